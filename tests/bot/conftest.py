@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.support.office import Opens, office
+from tests.support.office import Office, Opens, office
 
 pytest.register_assert_rewrite("tests.support.foreign.scenes")
 
@@ -29,3 +30,11 @@ def sqlite_url(sqlite_stocked: str) -> str:
 @pytest.fixture
 def open_office(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opens:
     return partial(office, database_url, tmp_path / "tools.log", monkeypatch, time_moves=True)
+
+
+@pytest.fixture
+async def at(request: pytest.FixtureRequest, open_office: Opens) -> AsyncIterator[Office]:
+    """An office that is open, with what the test's mark `office` says of it."""
+    mark = request.node.get_closest_marker("office") or pytest.mark.office.mark
+    async with open_office(*mark.args, **mark.kwargs) as opened:
+        yield opened

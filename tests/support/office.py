@@ -94,6 +94,25 @@ class Staff:
 
         return await self.slack.until(card, what=f"a card to approve “{text}” on")
 
+    async def sees(self, thread: Seen, *words: str) -> Seen:
+        """Waits until all of these are in the thread, and returns the message with the last of them."""
+        found = [await self.ann.finds(each, self.deploys, thread=thread) for each in words]
+        return found[-1]
+
+    async def edits(self, person: Person, card: Seen, **fields: str) -> None:
+        """Enters these, and approves what comes of it."""
+        await person.clicks(card, "Edit…")
+        await (await person.gets_modal("Edit")).submits({**fields})
+
+    async def denies(self, person: Person, card: Seen, reason: str) -> None:
+        await person.clicks(card, "Deny…")
+        await (await person.gets_modal("Deny")).submits({"Reason": reason})
+
+    async def refuses(self, person: Person, card: Seen, button: str, why: str) -> None:
+        """The click gets through, and a window says why it does not count."""
+        assert (await person.clicks(card, button)).acked
+        (await person.gets_modal(why)).closes()
+
 
 async def withdraws(person: Person, card: Seen) -> None:
     """Withdraws through the form that the card's menu opens."""

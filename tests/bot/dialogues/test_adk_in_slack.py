@@ -45,9 +45,8 @@ async def test_while_a_tool_blocks_others_decide(
             await at.bob.clicks(first, "Approve")
             await until(ran)
 
-            await at.bob.clicks(second, "Deny…")
-            await (await at.bob.gets_modal("Deny")).submits({"Reason": "One is enough"})
-            await at.ann.finds("Denied", at.deploys, thread=second)
+            await at.denies(at.bob, second, "One is enough")
+            await at.sees(second, "Denied")
 
-        await at.ann.finds("Done: Linger", at.deploys, thread=first)
+        await at.sees(first, "Done: Linger")
         assert [*map(list, ran())] == [["tool", "begun"], ["tool", "ended"]]

@@ -16,6 +16,9 @@ def policy(*approvers: str, more: str = "") -> str:
     return f'[[policy]]\ntools = ["*"]\napprovers = [{names}]\n{more}\n'
 
 
+pytestmark = pytest.mark.office(policy("group:S0ONCALL"))
+
+
 async def is_refused(at: Office, person: Person, why: str, text: str = DINNER, *, opens: bool = False) -> None:
     """By the button, and by the form: when it is pressed, or, where nobody knows (`opens`), when it is submitted."""
     card = await at.ask(text)
@@ -23,14 +26,14 @@ async def is_refused(at: Office, person: Person, why: str, text: str = DINNER, *
     (await person.gets_modal(why)).closes()
 
     async def edits() -> None:
-        await person.clicks(at.ann.now(card), "Edit…")
+        await person.clicks(card, "Edit…")
         await (await person.gets_modal("Edit")).submits({"amount": "1200"})
 
     await at.rests()
     if opens:
         await edits()
     else:
-        await person.clicks(at.ann.now(card), "Edit…")
+        await person.clicks(card, "Edit…")
     (await person.gets_modal(why)).closes()
     await at.rests()
     assert person.modal() is None
@@ -41,6 +44,7 @@ async def is_refused(at: Office, person: Person, why: str, text: str = DINNER, *
     assert at.ran() == []
 
 
+@pytest.mark.office(policy("user:U0EVE"))
 @pytest.mark.parametrize(
     ("flag", "why"),
     [
@@ -51,35 +55,31 @@ async def is_refused(at: Office, person: Person, why: str, text: str = DINNER, *
         ("is_stranger", "Accounts of other companies can't decide"),
     ],
 )
-async def test_accounts_that_never_decide_though_the_policy_names_them(open_office: Opens, flag: str, why: str) -> None:
-    async with open_office(policy("user:U0EVE")) as at:
-        eve = at.slack.person("eve", id="U0EVE", **{flag: True})  # type: ignore[arg-type]  # one of its flags
-        at.slack.workspace.directory.set_members(at.deploys.id, add=(eve.id,))
-        await is_refused(at, eve, why)
+async def test_accounts_that_never_decide_though_the_policy_names_them(at: Office, flag: str, why: str) -> None:
+    eve = at.slack.person("eve", id="U0EVE", **{flag: True})  # type: ignore[arg-type]  # one of its flags
+    at.slack.workspace.directory.set_members(at.deploys.id, add=(eve.id,))
+    await is_refused(at, eve, why)
 
 
-async def test_somebody_who_became_a_guest_decides_nothing_from_then_on(open_office: Opens) -> None:
-    async with open_office(policy("group:S0ONCALL")) as at:
-        first, second = await at.ask(DINNER), await at.ask("reimburse 1700 for the offsite")
-        await at.bob.clicks(first, "Approve")
-        await at.ann.finds("Done: Reimburse", at.deploys, thread=first)
-        at.slack.workspace.directory.change_user(at.bob.id, is_restricted=True)
-        await at.slack.settled()
-        await at.bob.clicks(second, "Approve")
-        await at.bob.gets_modal("Guest accounts can't decide")
-        assert len(at.ran()) == 1
+async def test_somebody_who_became_a_guest_decides_nothing_from_then_on(at: Office) -> None:
+    first, second = await at.ask(DINNER), await at.ask("reimburse 1700 for the offsite")
+    await at.bob.clicks(first, "Approve")
+    await at.sees(first, "Done: Reimburse")
+    at.slack.workspace.directory.change_user(at.bob.id, is_restricted=True)
+    await at.slack.settled()
+    await at.refuses(at.bob, second, "Approve", "Guest accounts can't decide")
+    assert len(at.ran()) == 1
 
 
-async def test_a_refused_voter_learns_who_may_decide(open_office: Opens) -> None:
-    async with open_office(policy("user:U0LEAD")) as at:
-        await is_refused(at, at.oscar, "the policy names others. @lead can")
+@pytest.mark.office(policy("user:U0LEAD"))
+async def test_a_refused_voter_learns_who_may_decide(at: Office) -> None:
+    await is_refused(at, at.oscar, "the policy names others. @lead can")
 
 
-async def test_whoever_asked_is_refused_when_they_press_though_nobody_was_looked_up_yet(open_office: Opens) -> None:
-    async with open_office(policy("group:S0ONCALL", more='barred = ["group:S0BANNED"]')) as at:
-        card = await at.ask(DINNER)
-        await at.ann.clicks(card, "Edit…")
-        await at.ann.gets_modal("You asked for this, so somebody else has to decide")
+@pytest.mark.office(policy("group:S0ONCALL", more='barred = ["group:S0BANNED"]'))
+async def test_whoever_asked_is_refused_when_they_press_though_nobody_was_looked_up_yet(at: Office) -> None:
+    card = await at.ask(DINNER)
+    await at.refuses(at.ann, card, "Edit…", "You asked for this, so somebody else has to decide")
 
 
 @pytest.mark.parametrize(
@@ -96,91 +96,87 @@ async def test_whoever_is_not_named_is_refused_when_they_press_before_they_fill_
         await at.oscar.gets_modal("the policy names others")
 
 
-async def test_somebody_of_another_company_in_a_shared_channel(open_office: Opens) -> None:
-    async with open_office(policy("user:U0HANK", "user:U0LEAD", more="shared_channels = true")) as at:
-        globex = at.slack.workspace.directory.add_team("Globex")
-        hank = at.slack.person("hank", team=globex, id="U0HANK")
-        at.slack.workspace.directory.set_members(at.deploys.id, add=(hank.id,))
-        at.deploys.shared_with = frozenset({globex.id})
-        card = await at.ask(DINNER)
+@pytest.mark.office(policy("user:U0HANK", "user:U0LEAD", more="shared_channels = true"))
+async def test_somebody_of_another_company_in_a_shared_channel(at: Office) -> None:
+    globex = at.slack.workspace.directory.add_team("Globex")
+    hank = at.slack.person("hank", team=globex, id="U0HANK")
+    at.slack.workspace.directory.set_members(at.deploys.id, add=(hank.id,))
+    at.deploys.shared_with = frozenset({globex.id})
+    card = await at.ask(DINNER)
 
-        made = await hank.clicks(card, "Approve")
+    made = await hank.clicks(card, "Approve")
 
-        assert made.acked
-        await hank.gets_modal("can't decide")
-        assert "Needs 1 approval" in at.ann.now(card)
-        await at.lead.clicks(at.lead.now(card), "Approve")
-        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
-
-
-async def test_somebody_of_another_company_may_ask_and_take_it_back(open_office: Opens) -> None:
-    async with open_office(policy("user:U0LEAD", more="shared_channels = true")) as at:
-        globex = at.slack.workspace.directory.add_team("Globex")
-        hank = at.slack.person("hank", team=globex, id="U0HANK")
-        at.slack.workspace.directory.set_members(at.deploys.id, add=(hank.id,))
-        at.deploys.shared_with = frozenset({globex.id})
-        card = await at.ask(DINNER, hank)
-
-        await at.ann.clicks(card, "Withdraw…")
-        await at.ann.gets_modal("Only the person who asked can withdraw it")
-        await withdraws(hank, card)
-
-        await at.ann.finds("Withdrawn: Reimburse", at.deploys, thread=card)
-        assert at.ran() == []
+    assert made.acked
+    await hank.gets_modal("can't decide")
+    assert "Needs 1 approval" in at.ann.now(card)
+    await at.lead.clicks(card, "Approve")
+    await at.sees(card, "I reimbursed 1500")
 
 
-async def test_no_card_is_posted_where_another_company_can_read(open_office: Opens) -> None:
-    async with open_office() as at:
-        at.deploys.shared_with = frozenset({at.slack.workspace.directory.add_team("Globex").id})
+@pytest.mark.office(policy("user:U0LEAD", more="shared_channels = true"))
+async def test_somebody_of_another_company_may_ask_and_take_it_back(at: Office) -> None:
+    globex = at.slack.workspace.directory.add_team("Globex")
+    hank = at.slack.person("hank", team=globex, id="U0HANK")
+    at.slack.workspace.directory.set_members(at.deploys.id, add=(hank.id,))
+    at.deploys.shared_with = frozenset({globex.id})
+    card = await at.ask(DINNER, hank)
 
-        said = await at.ann.says(f"@adk-confirm {DINNER}", at.deploys)
+    await at.refuses(at.ann, card, "Withdraw…", "Only the person who asked can withdraw it")
+    await withdraws(hank, card)
 
-        await at.ann.finds("This channel is shared with another company", at.deploys, thread=said)
-        await at.ann.finds("where nothing may be approved", at.deploys, thread=said)
-        assert "Approve" not in at.ann.sees(at.deploys)
-        assert at.ran() == []
-
-
-async def test_a_channel_of_which_slack_says_nothing_gets_no_card(open_office: Opens) -> None:
-    async with open_office(limits=IMPATIENT) as at:
-        at.slack.faults.fails("conversations.info", times=None)
-
-        said = await at.ann.says(f"@adk-confirm {DINNER}", at.deploys)
-
-        await at.ann.finds("did not say whether this channel is shared", at.deploys, thread=said)
-        assert at.ran() == []
+    await at.sees(card, "Withdrawn: Reimburse")
+    assert at.ran() == []
 
 
-async def test_a_call_that_was_refused_is_put_to_nobody_once_slack_answers_again(open_office: Opens) -> None:
+@pytest.mark.office
+async def test_no_card_is_posted_where_another_company_can_read(at: Office) -> None:
+    at.deploys.shared_with = frozenset({at.slack.workspace.directory.add_team("Globex").id})
+
+    said = await at.ann.says(f"@adk-confirm {DINNER}", at.deploys)
+
+    await at.sees(said, "This channel is shared with another company", "where nothing may be approved")
+    assert "Approve" not in at.ann.sees(at.deploys)
+    assert at.ran() == []
+
+
+@pytest.mark.office(limits=IMPATIENT)
+async def test_a_channel_of_which_slack_says_nothing_gets_no_card(at: Office) -> None:
+    at.slack.faults.fails("conversations.info", times=None)
+
+    said = await at.ann.says(f"@adk-confirm {DINNER}", at.deploys)
+
+    await at.sees(said, "did not say whether this channel is shared")
+    assert at.ran() == []
+
+
+@pytest.mark.office(target="tests.support.lab:agent", limits=IMPATIENT)
+async def test_a_call_that_was_refused_is_put_to_nobody_once_slack_answers_again(at: Office) -> None:
     """Words that came meanwhile are told to the agent before the refusal is, and then the call still waits there."""
-    async with open_office(target="tests.support.lab:agent", limits=IMPATIENT) as at:
-        silence = at.slack.faults.hangs("conversations.info")
-        said = await at.ann.says('@adk-confirm pay {"to": "Ada", "amount": 20}', at.deploys)
-        await silence.reached()
-        await at.cyd.says("@adk-confirm hello", at.deploys, thread=said)
+    silence = at.slack.faults.hangs("conversations.info")
+    said = await at.ann.says('@adk-confirm pay {"to": "Ada", "amount": 20}', at.deploys)
+    await silence.reached()
+    await at.cyd.says("@adk-confirm hello", at.deploys, thread=said)
 
-        await at.ann.finds("You said: hello", at.deploys, thread=said)
-        await at.ann.finds("nothing may be approved in it for now", at.deploys, thread=said)
-        await at.rests()
+    await at.sees(said, "You said: hello", "nothing may be approved in it for now")
+    await at.rests()
 
-        assert "Pay (" not in at.ann.sees(at.deploys)
-        assert at.ann.sees(at.deploys).count("pay was refused without asking anybody") == 1
-        assert at.ran() == []
+    assert "Pay (" not in at.ann.sees(at.deploys)
+    assert at.ann.sees(at.deploys).count("pay was refused without asking anybody") == 1
+    assert at.ran() == []
 
 
 # Groups
 
 
 @pytest.mark.parametrize("disabled", [False, True], ids=["emptied", "switched off"])
-async def test_a_group_with_nobody_in_it_leaves_nobody(open_office: Opens, disabled: bool) -> None:
-    async with open_office(policy("group:S0ONCALL")) as at:
-        at.slack.group("oncall", *[at.bob] * disabled, id="S0ONCALL", disabled=disabled)
-        await is_refused(at, at.bob, "Nobody can decide this one")
+async def test_a_group_with_nobody_in_it_leaves_nobody(at: Office, disabled: bool) -> None:
+    at.slack.group("oncall", *[at.bob] * disabled, id="S0ONCALL", disabled=disabled)
+    await is_refused(at, at.bob, "Nobody can decide this one")
 
 
-async def test_a_group_that_never_was_lets_nobody_through(open_office: Opens) -> None:
-    async with open_office(policy("group:S0NEVER")) as at:
-        await is_refused(at, at.bob, "group:S0NEVER could not be looked up", opens=True)
+@pytest.mark.office(policy("group:S0NEVER"))
+async def test_a_group_that_never_was_lets_nobody_through(at: Office) -> None:
+    await is_refused(at, at.bob, "group:S0NEVER could not be looked up", opens=True)
 
 
 @pytest.mark.parametrize("method", ["usergroups.users.list", "users.info"])
@@ -206,31 +202,31 @@ async def test_while_slack_can_not_be_asked_nobody_decides_and_it_is_reported(
 
         at.slack.faults.clear()
         await at.later(minutes=2)
-        await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, "I reimbursed 1500")
 
 
-async def test_a_group_out_of_order_does_not_keep_a_named_person_from_deciding(open_office: Opens) -> None:
-    async with open_office(policy("group:S0NEVER", "user:U0LEAD")) as at:
-        card = await at.ask(DINNER)
-        await at.lead.clicks(card, "Approve")
-        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+@pytest.mark.office(policy("group:S0NEVER", "user:U0LEAD"))
+async def test_a_group_out_of_order_does_not_keep_a_named_person_from_deciding(at: Office) -> None:
+    card = await at.ask(DINNER)
+    await at.lead.clicks(card, "Approve")
+    await at.sees(card, "I reimbursed 1500")
 
 
 # Direct messages
 
 
-async def test_more_than_ten_approvers_are_not_written_to_one_by_one(open_office: Opens) -> None:
-    async with open_office() as at:
-        crowd = [at.slack.person(f"voter{n}", id=f"U0VOTER{n}") for n in range(11)]
-        at.slack.group("oncall", *crowd, id="S0ONCALL")
+@pytest.mark.office
+async def test_more_than_ten_approvers_are_not_written_to_one_by_one(at: Office) -> None:
+    crowd = [at.slack.person(f"voter{n}", id=f"U0VOTER{n}") for n in range(11)]
+    at.slack.group("oncall", *crowd, id="S0ONCALL")
 
-        await at.ann.says(DINNER)
+    await at.ann.says(DINNER)
 
-        await at.ann.finds("cards go to 10 at most as direct messages. Name a channel in the policy")
-        await at.ann.finds("can't be asked by direct message")
-        assert all(person.messages() == [] for person in crowd)
-        assert at.ran() == []
+    await at.ann.finds("cards go to 10 at most as direct messages. Name a channel in the policy")
+    await at.ann.finds("can't be asked by direct message")
+    assert all(person.messages() == [] for person in crowd)
+    assert at.ran() == []
 
 
 def takes_no_message(at: Office, person: Person) -> None:
@@ -239,30 +235,29 @@ def takes_no_message(at: Office, person: Person) -> None:
     )
 
 
-async def test_an_approver_who_takes_no_message_keeps_no_other_from_being_asked(open_office: Opens) -> None:
-    async with open_office(policy("user:U0BOB", "user:U0LEAD")) as at:
-        takes_no_message(at, at.bob)
-        await at.ann.says(DINNER)
-        await at.lead.clicks(await at.lead.finds("Approve"), "Approve")
-        await at.ann.finds("I reimbursed 1500")
+@pytest.mark.office(policy("user:U0BOB", "user:U0LEAD"))
+async def test_an_approver_who_takes_no_message_keeps_no_other_from_being_asked(at: Office) -> None:
+    takes_no_message(at, at.bob)
+    await at.ann.says(DINNER)
+    await at.lead.clicks(await at.lead.finds("Approve"), "Approve")
+    await at.ann.finds("I reimbursed 1500")
 
 
-async def test_approvers_who_all_take_no_message_are_reported(open_office: Opens) -> None:
-    async with open_office(policy("user:U0BOB")) as at:
-        takes_no_message(at, at.bob)
-        await at.ann.says(DINNER)
-        await at.ann.finds("Nobody can be asked by direct message: This account is deactivated. Or ask the agent in a")
-        assert at.ran() == []
+@pytest.mark.office(policy("user:U0BOB"))
+async def test_approvers_who_all_take_no_message_are_reported(at: Office) -> None:
+    takes_no_message(at, at.bob)
+    await at.ann.says(DINNER)
+    await at.ann.finds("Nobody can be asked by direct message: This account is deactivated. Or ask the agent in a")
+    assert at.ran() == []
 
 
-async def test_nobody_to_write_to_is_reported(open_office: Opens) -> None:
-    async with open_office(policy("group:S0ONCALL")) as at:
-        at.slack.group("oncall", id="S0ONCALL")
+async def test_nobody_to_write_to_is_reported(at: Office) -> None:
+    at.slack.group("oncall", id="S0ONCALL")
 
-        await at.ann.says(DINNER)
+    await at.ann.says(DINNER)
 
-        await at.ann.finds("Nobody is behind the policy's names")
-        assert at.ran() == []
+    await at.ann.finds("Nobody is behind the policy's names")
+    assert at.ran() == []
 
 
 @pytest.mark.parametrize(
@@ -290,8 +285,7 @@ async def test_a_function_that_names_nobody_is_not_blamed_on_slack(open_office: 
     entry = f"python:tests.support.python_approvers:{function}"
     async with open_office(policy(entry)) as at:
         card = await at.ask(DINNER)
-        await at.bob.clicks(card, "Approve")
-        await at.bob.gets_modal(f"{entry} could not be looked up")
+        await at.refuses(at.bob, card, "Approve", f"{entry} could not be looked up")
         assert at.ran() == []
 
 
@@ -310,48 +304,45 @@ async def test_whether_those_who_spoke_to_the_agent_may_decide(
         said = await at.bob.says("@adk-confirm what runs as checkout?", at.deploys)
         await at.bob.finds("2.4.0", at.deploys, thread=said)
         await at.ann.says(f"@adk-confirm {DINNER}", at.deploys, thread=said)
-        card = await at.ann.finds("Approve", at.deploys, thread=said)
+        card = await at.sees(said, "Approve")
 
         for person, may in ((at.bob, speaker_may), (at.ann, asker_may)):
-            await person.clicks(at.ann.now(card), "Approve")
+            await person.clicks(card, "Approve")
             if may:
                 voted = f"Approved by {'@bob and ' if speaker_may and person is at.ann else ''}@{person.name} · Needs"
-                await at.ann.finds(voted, at.deploys, thread=said)
+                await at.sees(said, voted)
             else:
                 await person.gets_modal("so somebody else has to decide")
         assert at.ran() == []
 
 
-async def test_who_speaks_after_the_request_has_spoken_too(open_office: Opens) -> None:
-    async with open_office(policy("user:U0BOB")) as at:
-        card = await at.ask(DINNER)
-        await at.bob.says("@adk-confirm what runs as checkout?", at.deploys, thread=card)
-        await at.bob.finds("2.4.0", at.deploys, thread=card)
+@pytest.mark.office(policy("user:U0BOB"))
+async def test_who_speaks_after_the_request_has_spoken_too(at: Office) -> None:
+    card = await at.ask(DINNER)
+    await at.bob.says("@adk-confirm what runs as checkout?", at.deploys, thread=card)
+    await at.bob.finds("2.4.0", at.deploys, thread=card)
 
-        await at.bob.clicks(at.bob.now(card), "Approve")
-
-        await at.bob.gets_modal("You spoke to the agent in this conversation")
-        assert at.ran() == []
+    await at.refuses(at.bob, card, "Approve", "You spoke to the agent in this conversation")
+    assert at.ran() == []
 
 
-async def test_who_asked_may_deny(open_office: Opens) -> None:
+@pytest.mark.office(policy("user:U0ANN", "user:U0BOB"))
+async def test_who_asked_may_deny(at: Office) -> None:
     """Denying harms nobody."""
-    async with open_office(policy("user:U0ANN", "user:U0BOB")) as at:
-        card = await at.ask(DINNER)
-        await at.ann.clicks(card, "Deny…")
-        await (await at.ann.gets_modal("Deny")).submits({"Reason": "I found the receipt"})
-        await at.ann.finds("🚫 Denied by ann", at.deploys, thread=card)
-        assert at.ran() == []
+    card = await at.ask(DINNER)
+    await at.denies(at.ann, card, "I found the receipt")
+    await at.sees(card, "🚫 Denied by ann")
+    assert at.ran() == []
 
 
-async def test_a_vote_of_who_left_the_group_meanwhile_makes_no_quorum(open_office: Opens) -> None:
-    async with open_office(policy("group:S0ONCALL", "user:U0LEAD", more="quorum = 2")) as at:
-        card = await at.ask(DINNER)
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
-        at.slack.group("oncall", at.cyd, id="S0ONCALL")
-        await at.later(minutes=1)
+@pytest.mark.office(policy("group:S0ONCALL", "user:U0LEAD", more="quorum = 2"))
+async def test_a_vote_of_who_left_the_group_meanwhile_makes_no_quorum(at: Office) -> None:
+    card = await at.ask(DINNER)
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "Approved by bob · Needs 1 more approval")
+    at.slack.group("oncall", at.cyd, id="S0ONCALL")
+    await at.later(minutes=1)
 
-        await at.lead.clicks(at.lead.now(card), "Approve")
+    await at.lead.clicks(card, "Approve")
 
-        await at.ann.finds("by bob no longer counts: they are no longer an approver.", at.deploys, thread=card)
+    await at.sees(card, "by bob no longer counts: they are no longer an approver.")

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.office import Opens, office
+from tests.support.office import Office, Opens, office
 
 ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\n'
 TWO = f"{ONE}quorum = 2\n"
+
+
+pytestmark = pytest.mark.office(TWO)
 
 
 @pytest.fixture(
@@ -46,193 +49,180 @@ async def test_fifty_people_click_at_once(open_office: Opens, quorum: int) -> No
         made = await asyncio.gather(*(person.clicks(card, "Approve") for person in crowd))
 
         assert all(delivery.acked for delivery in made)
-        done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-        decided = (await at.ann.finds("✅ Approved by", at.deploys, thread=card)).text.split(" · ")[0]
+        done = await at.sees(card, "Done: Reimburse")
+        decided = (await at.sees(card, "✅ Approved by")).text.split(" · ")[0]
         names = decided.removeprefix("✅ Approved by ").replace(" and ", ", ").split(", ")
         counted = [person for person in crowd if person.name in names]
         assert len(counted) == quorum
         for person in set(crowd) - set(counted):
             await person.gets_modal("You are too late")
         assert done.buttons == ("See everything", "History")
-        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        await at.sees(card, "I reimbursed 1500")
         assert len(at.ran()) == 1
 
 
-async def test_the_same_click_again_is_the_same_click(open_office: Opens) -> None:
-    async with open_office(TWO) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        made = await at.bob.clicks(card, "Approve")
-        again = await asyncio.gather(*(at.slack.repeats(made) for _ in range(5)))
-        assert all(delivery.acked for delivery in again)
-        await at.ann.finds("Needs 1 more", at.deploys, thread=card)
+async def test_the_same_click_again_is_the_same_click(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    made = await at.bob.clicks(card, "Approve")
+    again = await asyncio.gather(*(at.slack.repeats(made) for _ in range(5)))
+    assert all(delivery.acked for delivery in again)
+    await at.sees(card, "Needs 1 more")
 
-        await at.lead.clicks(at.lead.now(card), "Approve")
-        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
-        assert (await at.slack.repeats(made)).acked
+    await at.lead.clicks(card, "Approve")
+    await at.sees(card, "I reimbursed 1500")
+    assert (await at.slack.repeats(made)).acked
 
-        await at.rests()
-        assert at.ann.sees(at.deploys).count("✅ Approved by bob and lead · ran") == 1
-        assert not at.bob.windows
-        assert len(at.ran()) == 1
+    await at.rests()
+    assert at.ann.sees(at.deploys).count("✅ Approved by bob and lead · ran") == 1
+    assert not at.bob.windows
+    assert len(at.ran()) == 1
 
 
-async def test_a_refused_click_that_arrives_again_is_no_further_try(open_office: Opens) -> None:
+@pytest.mark.office
+async def test_a_refused_click_that_arrives_again_is_no_further_try(at: Office) -> None:
     """At the third try the thread tells of somebody who may not decide."""
-    async with open_office() as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        made = await at.oscar.clicks(card, "Approve")
-        await at.oscar.gets_modal("the policy names others")
-        await at.rests()
-        for _ in range(4):
-            await at.slack.repeats(made)
-        await at.rests()
-        assert "oscar" not in at.ann.sees(at.deploys, thread=card)
-        assert len(at.oscar.windows) == 1
-        assert not any(one.ephemeral for one in at.oscar.messages(at.deploys))
+    card = await at.ask("reimburse 1500 for the team dinner")
+    made = await at.oscar.clicks(card, "Approve")
+    await at.oscar.gets_modal("the policy names others")
+    await at.rests()
+    for _ in range(4):
+        await at.slack.repeats(made)
+    await at.rests()
+    assert "oscar" not in at.ann.sees(at.deploys, thread=card)
+    assert len(at.oscar.windows) == 1
+    assert not any(one.ephemeral for one in at.oscar.messages(at.deploys))
 
-        for _ in range(2):
-            await at.oscar.clicks(card, "Approve")
-        await at.ann.finds("oscar", at.deploys, thread=card)
+    for _ in range(2):
+        await at.oscar.clicks(card, "Approve")
+    await at.sees(card, "oscar")
 
 
-async def test_a_click_on_an_older_revision_is_not_counted(open_office: Opens) -> None:
-    async with open_office(TWO) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Edit…")
-        await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
-        await at.ann.finds("1,500 → 1,200", at.deploys, thread=card)
+async def test_a_click_on_an_older_revision_is_not_counted(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.edits(at.bob, card, amount="1200")
+    await at.sees(card, "1,500 → 1,200")
 
-        made = await at.lead.clicks(card, "Approve", stale=True)
+    made = await at.lead.clicks(card, "Approve", stale=True)
 
-        assert made.acked
-        await at.lead.gets_modal("This changed in the meantime")
-        await at.rests()
-        fresh = at.lead.now(card)
-        assert "Approved by bob · Needs 1 more approval" in fresh
-        assert at.ran() == []
+    assert made.acked
+    await at.lead.gets_modal("This changed in the meantime")
+    await at.rests()
+    fresh = at.lead.now(card)
+    assert "Approved by bob · Needs 1 more approval" in fresh
+    assert at.ran() == []
 
-        await at.lead.clicks(fresh, "Approve")
-        await at.ann.finds("I reimbursed 1200", at.deploys, thread=card)
+    await at.lead.clicks(fresh, "Approve")
+    await at.sees(card, "I reimbursed 1200")
 
 
 @pytest.mark.parametrize("form", ["Edit", "Deny"])
-async def test_a_form_for_an_older_revision_is_not_counted(open_office: Opens, form: str) -> None:
-    async with open_office(TWO) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.lead.clicks(card, "Edit…" if form == "Edit" else form)
-        late = await at.lead.gets_modal(form)
-        await at.bob.clicks(card, "Edit…")
-        await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
-        await at.ann.finds("1,500 → 1,200", at.deploys, thread=card)
+async def test_a_form_for_an_older_revision_is_not_counted(at: Office, form: str) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.lead.clicks(card, "Edit…" if form == "Edit" else form)
+    late = await at.lead.gets_modal(form)
+    await at.edits(at.bob, card, amount="1200")
+    await at.sees(card, "1,500 → 1,200")
 
-        await late.submits({"amount": "1100"} if form == "Edit" else {"Reason": "no"})
+    await late.submits({"amount": "1100"} if form == "Edit" else {"Reason": "no"})
 
-        await at.lead.gets_modal("This changed in the meantime")
-        assert at.lead.notices == []
-        assert "Approved by bob · Needs 1 more approval" in at.lead.now(card)
+    await at.lead.gets_modal("This changed in the meantime")
+    assert at.lead.notices == []
+    assert "Approved by bob · Needs 1 more approval" in at.lead.now(card)
 
 
-async def test_one_persons_two_clicks_at_once_are_one_vote(open_office: Opens) -> None:
-    async with open_office(TWO) as at:
-        card = await at.ask("deploy checkout 2.4.1 to prod")
+async def test_one_persons_two_clicks_at_once_are_one_vote(at: Office) -> None:
+    card = await at.ask("deploy checkout 2.4.1 to prod")
 
-        await asyncio.gather(*(at.bob.clicks(card, "Approve") for _ in range(4)))
+    await asyncio.gather(*(at.bob.clicks(card, "Approve") for _ in range(4)))
 
-        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
-        await at.rests()
-        assert "Approved by bob · Needs 1 more approval" in at.bob.now(card)
-        assert at.ran() == []
-
-
-async def test_an_edit_removes_earlier_approvals_and_counts_as_one(open_office: Opens) -> None:
-    async with open_office(TWO) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
-
-        await at.lead.clicks(at.lead.now(card), "Edit…")
-        await (await at.lead.gets_modal("Edit")).submits({"amount": "1200"})
-        edited = await at.ann.finds("Approved by @lead · Needs 1 more approval", at.deploys, thread=card)
-        await at.ann.finds("@bob, your approval no longer counts, because lead edited", at.deploys, thread=card)
-        assert at.ran() == []
-
-        await at.bob.clicks(edited, "Approve")
-        await at.ann.finds("I reimbursed 1200", at.deploys, thread=card)
-        assert [line["amount"] for line in at.ran()] == [1200]
+    await at.sees(card, "Approved by bob · Needs 1 more approval")
+    await at.rests()
+    assert "Approved by bob · Needs 1 more approval" in at.bob.now(card)
+    assert at.ran() == []
 
 
-async def test_approve_and_deny_at_once_are_one_decision(open_office: Opens) -> None:
-    async with open_office(ONE) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.cyd.clicks(card, "Deny…")
-        form = await at.cyd.gets_modal("Deny")
+async def test_an_edit_removes_earlier_approvals_and_counts_as_one(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "Approved by bob · Needs 1 more approval")
 
-        await asyncio.gather(at.bob.clicks(card, "Approve"), form.submits({"Reason": "too dear"}))
+    await at.edits(at.lead, card, amount="1200")
+    edited = await at.sees(card, "Approved by @lead · Needs 1 more approval")
+    await at.sees(card, "@bob, your approval no longer counts, because lead edited")
+    assert at.ran() == []
 
-        await at.slack.until(lambda: "Approve" not in at.ann.now(card).buttons, what="the card to be decided")
-        await at.rests()
-        ran = len(at.ran())
-        seen = at.ann.sees(at.deploys, thread=card)
-        assert ("🚫 Denied by cyd" in seen) == (ran == 0)
-        assert ("✅ Approved by bob" in seen) == (ran == 1)
-        if ran:  # the form closed when it was sent, so the verdict is in a window of its own
-            await at.cyd.gets_modal("You are too late: it is approved already")
-        else:
-            await at.bob.gets_modal("You are too late: it is denied already")
+    await at.bob.clicks(edited, "Approve")
+    await at.sees(card, "I reimbursed 1200")
+    assert [line["amount"] for line in at.ran()] == [1200]
 
 
-async def test_a_form_that_comes_after_the_end_says_so(open_office: Opens) -> None:
-    async with open_office(f'{ONE}expires_after = "1h"\n') as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        for person, button in ((at.bob, "Edit…"), (at.cyd, "Deny")):
-            await person.clicks(card, button)
-        edit, denial = await at.bob.gets_modal("Edit"), await at.cyd.gets_modal("Deny")
+@pytest.mark.office(ONE)
+async def test_approve_and_deny_at_once_are_one_decision(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.cyd.clicks(card, "Deny…")
+    form = await at.cyd.gets_modal("Deny")
 
-        await at.later(minutes=61)
-        await at.ann.finds("⌛ Expired with 0 of 1 approval", at.deploys, thread=card)
-        await edit.submits({"amount": "1200"})
-        await denial.submits({"Reason": "too dear"})
+    await asyncio.gather(at.bob.clicks(card, "Approve"), form.submits({"Reason": "too dear"}))
 
-        await at.bob.gets_modal("You are too late: it is expired already")
-        await at.cyd.gets_modal("You are too late: it is expired already")
-        assert at.ran() == []
-
-
-async def test_a_click_that_was_late_before_the_clock_was_looked_at_is_late(open_office: Opens) -> None:
-    async with open_office(f'{ONE}expires_after = "1h"\n') as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        at.slack.clock.advance(3601)  # and the worker sleeps on
-
-        await at.bob.clicks(card, "Approve")
-
-        await at.bob.gets_modal("You are too late: it is expired already")
-        assert at.ran() == []
+    await at.slack.until(lambda: "Approve" not in at.ann.now(card).buttons, what="the card to be decided")
+    await at.rests()
+    ran = len(at.ran())
+    seen = at.ann.sees(at.deploys, thread=card)
+    assert ("🚫 Denied by cyd" in seen) == (ran == 0)
+    assert ("✅ Approved by bob" in seen) == (ran == 1)
+    if ran:  # the form closed when it was sent, so the verdict is in a window of its own
+        await at.cyd.gets_modal("You are too late: it is approved already")
+    else:
+        await at.bob.gets_modal("You are too late: it is denied already")
 
 
-async def test_who_lost_the_right_meanwhile_is_refused_at_the_submit(open_office: Opens) -> None:
-    async with open_office(ONE) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Edit…")
-        form = await at.bob.gets_modal("Edit")
-        at.slack.group("oncall", at.cyd, id="S0ONCALL")
+@pytest.mark.office(f'{ONE}expires_after = "1h"\n')
+async def test_a_form_that_comes_after_the_end_says_so(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    for person, button in ((at.bob, "Edit…"), (at.cyd, "Deny")):
+        await person.clicks(card, button)
+    edit, denial = await at.bob.gets_modal("Edit"), await at.cyd.gets_modal("Deny")
 
-        await form.submits({"amount": "1200"})
+    await at.later(minutes=61)
+    await at.sees(card, "⌛ Expired with 0 of 1 approval")
+    await edit.submits({"amount": "1200"})
+    await denial.submits({"Reason": "too dear"})
 
-        await at.bob.gets_modal("the policy names others")
-        assert at.ran() == []
-        await at.cyd.clicks(at.cyd.now(card), "Approve")
-        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+    await at.bob.gets_modal("You are too late: it is expired already")
+    await at.cyd.gets_modal("You are too late: it is expired already")
+    assert at.ran() == []
 
 
-async def test_what_slack_said_of_a_group_is_believed_for_half_a_minute_and_no_longer(open_office: Opens) -> None:
-    async with open_office(TWO) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.cyd.clicks(card, "Approve")
-        await at.ann.finds("Needs 1 more", at.deploys, thread=card)
-        at.slack.group("oncall", at.cyd, id="S0ONCALL")
-        await at.later(seconds=30)
+@pytest.mark.office(f'{ONE}expires_after = "1h"\n')
+async def test_a_click_that_was_late_before_the_clock_was_looked_at_is_late(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    at.slack.clock.advance(3601)  # and the worker sleeps on
 
-        await at.bob.clicks(at.bob.now(card), "Approve")
+    await at.refuses(at.bob, card, "Approve", "You are too late: it is expired already")
+    assert at.ran() == []
 
-        await at.bob.gets_modal("the policy names others")
-        assert at.ran() == []
+
+@pytest.mark.office(ONE)
+async def test_who_lost_the_right_meanwhile_is_refused_at_the_submit(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.bob.clicks(card, "Edit…")
+    form = await at.bob.gets_modal("Edit")
+    at.slack.group("oncall", at.cyd, id="S0ONCALL")
+
+    await form.submits({"amount": "1200"})
+
+    await at.bob.gets_modal("the policy names others")
+    assert at.ran() == []
+    await at.cyd.clicks(card, "Approve")
+    await at.sees(card, "I reimbursed 1500")
+
+
+async def test_what_slack_said_of_a_group_is_believed_for_half_a_minute_and_no_longer(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.cyd.clicks(card, "Approve")
+    await at.sees(card, "Needs 1 more")
+    at.slack.group("oncall", at.cyd, id="S0ONCALL")
+    await at.later(seconds=30)
+
+    await at.refuses(at.bob, card, "Approve", "the policy names others")
+    assert at.ran() == []

@@ -54,7 +54,7 @@ async def test_an_agent_is_heard_whatever_slack_says_to_it(open_office: Opens, m
         put_off = at.slack.faults.limits("chat.appendStream", retry_after=30)
         await mouth.goes_on(at.slack, "still, ", until=lambda: put_off.met)
         mouth.say("and tomorrow.", None)
-        await at.ann.finds("and tomorrow.", at.deploys, thread=thread)
+        await at.sees(said, "and tomorrow.")
         await at.rests()
         (whole,) = [seen for seen in at.ann.messages(at.deploys, thread=thread) if "It is" in seen]
         assert whole.message.streaming_since is None
@@ -87,7 +87,7 @@ async def test_an_agent_is_heard_whatever_slack_says_to_it(open_office: Opens, m
         mouth.say("Now ", "it ")
         await mouth.goes_on(at.slack, "grows, ", until=lambda: refused.met)
         mouth.say("and ends.", None)
-        await at.ann.finds("and ends.", at.deploys, thread=thread)
+        await at.sees(said, "and ends.")
         assert refused.met == 1
         assert at.ann.sees(at.deploys, thread=thread).count("Now it") == 1
 
@@ -96,11 +96,11 @@ async def test_an_agent_is_heard_whatever_slack_says_to_it(open_office: Opens, m
         # The agent fails, and is asked again by a click that comes twice.
         mouth.say(FAILURE)
         await at.ann.says("@adk-confirm once more", at.deploys, thread=said)
-        failed = await at.ann.finds("could not answer", at.deploys, thread=thread)
+        failed = await at.sees(said, "could not answer")
         mouth.say("It works.", None)
         click = await at.ann.clicks(failed, "Try again", stale=True)
         assert (await at.slack.repeats(click)).acked
-        await at.ann.finds("It works.", at.deploys, thread=thread)
+        await at.sees(said, "It works.")
         await at.rests()
         assert [words.partition(" ")[0] for words in mouth.heard].count("once") == 2
 
@@ -133,7 +133,7 @@ async def test_home_list_help_and_history(open_office: Opens, socket: bool) -> N
 
         click = await home.clicks("Approve")
         assert (await at.slack.repeats(click)).acked
-        done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
+        done = await at.sees(card, "Done: Reimburse")
         await at.bob.clicks(listed, "Approve", stale=True)  # what an old list still offers
         await at.bob.gets_modal("You are too late")
         await at.bob.sees_home("Nothing waits for you.", timeout=PATIENCE)

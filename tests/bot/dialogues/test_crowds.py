@@ -46,46 +46,42 @@ def lines_of_refusals(tx: Tx) -> int:
     return int(tx.value("SELECT count(*) FROM bot_ledger WHERE kind = :kind", kind=str(LineKind.VOTE_REFUSED)))
 
 
+@pytest.mark.office(f'{POLICY}card = "thread"\n')
 @pytest.mark.slow
 @pytest.mark.parametrize("many", [1, 10])
-async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_trouble(
-    open_office: Opens, many: int
-) -> None:
+async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_trouble(at: Office, many: int) -> None:
     """They used up Slack's hundred a minute, which is for all: everybody else was told a minute later."""
-    async with open_office(f'{POLICY}card = "thread"\n') as at:
-        cards = [await at.ask(f"reimburse {1500 + number} for the team dinner") for number in range(many)]
-        other = await at.ask("reimburse 1700 for lunch")
-        await clicks_on(at, cards)
-        assert await at.bot.database.read(whispers_owed) <= 3  # one or two may be on their way
+    cards = [await at.ask(f"reimburse {1500 + number} for the team dinner") for number in range(many)]
+    other = await at.ask("reimburse 1700 for lunch")
+    await clicks_on(at, cards)
+    assert await at.bot.database.read(whispers_owed) <= 3  # one or two may be on their way
 
-        await at.ann.clicks(at.ann.now(other), "Approve")
-        await at.ann.gets_modal("so somebody else has to decide")
-        await at.bob.clicks(at.bob.now(cards[0]), "Approve")
-        await at.ann.finds("Done: Reimburse", at.deploys, thread=cards[0])
-        assert notes_for(at, at.oscar) <= WHISPERS
-        assert await at.bot.database.read(lines_of_refusals) == 3 * many + 1, "oscar three times a card, and ann"
-        assert (await scrape(at.bot.url)).value("adk_confirm_refused_again_total") > 0
+    await at.refuses(at.ann, other, "Approve", "so somebody else has to decide")
+    await at.bob.clicks(at.bob.now(cards[0]), "Approve")
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=cards[0])
+    assert notes_for(at, at.oscar) <= WHISPERS
+    assert await at.bot.database.read(lines_of_refusals) == 3 * many + 1, "oscar three times a card, and ann"
+    assert (await scrape(at.bot.url)).value("adk_confirm_refused_again_total") > 0
 
-        for _ in range(5):
-            await at.later(minutes=2)
-        assert notes_for(at, at.oscar) <= 2 * WHISPERS + many
-        assert await at.bot.database.read(whispers_owed) == 0, "each card's newest answer was told"
-
-
-async def test_somebody_who_clicks_again_and_again_gets_only_their_share_of_answers(open_office: Opens) -> None:
-    """Slowly enough that each click could be answered before the next."""
-    async with open_office(f'{POLICY}card = "thread"\n') as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        for _ in range(WHISPERS + 5):
-            await at.oscar.clicks(at.oscar.now(card), "Approve")
-            await at.rests()
-        first = notes_for(at, at.oscar)
-        assert first <= WHISPERS
-        await at.ann.clicks(at.ann.now(card), "Approve")
-        await at.ann.gets_modal("so somebody else has to decide")
+    for _ in range(5):
         await at.later(minutes=2)
+    assert notes_for(at, at.oscar) <= 2 * WHISPERS + many
+    assert await at.bot.database.read(whispers_owed) == 0, "each card's newest answer was told"
+
+
+@pytest.mark.office(f'{POLICY}card = "thread"\n')
+async def test_somebody_who_clicks_again_and_again_gets_only_their_share_of_answers(at: Office) -> None:
+    """Slowly enough that each click could be answered before the next."""
+    card = await at.ask("reimburse 1500 for the team dinner")
+    for _ in range(WHISPERS + 5):
+        await at.oscar.clicks(card, "Approve")
         await at.rests()
-        assert notes_for(at, at.oscar) == first + 1, "what came since is told once"
+    first = notes_for(at, at.oscar)
+    assert first <= WHISPERS
+    await at.refuses(at.ann, card, "Approve", "so somebody else has to decide")
+    await at.later(minutes=2)
+    await at.rests()
+    assert notes_for(at, at.oscar) == first + 1, "what came since is told once"
 
 
 async def test_somebody_who_opens_forms_again_and_again_leaves_room_for_those_of_others(
@@ -99,9 +95,9 @@ async def test_somebody_who_opens_forms_again_and_again_leaves_room_for_those_of
             await at.bob.clicks(button, "Edit…")
         await at.bob.finds("too much was asked of it", at.deploys, thread=card)
         assert len(at.slack.calls_of("views.open")) <= VIEWS
-        await at.cyd.clicks(at.cyd.now(card), "Deny…")
+        await at.cyd.clicks(card, "Deny…")
         await (await at.cyd.gets_modal("Deny")).submits({})
-        await at.ann.finds("Denied by cyd", at.deploys, thread=card)
+        await at.sees(card, "Denied by cyd")
 
 
 async def test_somebody_who_keeps_the_agent_busy_in_many_threads_keeps_nobody_else_from_it(
@@ -112,7 +108,7 @@ async def test_somebody_who_keeps_the_agent_busy_in_many_threads_keeps_nobody_el
     async with open_office(target="tests.support.hanging:agent") as at:
         await asyncio.gather(*(at.oscar.says("@adk-confirm brood", at.deploys) for _ in range(RowKind.at_once + 1)))
         said = await at.ann.says("@adk-confirm hello", at.deploys)
-        await at.ann.finds("You said: hello", at.deploys, thread=said)
+        await at.sees(said, "You said: hello")
         gate.touch()
 
 
@@ -136,27 +132,27 @@ def waiting(desk: Desk) -> int:
     return len(desk.row.pending_votes)
 
 
+@pytest.mark.office(f'{POLICY}card = "thread"\n')
 @pytest.mark.slow
-async def test_nobody_waits_for_all_that_somebody_else_has_clicked(open_office: Opens) -> None:
+async def test_nobody_waits_for_all_that_somebody_else_has_clicked(at: Office) -> None:
     """All of it at once. How long that takes says nothing: what counts is whose clicks were stored in between."""
-    async with open_office(f'{POLICY}card = "thread"\n') as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        other = await at.ask("reimburse 1700 for lunch")
-        button, answered = at.oscar.now(card), 0
-        begun = asyncio.Event()
+    card = await at.ask("reimburse 1500 for the team dinner")
+    other = await at.ask("reimburse 1700 for lunch")
+    button, answered = at.oscar.now(card), 0
+    begun = asyncio.Event()
 
-        async def clicks() -> None:
-            nonlocal answered
-            await at.oscar.clicks(button, "Approve")
-            answered += 1
-            if answered == 20:
-                begun.set()
+    async def clicks() -> None:
+        nonlocal answered
+        await at.oscar.clicks(button, "Approve")
+        answered += 1
+        if answered == 20:
+            begun.set()
 
-        clicking = [asyncio.create_task(clicks()) for _ in range(400)]
-        await begun.wait()
-        before = answered
-        assert (await at.bob.clicks(at.bob.now(other), "Approve")).acked
-        meanwhile = answered - before
-        await asyncio.gather(*clicking)
-        assert meanwhile < 50
-        await at.ann.finds("I reimbursed 1700", at.deploys, thread=other)
+    clicking = [asyncio.create_task(clicks()) for _ in range(400)]
+    await begun.wait()
+    before = answered
+    assert (await at.bob.clicks(other, "Approve")).acked
+    meanwhile = answered - before
+    await asyncio.gather(*clicking)
+    assert meanwhile < 50
+    await at.sees(other, "I reimbursed 1700")

@@ -31,13 +31,12 @@ async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> 
     assert card.buttons == ("Approve", "Deny…", "Edit…", "See everything", "Withdraw…", "History")
 
     made = await at.bob.clicks(card, "Approve")
-    done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
+    done = await at.sees(card, "Done: Reimburse")
 
     assert made.acked
     assert done.ts == card.ts
     assert done.buttons == ("See everything", "History")
-    await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
-    await at.ann.finds("Approved by bob · ran", at.deploys, thread=card)
+    await at.sees(card, "I reimbursed 1500", "Approved by bob · ran")
     assert [line["amount"] for line in at.ran()] == [1500]
 
 
@@ -48,10 +47,10 @@ async def test_a_denial_reaches_the_agent_with_its_reason(at: Office) -> None:
     modal = await at.bob.gets_modal("Deny")
     await modal.submits({"Reason": "Book the cheaper place"})
 
-    denied = await at.ann.finds("Denied: Reimburse", at.deploys, thread=card)
+    denied = await at.sees(card, "Denied: Reimburse")
     assert denied.buttons == ("See everything", "History")
     assert "Book the cheaper place" in denied
-    await at.ann.finds("🚫 Denied by bob", at.deploys, thread=card)
+    await at.sees(card, "🚫 Denied by bob")
     assert at.ran() == []
 
 
@@ -74,7 +73,7 @@ async def test_a_form_is_filled_in_by_who_approves(at: Office) -> None:
     modal = await at.bob.gets_modal("Approve")
     await modal.submits({"approved days": "2"})
 
-    await at.ann.finds("Done:", at.deploys, thread=card)
+    await at.sees(card, "Done:")
     assert [line["days"] for line in at.ran()] == [2]
 
 
@@ -109,7 +108,7 @@ async def test_in_socket_mode_all_is_the_same(
     async with office(database_url, tmp_path / "tools.log", monkeypatch, socket=True) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
+        await at.sees(card, "Done: Reimburse")
         assert len(at.ran()) == 1
 
 
@@ -120,7 +119,7 @@ async def test_other_values_are_another_vote_even_from_the_same_window(at: Offic
     first = await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
     assert first is not None
     other: JsonObject = json.loads(json.dumps(first.body).replace("1200", "1300"))
-    await at.ann.finds("Done:", at.deploys, thread=card)
+    await at.sees(card, "Done:")
     await at.rests()
     assert "too late" not in (await at.slack.repeats(first)).answer, "this is the vote that was counted"
     assert "too late" in (await at.slack.repeats(replace(first, body=other))).answer, "this is another"
@@ -130,6 +129,6 @@ async def test_a_list_of_objects_is_edited_field_by_field(at: Office) -> None:
     card = await at.ask("refund ada 20 for the mug and 5 for the spoon")
     await at.bob.clicks(card, "Edit…")
     await (await at.bob.gets_modal("Edit")).submits({"lines, item 1: amount": "12.5"})
-    await at.ann.finds("Done:", at.deploys, thread=card)
+    await at.sees(card, "Done:")
     [ran] = at.ran()
     assert ran["lines"] == [{"item": "the mug", "amount": 12.5}, {"item": "the spoon", "amount": 5.0}]

@@ -119,7 +119,7 @@ async def approves(at: Office) -> None:
 
     while "Approve" in at.bob.now(card).buttons:
         before = refusals(at)
-        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.bob.clicks(card, "Approve")
         await at.slack.until(partial(answered, before), what="an answer to bob")
 
 
@@ -182,92 +182,88 @@ async def test_a_click_is_stored_while_slack_answers_nothing(open_office: Opens)
         await at.slack.until(lambda: "Approve" not in at.ann.now(card).buttons or refusals(at), what="it to be heard")
 
 
+@pytest.mark.office('[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\n', limits=QUICK)
 @pytest.mark.parametrize("wrong", ["fails", "is cut off", "is limited"])
-async def test_slack_is_away_for_a_while_and_nothing_is_lost(open_office: Opens, wrong: str) -> None:
-    async with open_office('[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\n', limits=QUICK) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        away = {
-            "fails": lambda: at.slack.faults.fails("chat.*", times=None),
-            "is cut off": lambda: at.slack.faults.cuts("chat.*", times=None),
-            "is limited": lambda: at.slack.faults.limits("chat.*", retry_after=60, times=None),
-        }[wrong]()
-        assert (await at.lead.clicks(card, "Approve")).acked
-        said = await at.cyd.says("@adk-confirm what runs as checkout?", at.deploys)
-        async with time_passing(at):
-            await at.slack.until(lambda: away.met > 6, what="Slack to be tried")
-            assert at.cyd.sees(at.deploys, thread=said).count("2.4.0") == 0
+async def test_slack_is_away_for_a_while_and_nothing_is_lost(at: Office, wrong: str) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    away = {
+        "fails": lambda: at.slack.faults.fails("chat.*", times=None),
+        "is cut off": lambda: at.slack.faults.cuts("chat.*", times=None),
+        "is limited": lambda: at.slack.faults.limits("chat.*", retry_after=60, times=None),
+    }[wrong]()
+    assert (await at.lead.clicks(card, "Approve")).acked
+    said = await at.cyd.says("@adk-confirm what runs as checkout?", at.deploys)
+    async with time_passing(at):
+        await at.slack.until(lambda: away.met > 6, what="Slack to be tried")
+        assert at.cyd.sees(at.deploys, thread=said).count("2.4.0") == 0
 
-            at.slack.faults.clear()
+        at.slack.faults.clear()
 
-            await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-            await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
-            await at.cyd.finds("2.4.0", at.deploys, thread=said)
-        await at.rests()
-        assert at.cyd.sees(at.deploys).count("2.4.0") == 1
-        assert at.ann.sees(at.deploys).count("I reimbursed 1500") == 1
-        assert at.ann.sees(at.deploys).count("✅ Approved by lead · ran") == 1
-        assert len(at.ran()) == 1
+        await at.sees(card, "Done: Reimburse", "I reimbursed 1500")
+        await at.cyd.finds("2.4.0", at.deploys, thread=said)
+    await at.rests()
+    assert at.cyd.sees(at.deploys).count("2.4.0") == 1
+    assert at.ann.sees(at.deploys).count("I reimbursed 1500") == 1
+    assert at.ann.sees(at.deploys).count("✅ Approved by lead · ran") == 1
+    assert len(at.ran()) == 1
 
 
-async def test_the_token_is_revoked_midway_and_a_new_one_goes_on(open_office: Opens) -> None:
-    async with open_office('[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\n', limits=QUICK) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.rests()
-        asking = at.slack.faults.hangs("users.info")
-        assert (await at.lead.clicks(card, "Approve")).acked
-        await asking.reached()
-        at.slack.install.revoked = True
-        asking.release()
-        await at.rests()
-        await at.stops()
+@pytest.mark.office('[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\n', limits=QUICK)
+async def test_the_token_is_revoked_midway_and_a_new_one_goes_on(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.rests()
+    asking = at.slack.faults.hangs("users.info")
+    assert (await at.lead.clicks(card, "Approve")).acked
+    await asking.reached()
+    at.slack.install.revoked = True
+    asking.release()
+    await at.rests()
+    await at.stops()
 
-        at.slack.install = at.slack.workspace.directory.install(at.slack.team)
+    at.slack.install = at.slack.workspace.directory.install(at.slack.team)
+    await at.starts(at.policies)
+
+    at.slack.clock.advance(60)  # no window can be opened with the click any more
+    async with time_passing(at):
+        await at.lead.finds("so your vote does not count. Try again in a minute", at.deploys, thread=card)
+        assert at.ran() == []
+        await at.lead.clicks(card, "Approve")
+        await at.sees(card, "Done: Reimburse", "I reimbursed 1500")
+    assert len(at.ran()) == 1
+
+
+async def test_slack_is_away_for_a_moment_when_the_bot_starts(at: Office) -> None:
+    await at.stops()
+    at.slack.faults.fails("auth.test")
+    await at.starts(at.policies)
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "Done: Reimburse")
+
+
+async def test_a_token_that_slack_refuses_is_reported_at_once(at: Office) -> None:
+    await at.stops()
+    at.slack.install.revoked = True
+    with pytest.raises(CannotServe, match=r"refused SLACK_BOT_TOKEN \(token_revoked\)\. Install the app again"):
         await at.starts(at.policies)
-
-        at.slack.clock.advance(60)  # no window can be opened with the click any more
-        async with time_passing(at):
-            await at.lead.finds("so your vote does not count. Try again in a minute", at.deploys, thread=card)
-            assert at.ran() == []
-            await at.lead.clicks(card, "Approve")
-            await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-            await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
-        assert len(at.ran()) == 1
-
-
-async def test_slack_is_away_for_a_moment_when_the_bot_starts(open_office: Opens) -> None:
-    async with open_office() as at:
-        await at.stops()
-        at.slack.faults.fails("auth.test")
-        await at.starts(at.policies)
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-
-
-async def test_a_token_that_slack_refuses_is_reported_at_once(open_office: Opens) -> None:
-    async with open_office() as at:
-        await at.stops()
-        at.slack.install.revoked = True
-        with pytest.raises(CannotServe, match=r"refused SLACK_BOT_TOKEN \(token_revoked\)\. Install the app again"):
-            await at.starts(at.policies)
 
 
 # One does not keep the others
 
 
-async def test_a_session_that_hangs_keeps_no_other_waiting(open_office: Opens) -> None:
-    async with open_office(limits=CallLimits(posts=AT_ONCE.posts)) as at:
-        here = at.slack.channel("elsewhere", at.ann, at.bob)
-        hang = at.slack.faults.hangs("chat.*", times=None, where=lambda args: args.get("channel") == here.id)
-        await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", here)
-        await hang.reached()
+@pytest.mark.office(limits=CallLimits(posts=AT_ONCE.posts))
+async def test_a_session_that_hangs_keeps_no_other_waiting(at: Office) -> None:
+    here = at.slack.channel("elsewhere", at.ann, at.bob)
+    hang = at.slack.faults.hangs("chat.*", times=None, where=lambda args: args.get("channel") == here.id)
+    await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", here)
+    await hang.reached()
 
-        card = await at.ask("reimburse 1600 for the team dinner")
-        await at.bob.clicks(card, "Approve")
+    card = await at.ask("reimburse 1600 for the team dinner")
+    await at.bob.clicks(card, "Approve")
 
-        await at.ann.finds("I reimbursed 1600", at.deploys, thread=card)
-        at.slack.faults.clear()
-        await at.bob.finds("Approve", here)
+    await at.sees(card, "I reimbursed 1600")
+    at.slack.faults.clear()
+    await at.bob.finds("Approve", here)
 
 
 async def test_a_thread_that_was_deleted_keeps_no_other_waiting(open_office: Opens) -> None:
@@ -276,22 +272,21 @@ async def test_a_thread_that_was_deleted_keeps_no_other_waiting(open_office: Ope
         await at.ann.deletes(said)
         card = await at.ask("reimburse 1600 for the team dinner")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("I reimbursed 1600", at.deploys, thread=card)
+        await at.sees(card, "I reimbursed 1600")
 
 
-async def test_a_row_that_can_not_be_read_stops_nobody(open_office: Opens) -> None:
-    async with open_office() as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.rests()
-        await at.bot.database.run(spoil_every_row)
+async def test_a_row_that_can_not_be_read_stops_nobody(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.rests()
+    await at.bot.database.run(spoil_every_row)
 
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("is not the one that was asked about", at.deploys, thread=card)
-        other = await at.ask("reimburse 1600 for the team dinner")
-        await at.bob.clicks(other, "Approve")
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "is not the one that was asked about")
+    other = await at.ask("reimburse 1600 for the team dinner")
+    await at.bob.clicks(other, "Approve")
 
-        await at.ann.finds("I reimbursed 1600", at.deploys, thread=other)
-        assert [line["amount"] for line in at.ran()] == [1600]
+    await at.sees(other, "I reimbursed 1600")
+    assert [line["amount"] for line in at.ran()] == [1600]
 
 
 def spoil_every_row(tx: Tx) -> None:

@@ -43,8 +43,7 @@ async def granted(at: Office) -> Seen:
     modal = await at.bob.gets_modal("Also allow the next ones like this")
     assert "Calls of deploy with service checkout then run without asking for 30 min" in modal
     await modal.submits(NEXT)
-    await at.ann.finds("Done: Deploy", at.deploys, thread=card)
-    await at.ann.finds("run without asking until", at.deploys, thread=card)
+    await at.sees(card, "Done: Deploy", "run without asking until")
     return card
 
 
@@ -61,8 +60,7 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
 
     await again(at, card)
 
-    await at.ann.finds("Deploy checkout 2.4.2 to prod runs without asking, because", at.deploys, thread=card)
-    await at.ann.finds("2.4.2", at.deploys, thread=card)
+    await at.sees(card, "Deploy checkout 2.4.2 to prod runs without asking, because", "2.4.2")
     await at.slack.until(lambda: len(at.ran()) == 2 or None)
     await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("ran in") == 2 or None)
     assert "through oncall · deploy" not in at.ann.sees(at.deploys, thread=card)
@@ -79,7 +77,7 @@ async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) 
         await at.ann.says(f"@adk-confirm reimburse {amount} for a train", at.deploys, thread=card)
         await at.slack.until(partial(_ran, at, count))
 
-    await at.ann.finds("it was used as often as it could be", at.deploys, thread=card)
+    await at.sees(card, "it was used as often as it could be")
     await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
     await at.ann.says("@adk-confirm reimburse 1800 for a train", at.deploys, thread=card)
     await at.bob.finds("through oncall · reimburse", at.deploys, thread=card)
@@ -94,7 +92,7 @@ async def test_without_the_tick_nothing_is_granted(at: Office) -> None:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Approve")
     await (await at.bob.gets_modal("Also allow the next ones like this")).submits()
-    done = await at.ann.finds("Done: Deploy", at.deploys, thread=card)
+    done = await at.sees(card, "Done: Deploy")
     assert "Revoke grant" not in done.buttons
 
     await again(at, card)
@@ -110,9 +108,9 @@ async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> No
 
     await at.ann.clicks(done, "Revoke grant", sure=True)
     await at.ann.gets_modal("the policy names others")
-    await at.cyd.clicks(at.cyd.now(card), "Revoke grant", sure=True)
+    await at.cyd.clicks(card, "Revoke grant", sure=True)
 
-    await at.ann.finds("revoked the grant", at.deploys, thread=card)
+    await at.sees(card, "revoked the grant")
     await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
     await again(at, card)
     await waiting(at, card)
@@ -125,7 +123,7 @@ async def test_it_is_revoked_in_the_home_of_who_gave_it(at: Office) -> None:
 
     await home.clicks("Revoke grant")
 
-    await at.ann.finds("revoked the grant", at.deploys, thread=card)
+    await at.sees(card, "revoked the grant")
     await at.bob.opens_home("Nothing waits for you.")
     await again(at, card)
     await waiting(at, card)
@@ -141,7 +139,7 @@ async def test_it_is_revoked_from_the_command_line_once(at: Office, database_url
     assert done["id"] == confirmation
     assert "is not in force" in str((await operates(at, database_url, "revoke", confirmation))["error"])
 
-    revoked = await at.ann.finds("operator lee revoked the grant", at.deploys, thread=card)
+    revoked = await at.sees(card, "operator lee revoked the grant")
     assert "wrong version" in revoked
     await again(at, card)
     await waiting(at, card)
@@ -181,8 +179,7 @@ async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> 
     await at.later(minutes=2)
     await again(at, card, version="2.4.3")
 
-    await at.ann.finds("2.4.3", at.deploys, thread=card)
-    await at.ann.finds("Deploy checkout 2.4.3 to prod runs without asking, because", at.deploys, thread=card)
+    await at.sees(card, "2.4.3", "Deploy checkout 2.4.3 to prod runs without asking, because")
     await at.rests()
     assert "Revoke grant" in at.ann.now(card).buttons
 

@@ -124,9 +124,9 @@ async def test_what_could_not_begin_in_time_does_not_begin_because_a_server_came
     at.slack.clock.advance(3 * 3600)
     await bot.starts(hours_later=3)
 
-    await at.ann.finds("Not started in time: Pay", at.deploys, thread=card)
-    await at.ann.finds("Approved by bob · did not start in time", at.deploys, thread=card)
-    await at.ann.finds("did not start within 1h", at.deploys, thread=card)
+    await at.sees(
+        card, "Not started in time: Pay", "Approved by bob · did not start in time", "did not start within 1h"
+    )
     assert at.ran() == []
 
 
@@ -182,9 +182,9 @@ async def test_killed_while_the_model_thinks(at: Staff, bot: Serving, tmp_path: 
 
     await bot.starts()
 
-    await at.ann.finds("You said: think hard", at.deploys, thread=said)
+    await at.sees(said, "You said: think hard")
     await at.ann.says("@adk-confirm and now?", at.deploys, thread=said)
-    await at.ann.finds("You said: and now?", at.deploys, thread=said)
+    await at.sees(said, "You said: and now?")
     assert at.ann.sees(at.deploys, thread=said).count("You said: think hard") == 1
 
 
@@ -200,9 +200,9 @@ async def test_killed_right_after_a_stop_the_run_stays_stopped(at: Staff, bot: S
 
     await bot.starts()
 
-    await at.ann.finds("ann stopped the agent.", at.deploys, thread=said)
+    await at.sees(said, "ann stopped the agent.")
     await at.ann.says("@adk-confirm and now?", at.deploys, thread=said)
-    await at.ann.finds("You said: and now?", at.deploys, thread=said)
+    await at.sees(said, "You said: and now?")
     assert at.ann.sees(at.deploys, thread=said).count("stopped the agent") == 1
     assert "You said: think hard" not in at.ann.sees(at.deploys, thread=said)
     assert not (tmp_path / "thinks").exists()
@@ -213,7 +213,7 @@ async def killed_in_the_tool(at: Staff, bot: Serving, tool: str) -> Seen:
     await bot.starts()
     card = await at.ask(f'{tool} {{"on": "the roof"}}')
     await at.bob.clicks(card, "Approve")
-    await at.ann.finds(f"Running: {tool.capitalize()}", at.deploys, thread=card)
+    await at.sees(card, f"Running: {tool.capitalize()}")
     assert [line["tool"] for line in at.ran()] == ["begins"]
     await bot.killed()
     await bot.starts()
@@ -233,7 +233,7 @@ async def test_killed_in_the_tool_people_say_what_became_of_it(
     await at.oscar.clicks(asks, word, sure=True)
     await at.oscar.gets_modal("the policy names others")
 
-    await at.bob.clicks(at.bob.now(asks), word, sure=True)
+    await at.bob.clicks(asks, word, sure=True)
 
     await at.ann.finds("effect: Work", at.deploys)
     await at.ann.finds(sentence, at.deploys)

@@ -59,30 +59,29 @@ async def lived_through(at: Office) -> None:
     form = await at.bob.gets_modal("Edit")
     assert list(form.fields) == ["script", "number"], "what holds a secret is no field"
     await form.submits({"number": "2"})
-    await at.ann.finds("Done: Unlock", at.deploys, thread=done)
+    await at.sees(done, "Done: Unlock")
     failed, lost = await at.ask("jams"), await at.ask("loses")
     for card in (failed, lost):
         await at.bob.clicks(card, "Approve")
-    await at.ann.finds("Failed: Jams", at.deploys, thread=failed)
-    await at.ann.finds("Did this take effect? Loses", at.deploys, thread=lost)
+    await at.sees(failed, "Failed: Jams")
+    await at.sees(lost, "Did this take effect? Loses")
     denied = await at.ask("unlock")
     await at.bob.clicks(denied, "Deny…")
     await (await at.bob.gets_modal("Deny")).submits({"Reason": f"never {SECRETS[0]}, nor {SECRETS[1]}"})
-    await at.ann.finds("Denied: Unlock", at.deploys, thread=denied)
+    await at.sees(denied, "Denied: Unlock")
     await at.ann.says("@adk-confirm safely", at.deploys, thread=denied)
-    await at.ann.finds("You know", at.deploys, thread=denied)
+    await at.sees(denied, "You know")
     filled = await at.ask("asks")
     await at.bob.clicks(filled, "Approve")
     await (await at.bob.gets_modal("Approve")).submits({"number": "3"})
-    await at.ann.finds("Done: Asks", at.deploys, thread=filled)
+    await at.sees(filled, "Done: Asks")
     await looked_at(at, done)
 
 
 async def looked_at(at: Office, done: Seen) -> None:
     """All other ways in which people look."""
     long = await at.ask("unlock 5000")
-    await at.bob.clicks(long, "See everything")
-    await at.bob.gets_modal("unlock")
+    await at.refuses(at.bob, long, "See everything", "unlock")
     await at.bob.opens_home("Waiting for you")
     await at.ann.opens_home("You asked for")
     await at.bob.commands("/approvals", "", at.deploys)
@@ -128,8 +127,8 @@ async def test_what_the_file_hid_while_people_were_asked_stays_hidden_after_it_l
         await at.rests()
         await at.stops()
         await at.starts(POLICY.replace('redact = ["*token"]', ""))
-        await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.ann.finds("Done: Unlock", at.deploys, thread=card)
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, "Done: Unlock")
         await at.rests()
         said = {f"{number} {made.method}": str(made.args) for number, made in enumerate(at.slack.calls)}
     assert {where: leaks(text) for where, text in said.items() if leaks(text)} == {}
@@ -165,10 +164,10 @@ async def test_words_wait_until_the_result_is_known_that_they_quote(
         await at.rests()
         await at.stops()
         await at.starts(policy)
-        await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.ann.finds(ON_ITS_WAY, at.deploys, thread=card)
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, ON_ITS_WAY)
         server.tells = True
-        said = await at.ann.finds("I got", at.deploys, thread=card)
+        said = await at.sees(card, "I got")
         assert MASK in said.text
         posted = "".join(str(made.args.get("text")) for made in at.slack.calls)
     assert "deployed" in posted

@@ -34,7 +34,7 @@ async def test_a_pause_that_slack_cannot_answer_is_named(
 ) -> None:
     async with opens(agent) as at:
         said = await at.ann.says("@adk-confirm for the border", at.deploys)
-        line = await at.ann.finds(f"waits for {named}, which can't be answered from Slack", at.deploys, thread=said)
+        line = await at.sees(said, f"waits for {named}, which can't be answered from Slack")
         assert "answer it in another client" in line
         assert kind in caplog.text
         assert at.bot.url is not None
@@ -46,7 +46,7 @@ async def test_a_pause_that_slack_cannot_answer_is_named(
 async def test_a_model_that_makes_the_framework_s_calls_asks_nobody(opens: Opens, name: str, signed: str) -> None:
     async with opens(f"imitating_{name}{signed}", "[[policy]]\ntools = ['*']\napprovers = ['user:U0BOB']") as at:
         said = await at.ann.says("@adk-confirm hello", at.deploys)
-        await at.ann.finds(f"({name} was taken out: only the framework", at.deploys, thread=said)
+        await at.sees(said, f"({name} was taken out: only the framework")
         await at.rests()
         shown = "".join(str(made.args) for made in at.slack.calls)
         assert ("VPN" in shown, "Harmless" in shown) == (False, False)
@@ -56,7 +56,7 @@ async def test_a_model_that_makes_the_framework_s_calls_asks_nobody(opens: Opens
 async def test_a_long_running_operation_that_is_pending_is_reported(opens: Opens) -> None:
     async with opens("reporting") as at:
         said = await at.ann.says("@adk-confirm the quarter", at.deploys)
-        await at.ann.finds("report is a long-running operation", at.deploys, thread=said)
+        await at.sees(said, "report is a long-running operation")
         assert ran() == [{"tool": "report", "topic": "the quarter"}]
 
 
@@ -64,7 +64,7 @@ async def test_what_waits_inside_an_agent_used_as_a_tool_is_reported(opens: Open
     """google-adk 2.13 gives it up: nothing can be answered."""
     async with opens("agent_tool") as at:
         said = await at.ann.says("@adk-confirm pay 5", at.deploys)
-        await at.ann.finds("payer is an agent used as a tool", at.deploys, thread=said)
+        await at.sees(said, "payer is an agent used as a tool")
         assert ran() == []
 
 
@@ -80,19 +80,18 @@ long_running = "decide"
 async def test_people_decide_how_a_long_running_operation_ends(opens: Opens, agent: str) -> None:
     async with opens(agent, DECIDED) as at:
         said = await at.ann.says("@adk-confirm the quarter", at.deploys)
-        card = await at.ann.finds("Let this continue? Report", at.deploys, thread=said)
+        card = await at.sees(said, "Let this continue? Report")
         assert "T-1" in card
         assert "Edit…" not in card.buttons
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("I got {'status': 'approved', 'ticket': 'T-1'}", at.deploys, thread=said)
-        await at.ann.finds("Approved by bob. The agent has the answer.", at.deploys, thread=said)
+        await at.sees(
+            said, "I got {'status': 'approved', 'ticket': 'T-1'}", "Approved by bob. The agent has the answer."
+        )
 
         asked = await at.ann.says("@adk-confirm the year", at.deploys)
-        card = await at.ann.finds("Let this continue? Report", at.deploys, thread=asked)
-        await at.bob.clicks(card, "Deny…")
-        await (await at.bob.gets_modal("Deny")).submits({"Reason": "Too early"})
-        await at.ann.finds("'status': 'rejected'", at.deploys, thread=asked)
-        await at.ann.finds("Too early", at.deploys, thread=asked)
+        card = await at.sees(asked, "Let this continue? Report")
+        await at.denies(at.bob, card, "Too early")
+        await at.sees(asked, "'status': 'rejected'", "Too early")
         await at.rests()
         assert "outside this app" not in at.ann.sees(at.deploys)
         assert [one["topic"] for one in ran()] == ["the quarter", "the year"]
@@ -110,19 +109,16 @@ async def test_a_node_that_asks_twice_runs_once_for_each_approval(opens: Opens, 
     """Its id is the same both times."""
     async with opens(agent, PAYS) as at:
         said = await at.ann.says("@adk-confirm 1500", at.deploys)
-        first = await at.ann.finds("Pay (amount 1,500)?", at.deploys, thread=said)
+        first = await at.sees(said, "Pay (amount 1,500)?")
         assert "Edit…" not in first.buttons
         await at.bob.clicks(first, "Approve")
-        await at.ann.finds("booked {'paid': 1500}", at.deploys, thread=said)
-        await at.ann.finds("Done: Pay", at.deploys, thread=said)
+        await at.sees(said, "booked {'paid': 1500}", "Done: Pay")
         assert [one["tool"] for one in ran()] == ["pay", "book"]
 
         await at.ann.says("@adk-confirm 7", thread=said)
-        second = await at.ann.finds("Pay (amount 7)?", at.deploys, thread=said)
-        await at.bob.clicks(second, "Deny…")
-        await (await at.bob.gets_modal("Deny")).submits({"Reason": "Too little"})
-        await at.ann.finds("Denied by", at.deploys, thread=said)
-        await at.ann.finds("booked {'error'", at.deploys, thread=said)
+        second = await at.sees(said, "Pay (amount 7)?")
+        await at.denies(at.bob, second, "Too little")
+        await at.sees(said, "Denied by", "booked {'error'")
         assert [one["tool"] for one in ran()] == ["pay", "book", "book"]
 
 
@@ -131,7 +127,7 @@ async def test_a_node_without_a_result_is_not_asked_about(opens: Opens, agent: s
     async with opens(agent) as at:
         card = await at.ask("7")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds(ends, at.deploys, thread=card)
+        await at.sees(card, ends)
         await at.ann.finds("Failed:" if agent == "in_vain" else "Done:", at.deploys, thread=card)
         await at.rests()
         assert "nobody knows" not in at.ann.sees(at.deploys)
@@ -142,16 +138,16 @@ async def test_the_older_card_of_a_node_that_asked_again_decides_nothing(opens: 
     """google-adk would run the node with what the newer request shows."""
     async with opens("function", PAYS) as at:
         said = await at.ann.says("@adk-confirm 5", at.deploys)
-        first = await at.ann.finds("amount 5", at.deploys, thread=said)
+        first = await at.sees(said, "amount 5")
         await at.ann.says("@adk-confirm 9000", thread=said)
-        second = await at.ann.finds("amount 9,000", at.deploys, thread=said)
-        await at.ann.finds("The agent asked again. Use the newer card.", at.deploys, thread=said)
+        second = await at.sees(said, "amount 9,000")
+        await at.sees(said, "The agent asked again. Use the newer card.")
         await at.rests()
         assert at.bob.now(first).buttons == ("See everything", "History")
         await at.bob.clicks(first, "Approve", stale=True)
         await at.bob.gets_modal("too late")
         await at.bob.clicks(second, "Approve")
-        await at.ann.finds("Done: Pay", at.deploys, thread=said)
+        await at.sees(said, "Done: Pay")
         assert ran()[0] == {"tool": "pay", "amount": 9000}
 
 
@@ -162,11 +158,11 @@ async def test_people_are_asked_about_an_approved_call_that_the_agent_passed_ove
     opens = opening("tests.support.foreign.shapes", DEPLOYS, sqlite_url, tmp_path, monkeypatch)
     async with opens("branches_of_one__resumable") as at:
         said = await at.ann.says("@adk-confirm go", at.deploys)
-        first = await at.ann.finds("Deploy (service x)?", at.deploys, thread=said)
-        other = await at.ann.finds("Deploy (service y)?", at.deploys, thread=said)
+        first = await at.sees(said, "Deploy (service x)?")
+        other = await at.sees(said, "Deploy (service y)?")
         await at.bob.clicks(first, "Approve")
-        await at.ann.finds("Deploy (service the rest)?", at.deploys, thread=said)
-        await at.bob.clicks(at.bob.now(other), "Approve")
+        await at.sees(said, "Deploy (service the rest)?")
+        await at.bob.clicks(other, "Approve")
         await at.bob.finds("Did this take effect? Deploy", at.deploys, thread=said)
         await at.rests()
         assert [one["service"] for one in ran()] == ["x"]
@@ -195,7 +191,7 @@ async def test_a_question_that_redact_would_hide_is_not_asked(opens: Opens) -> N
     async with opens("trip", BOBS.replace("note", "to")) as at:
         said = await at.ann.says("@adk-confirm How long is", at.deploys)
         refused = "A value that the policy hides is also in the question, which approvers have to see in full."
-        await at.ann.finds(refused, at.deploys, thread=said)
+        await at.sees(said, refused)
         await at.rests()
         assert [one for one in at.ann.messages(at.deploys, thread=said) if one.buttons] == []
 
@@ -204,7 +200,7 @@ async def test_a_question_that_redact_would_hide_is_not_asked(opens: Opens) -> N
 async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, agent: str) -> None:
     async with opens(agent) as at:
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
-        card = await at.ann.finds("A question from flow", at.deploys, thread=said)
+        card = await at.sees(said, "A question from flow")
         assert card.buttons == ("Answer…", "See everything", "Withdraw…", "History")
         assert "How long is the trip?" in card
         assert "to Lisbon" in card
@@ -217,10 +213,9 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
         modal = await at.ann.gets_modal("Answer")
         assert "Nights do not count." in modal
         await modal.submits({"days": "3", "hotel": "yes", "note": "by the sea"})
-        await at.ann.finds("Answered by ann", at.deploys, thread=said)
-        await at.ann.finds("booked {'days': 3, 'hotel': True, 'note': 'by the sea'}", at.deploys, thread=said)
+        await at.sees(said, "Answered by ann", "booked {'days': 3, 'hotel': True, 'note': 'by the sea'}")
         assert ran() == [{"tool": "book", "answer": {"days": 3, "hotel": True, "note": "by the sea"}, "kind": "dict"}]
-        await at.ann.finds("ann answered the question of about_trip", at.deploys, thread=said)
+        await at.sees(said, "ann answered the question of about_trip")
         await at.rests()
         assert at.ann.now(card).buttons == ("See everything", "History")
 
@@ -228,14 +223,13 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
 async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens) -> None:
     async with opens("trip", BOBS) as at:
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
-        card = await at.ann.finds("@bob can answer", at.deploys, thread=said)
+        card = await at.sees(said, "@bob can answer")
         await at.ann.clicks(card, "Answer…")
         (await at.ann.gets_modal("somebody else has to answer")).closes()
 
         await at.bob.clicks(card, "Answer…")
         await (await at.bob.gets_modal("Answer")).submits({"days": "2", "hotel": "no", "note": "my secret wish"})
-        await at.ann.finds("Answered by bob", at.deploys, thread=said)
-        await at.ann.finds("bob answered the question of about_trip", at.deploys, thread=said)
+        await at.sees(said, "Answered by bob", "bob answered the question of about_trip")
         assert ran()[0]["answer"] == {"days": 2, "hotel": False, "note": "my secret wish"}
         assert "my secret wish" not in at.ann.sees(at.deploys)
         assert "my secret wish" not in await ledger_of(at)
@@ -244,11 +238,14 @@ async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens)
 async def test_a_question_that_nobody_answers_expires(opens: Opens) -> None:
     async with opens("trip", BOBS, time_moves=True) as at:
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
-        card = await at.ann.finds("@bob can answer", at.deploys, thread=said)
+        card = await at.sees(said, "@bob can answer")
         await at.later(hours=2)
-        await at.ann.finds("The question of about_trip has expired with 0 of 1 answer.", at.deploys, thread=said)
-        await at.ann.finds("⌛ Expired: Question from", at.deploys, thread=said)
-        await at.ann.finds("The agent got no answer.", at.deploys, thread=said)
+        await at.sees(
+            said,
+            "The question of about_trip has expired with 0 of 1 answer.",
+            "⌛ Expired: Question from",
+            "The agent got no answer.",
+        )
         await at.rests()
         assert at.ann.now(card).buttons == ("See everything", "History")
         assert ran() == []
@@ -267,27 +264,26 @@ async def test_an_answer_without_fields_keeps_its_type(opens: Opens, agent: str,
     """google-adk reads a text as JSON where it can."""
     async with opens(agent) as at:
         said = await at.ann.says("@adk-confirm now", at.deploys)
-        card = await at.ann.finds("A question from flow", at.deploys, thread=said)
+        card = await at.sees(said, "A question from flow")
         await at.ann.clicks(card, "Answer…")
         await (await at.ann.gets_modal("Answer")).submits({"answer": typed})
-        await at.ann.finds("Answered by ann", at.deploys, thread=said)
-        await at.ann.finds("booked", at.deploys, thread=said)
+        await at.sees(said, "Answered by ann", "booked")
         assert ran() == [{"tool": "book", "answer": answer, "kind": type(answer).__name__}]
 
 
 async def test_a_model_asks_and_reads_the_answer(opens: Opens) -> None:
     async with opens("model", time_moves=True) as at:
         said = await at.ann.says("@adk-confirm Which colour?", at.deploys)
-        card = await at.ann.finds("A question from clerk", at.deploys, thread=said)
+        card = await at.sees(said, "A question from clerk")
         assert "Which colour?" in card
         await at.ann.clicks(card, "Answer…")
         await (await at.ann.gets_modal("Answer")).submits({"answer": "green"})
-        await at.ann.finds("I got {'result': 'green'}", at.deploys, thread=said)
+        await at.sees(said, "I got {'result': 'green'}")
 
         asked = await at.ann.says("@adk-confirm Which size?", at.deploys)
-        await at.ann.finds("A question from clerk", at.deploys, thread=asked)
+        await at.sees(asked, "A question from clerk")
         await at.later(hours=25)
-        await at.ann.finds("I got {'error': 'nobody answered within 1d'}", at.deploys, thread=asked)
+        await at.sees(asked, "I got {'error': 'nobody answered within 1d'}")
         await at.rests()
         assert "outside this app" not in at.ann.sees(at.deploys)
 
@@ -296,9 +292,9 @@ async def test_a_question_that_takes_no_error_is_reported_by_a_message_that_nobo
     """google-adk fails over an answer that does not fit the question's schema."""
     async with opens("model_number", time_moves=True) as at:
         said = await at.ann.says("@adk-confirm How many?", at.deploys)
-        await at.ann.finds("A question from clerk", at.deploys, thread=said)
+        await at.sees(said, "A question from clerk")
         await at.later(hours=25)
-        await at.ann.finds('I heard: Nobody answered your question "How many?"', at.deploys, thread=said)
+        await at.sees(said, 'I heard: Nobody answered your question "How many?"')
         await at.rests()
         assert "failed" not in at.ann.sees(at.deploys)
 
@@ -307,12 +303,11 @@ async def test_a_question_that_takes_no_error_is_reported_by_a_message_that_nobo
 async def test_a_model_offers_a_choice(opens: Opens, agent: str) -> None:
     async with opens(agent) as at:
         said = await at.ann.says("@adk-confirm Which colour?", at.deploys)
-        card = await at.ann.finds("A question from clerk", at.deploys, thread=said)
+        card = await at.sees(said, "A question from clerk")
         assert "red" in card
         await at.ann.clicks(card, "Answer…")
         await (await at.ann.gets_modal("Answer")).submits({"answer": "blue"})
-        await at.ann.finds("I got {'result': 'blue'}", at.deploys, thread=said)
-        await at.ann.finds("Answered by ann", at.deploys, thread=said)
+        await at.sees(said, "I got {'result': 'blue'}", "Answered by ann")
         await at.rests()
         assert "outside this app" not in at.ann.sees(at.deploys)
 
@@ -331,17 +326,17 @@ async def test_a_tool_of_our_own_runtime_asks(
 ) -> None:
     async with office(database_url, tmp_path / "log", monkeypatch, target="tests.support.lab:agent") as at:
         said = await at.ann.says('@adk-confirm survey {"topic": "bikes"}', at.deploys)
-        card = await at.ann.finds("What about bikes?", at.deploys, thread=said)
+        card = await at.sees(said, "What about bikes?")
         await at.ann.clicks(card, "Answer…")
         await (await at.ann.gets_modal("Answer")).submits({"colour": "blue", "size": "3"})
-        await at.ann.finds("Answered by", at.deploys, thread=said)
+        await at.sees(said, "Answered by")
         await at.rests()
         (done,) = at.ran()
         assert (done["tool"], done["answer"]) == ("survey", {"why": "", "colour": "blue", "size": 3})
 
         said = await at.ann.says("@adk-confirm name_it {}", at.deploys)
-        card = await at.ann.finds("What shall it be called?", at.deploys, thread=said)
+        card = await at.sees(said, "What shall it be called?")
         await withdraws(at.ann, card)
-        await at.ann.finds("withdrew the question of name_it", at.deploys, thread=said)
+        await at.sees(said, "withdrew the question of name_it")
         await at.rests()
         assert len(at.ran()) == 1

@@ -57,16 +57,15 @@ async def test_an_edit_has_the_tool_s_types_and_reaches_it(at: Office, server: F
     assert [*form.errors] == ["amount"]
     await form.submits({"amount": "1200"})
 
-    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
+    await at.sees(card, "Done: Reimburse")
     assert server.ran() == [{"tool": "reimburse", "amount": 1200}]
 
 
 async def test_a_reason_reaches_the_model_in_the_same_turn(at: Office, server: Foreign) -> None:
     card = await at.ask("please pay 1500")
-    await at.bob.clicks(card, "Deny…")
-    await (await at.bob.gets_modal("Deny")).submits({"Reason": "Book the cheaper place"})
+    await at.denies(at.bob, card, "Book the cheaper place")
 
-    said = await at.ann.finds("I got", at.deploys, thread=card)
+    said = await at.sees(card, "I got")
     assert "Book the cheaper place" in said.text
     assert server.ran() == []
 
@@ -76,11 +75,11 @@ async def test_an_answer_from_elsewhere_counts_for_nothing(at: Office, server: F
     card = await at.ask("please pay 1500")
     await answered_by_others(server, at, card, confirmed=confirmed, takes=500)
     await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
-    await at.ann.finds("I see: hello", at.deploys, thread=card)
+    await at.sees(card, "I see: hello")
     assert server.ran() == []
 
-    await at.bob.clicks(at.bob.now(card), "Approve")
-    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "Done: Reimburse")
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
@@ -98,5 +97,5 @@ async def test_if_the_secrets_differ_people_learn_why_and_nothing_runs(
     async with opens(secret) as at:
         card = await at.ask("please pay 1500")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds(said, at.deploys, thread=card)
+        await at.sees(card, said)
         assert server.ran() == []

@@ -63,8 +63,7 @@ async def test_an_approval_runs_the_call_on_their_server(at: Office, server: For
     )
 
     await at.bob.clicks(card, "Approve")
-    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-    await at.ann.finds("paid", at.deploys, thread=card)
+    await at.sees(card, "Done: Reimburse", "paid")
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
@@ -75,12 +74,11 @@ async def test_arguments_that_their_tool_does_not_declare_are_refused(
     with foreign(tmp_path, *replay("go"), DECLARES=schema) as server:
         async with office(sqlite_url, tmp_path / "log", monkeypatch, target=agent(server)) as at:
             said = await at.ann.says("@adk-confirm please pay 1500", at.deploys)
-            await at.ann.finds(
+            await at.sees(
+                said,
                 "The tool does not take these arguments: 'amount' is not an argument (there are: sum).",
-                at.deploys,
-                thread=said,
+                "I see: The call reimburse",
             )
-            await at.ann.finds("I see: The call reimburse", at.deploys, thread=said)
             await at.rests()
             assert [one for one in at.ann.messages(at.deploys, thread=said) if one.buttons] == []
         assert server.ran() == []
@@ -99,8 +97,7 @@ async def test_ids_that_no_database_takes(
         async with office(either_url, tmp_path / "log", monkeypatch, target=target, time_moves=True) as at:
             card = await at.ask("please pay 1500")
             await at.bob.clicks(card, "Approve")
-            await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-            await at.ann.finds('I got [["reimburse"', at.deploys, thread=card)
+            await at.sees(card, "Done: Reimburse", 'I got [["reimburse"')
             assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
@@ -124,12 +121,12 @@ async def test_a_name_that_no_database_takes_is_refused(
         target = f'url = "{ear.url}"\napp = "clerk"'
         async with office(either_url, tmp_path / "log", monkeypatch, target=target, time_moves=True) as at:
             said = await at.ann.says("@adk-confirm please pay 1500", at.deploys)
-            await at.ann.finds("It can't be shown, so nobody can approve it", at.deploys, thread=said)
+            await at.sees(said, "It can't be shown, so nobody can approve it")
             monkeypatch.setattr(asking, kept.request_about)
             await at.ann.says("@adk-confirm please pay 7", at.deploys, thread=said)
             card = await at.bob.finds("amount 7", at.deploys, thread=said)
             await at.bob.clicks(card, "Approve")
-            await at.ann.finds("Done: Reimburse", at.deploys, thread=said)
+            await at.sees(said, "Done: Reimburse")
             assert at.ran() == [{"tool": "reimburse", "amount": 7}]
 
 
@@ -141,24 +138,24 @@ async def test_an_edit_is_a_denial_that_says_what_is_wanted(at: Office, server: 
     assert "denies this call" in str(modal)
     await modal.submits({"amount": "1200"})
 
-    await at.ann.finds('again with these arguments changed: {"amount":1200}', at.deploys, thread=card)
+    await at.sees(card, 'again with these arguments changed: {"amount":1200}')
     assert server.ran() == []
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["in order", "the other way round"])
 async def test_requests_of_one_turn_are_reported_together(at: Office, server: Foreign, turned: bool) -> None:
     said = await at.ann.says("@adk-confirm please pay 1500 and deploy search", at.deploys)
-    cards = [await at.ann.finds(call, at.deploys, thread=said) for call in ("Reimburse (amount", "Deploy (service")]
+    cards = [await at.sees(said, call) for call in ("Reimburse (amount", "Deploy (service")]
     first, second = reversed(cards) if turned else cards
 
     await at.bob.clicks(first, "Approve")
     tools = ("deploy", "reimburse") if turned else ("reimburse", "deploy")
-    await at.ann.finds(f"{tools[0]} runs once {tools[1]} is decided", at.deploys, thread=said)
+    await at.sees(said, f"{tools[0]} runs once {tools[1]} is decided")
     assert server.ran() == []
-    await at.bob.clicks(at.bob.now(second), "Approve")
+    await at.bob.clicks(second, "Approve")
 
     for call in ("Reimburse", "Deploy"):
-        await at.ann.finds(f"Done: {call}", at.deploys, thread=said)
+        await at.sees(said, f"Done: {call}")
     assert sorted(str(line["tool"]) for line in server.ran()) == ["deploy", "reimburse"]
 
 
@@ -171,8 +168,7 @@ async def test_an_answer_from_elsewhere_is_an_alarm(at: Office, server: Foreign,
     await answered_by_others(server, at, card, confirmed=confirmed)
     await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
 
-    await at.ann.finds(f"was {verdict} outside this app", at.deploys, thread=card)
-    alarmed = await at.ann.finds("Somebody answered the agent directly", at.deploys, thread=card)
+    alarmed = await at.sees(card, f"was {verdict} outside this app", "Somebody answered the agent directly")
     assert alarmed.buttons == ("See everything", "History")
     assert len(server.ran()) == confirmed
 
@@ -182,8 +178,7 @@ async def test_what_was_denied_elsewhere_does_not_run_here_and_is_an_alarm(at: O
     await answered_by_others(server, at, card, confirmed=False)
     await at.bob.clicks(card, "Approve")
 
-    await at.ann.finds("was denied outside this app", at.deploys, thread=card)
-    await at.ann.finds("Somebody answered the agent directly", at.deploys, thread=card)
+    await at.sees(card, "was denied outside this app", "Somebody answered the agent directly")
     assert server.ran() == []
     lines = await at.bot.database.read(read_lines, chain_of(session_of(at, card)), 0)
     assert [line.kind for line in lines].count(LineKind.ELSEWHERE) == 1
@@ -196,8 +191,7 @@ async def test_a_server_that_is_down_is_tried_again(at: Office, server: Foreign)
     card = await at.ask("please pay 1500")
     server.kill()
     await at.bob.clicks(card, "Approve")
-    await at.ann.finds("The agent can't be reached. Trying again until", at.deploys, thread=card)
-    await at.ann.finds("We keep trying until the approval expires", at.deploys, thread=card)
+    await at.sees(card, "The agent can't be reached. Trying again until", "We keep trying until the approval expires")
     assert server.ran() == []
 
     server.start()
@@ -211,7 +205,7 @@ async def test_a_server_that_is_down_is_tried_again(at: Office, server: Foreign)
 async def test_words_wait_for_a_server_that_is_down(at: Office, server: Foreign) -> None:
     server.kill()
     said = await at.ann.says("@adk-confirm hello", at.deploys)
-    await at.ann.finds("We keep trying until it does", at.deploys, thread=said)
+    await at.sees(said, "We keep trying until it does")
     server.start()
     await at.later(minutes=1)
     await at.ann.finds("I see: hello", at.deploys, thread=said, timeout=LONG)
@@ -233,7 +227,7 @@ async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_an
             card = await at.ask("please pay 1500")
             ear.instead["/run_sse"] = broken_off
             await at.bob.clicks(card, "Approve")
-            await at.ann.finds("send it again only when it can no longer arrive", at.deploys, thread=card)
+            await at.sees(card, "send it again only when it can no longer arrive")
             ear.instead.clear()
             await at.later(seconds=2)
             await at.ann.finds("Done: Reimburse", at.deploys, thread=card, timeout=LONG)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.office import Opens
+from tests.support.office import Office
 
 LAB = "tests.support.lab:agent"
 POLICIES = """
@@ -25,48 +25,45 @@ def database_url(sqlite_stocked: str) -> str:
     return sqlite_stocked
 
 
-async def test_a_model_can_neither_invent_reassuring_arguments_nor_choose_its_policy(open_office: Opens) -> None:
-    async with open_office(POLICIES, target=LAB) as at:
-        phantoms = '"dry_run": true, "environment": "staging", "confirmed_by": "lead"'
-        first = await at.ann.says(
-            f'@adk-confirm delete_project {{"project": "payments", "force": "yes", {phantoms}}}', at.deploys
-        )
-        told = await at.ann.finds("confirmed_by: is not an argument", at.deploys, thread=first)
-        assert "dry_run: is not an argument (there are: force, project, recursive)" in told
-        assert "environment: is not an argument" in told
-        await at.rests()
-        assert [one for one in at.ann.messages(at.deploys, thread=first) if one.buttons] == []
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_a_model_can_neither_invent_reassuring_arguments_nor_choose_its_policy(at: Office) -> None:
+    phantoms = '"dry_run": true, "environment": "staging", "confirmed_by": "lead"'
+    first = await at.ann.says(
+        f'@adk-confirm delete_project {{"project": "payments", "force": "yes", {phantoms}}}', at.deploys
+    )
+    told = await at.sees(first, "confirmed_by: is not an argument")
+    assert "dry_run: is not an argument (there are: force, project, recursive)" in told
+    assert "environment: is not an argument" in told
+    await at.rests()
+    assert [one for one in at.ann.messages(at.deploys, thread=first) if one.buttons] == []
 
-        await at.ann.says(
-            '@adk-confirm delete_project {"project": "payments", "force": "yes"}', at.deploys, thread=first
-        )
-        card = await at.ann.finds("Delete payments, recursive yes", at.deploys, thread=first)
-        given, default = card.text.split("Not given, so by default")
-        assert "force yes" in given
-        assert "recursive yes" in default
-        assert "Needs 1 approval from @lead" in card, "the stricter policy decides"
+    await at.ann.says('@adk-confirm delete_project {"project": "payments", "force": "yes"}', at.deploys, thread=first)
+    card = await at.sees(first, "Delete payments, recursive yes")
+    given, default = card.text.split("Not given, so by default")
+    assert "force yes" in given
+    assert "recursive yes" in default
+    assert "Needs 1 approval from @lead" in card, "the stricter policy decides"
 
-        await at.bob.clicks(card, "Approve")
-        await at.bob.gets_modal("the policy names others")
-        await at.lead.clicks(card, "Approve")
-        await at.ann.finds(" · ran", at.deploys, thread=first)
-        [ran] = at.ran()
-        assert (ran["project"], ran["recursive"], ran["force"]) == ("payments", True, True)
+    await at.refuses(at.bob, card, "Approve", "the policy names others")
+    await at.lead.clicks(card, "Approve")
+    await at.sees(first, " · ran")
+    [ran] = at.ran()
+    assert (ran["project"], ran["recursive"], ran["force"]) == ("payments", True, True)
 
 
-async def test_a_default_can_be_edited_and_is_then_a_choice(open_office: Opens) -> None:
-    async with open_office(POLICIES, target=LAB) as at:
-        card = await at.ask('delete_project {"project": "payments"}')
-        assert "recursive yes" in card.text.split("Not given, so by default")[1]
-        await at.bob.clicks(card, "Edit…")
-        form = await at.bob.gets_modal("Edit")
-        await form.submits({"recursive": "no"})
-        await at.ann.finds(" · ran", at.deploys, thread=card)
-        await at.rests()  # the thread may tell of it before the card is drawn
-        [ran] = at.ran()
-        assert (ran["project"], ran["recursive"], ran["force"]) == ("payments", False, False)
-        shown = at.ann.now(card).text
-        assert "recursive yes → no" in shown.split("Not given, so by default")[0]
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_a_default_can_be_edited_and_is_then_a_choice(at: Office) -> None:
+    card = await at.ask('delete_project {"project": "payments"}')
+    assert "recursive yes" in card.text.split("Not given, so by default")[1]
+    await at.bob.clicks(card, "Edit…")
+    form = await at.bob.gets_modal("Edit")
+    await form.submits({"recursive": "no"})
+    await at.sees(card, " · ran")
+    await at.rests()  # the thread may tell of it before the card is drawn
+    [ran] = at.ran()
+    assert (ran["project"], ran["recursive"], ran["force"]) == ("payments", False, False)
+    shown = at.ann.now(card).text
+    assert "recursive yes → no" in shown.split("Not given, so by default")[0]
 
 
 LONG = """
@@ -78,19 +75,19 @@ grant_on = []
 """
 
 
-async def test_a_call_that_no_view_can_hold_is_refused_and_a_shorter_one_is_shown_whole(open_office: Opens) -> None:
+@pytest.mark.office(LONG, target="tests.support.leaky:agent")
+async def test_a_call_that_no_view_can_hold_is_refused_and_a_shorter_one_is_shown_whole(at: Office) -> None:
     """Also when a grant would let it through unseen."""
-    async with open_office(LONG, target="tests.support.leaky:agent") as at:
-        said = await at.ann.says("@adk-confirm unlock 9000", at.deploys)
-        told = await at.ann.finds("It can't be shown, so nobody can approve it.", at.deploys, thread=said)
-        assert "The call is too long for a window in Slack. Ask the agent for less in one call." in told
-        await at.ann.finds("too long for a window in Slack. Send less in one call", at.deploys, thread=said)
-        card = await at.ask("unlock 5800")
-        await at.bob.clicks(card, "Approve")
-        form = await at.bob.gets_modal("Approve")
-        assert str(form).replace("\n", "").count("@headers") == 5800
-        await form.submits({"Next time": ["Also allow the next ones like this"]})
-        await at.ann.finds("Done: Unlock", at.deploys, thread=card)
+    said = await at.ann.says("@adk-confirm unlock 9000", at.deploys)
+    told = await at.sees(said, "It can't be shown, so nobody can approve it.")
+    assert "The call is too long for a window in Slack. Ask the agent for less in one call." in told
+    await at.sees(said, "too long for a window in Slack. Send less in one call")
+    card = await at.ask("unlock 5800")
+    await at.bob.clicks(card, "Approve")
+    form = await at.bob.gets_modal("Approve")
+    assert str(form).replace("\n", "").count("@headers") == 5800
+    await form.submits({"Next time": ["Also allow the next ones like this"]})
+    await at.sees(card, "Done: Unlock")
 
-        await at.ann.says("@adk-confirm unlock 9000", at.deploys, thread=card)
-        await at.ann.finds("It can't be shown, so nobody can approve it.", at.deploys, thread=card)
+    await at.ann.says("@adk-confirm unlock 9000", at.deploys, thread=card)
+    await at.sees(card, "It can't be shown, so nobody can approve it.")

@@ -54,12 +54,12 @@ async def test_a_reply_that_is_stopped_ends_and_the_next_words_are_answered(
         await mouth.words.join()
         at.ann.stops(at.deploys, said)
 
-        await at.ann.finds("ann stopped the agent.", at.deploys, thread=said)
+        await at.sees(said, "ann stopped the agent.")
         await is_turned_over(at, said, "active")
         mouth.words = asyncio.Queue()
         await at.ann.says("@adk-confirm and now?", at.deploys, thread=said)
         mouth.say("Now it works.", None)
-        await at.ann.finds("Now it works.", at.deploys, thread=said)
+        await at.sees(said, "Now it works.")
         await at.rests()
         assert mouth.heard == ["hello", "and now?"]
         assert "It is" not in at.ann.sees(at.deploys, thread=said)
@@ -77,47 +77,45 @@ async def test_what_waits_keeps_waiting_and_a_tool_that_runs_is_not_torn(
     monkeypatch.setenv("LAB_GATE", str(gate))
     async with open_office(ONE, target=LAB) as at:
         said = await at.ann.says('@adk-confirm work {"on": "x"}\npay {"to": "Ada", "amount": 20}', at.deploys)
-        work = await at.ann.finds("Work", at.deploys, thread=said)
-        pay = await at.ann.finds("to Ada", at.deploys, thread=said)
+        work = await at.sees(said, "Work")
+        pay = await at.sees(said, "to Ada")
         await at.bob.clicks(work, "Approve")
         await works(at, said)
         at.ann.stops(at.deploys, said)
-        note = await at.ann.finds("ann stopped the agent.", at.deploys, thread=said)
+        note = await at.sees(said, "ann stopped the agent.")
         assert "work was approved and still runs" in note
         assert "pay still waits for a decision" in note
 
         gate.touch()
-        await at.ann.finds("Done: Work", at.deploys, thread=said)
+        await at.sees(said, "Done: Work")
         await is_turned_over(at, said, "suspended")
         assert "Approve" in at.bob.now(pay).buttons
         await at.bob.clicks(pay, "Approve")
-        await at.ann.finds("Done: Pay", at.deploys, thread=said)
+        await at.sees(said, "Done: Pay")
         assert [one["tool"] for one in at.ran()] == ["begins", "work", "pay"]
 
 
+@pytest.mark.office(target=TALKER)
 async def test_a_stop_that_was_stored_holds_for_whoever_goes_on_with_the_run(
-    open_office: Opens, database_url: str, mouth: Mouth
+    at: Office, database_url: str, mouth: Mouth
 ) -> None:
-    async with open_office(target=TALKER) as at:
-        said = await at.ann.says("@adk-confirm hello", at.deploys)
-        await works(at, said)
-        await at.stops()
-        database = await open_store(database_url, SECRET, at.slack.clock.now)
-        app = await database.read(the_app)
-        stop = StopPress(
-            app=app, team=at.slack.team.id, channel=said.channel, thread_ts=said.thread, person=ANN, event="1"
-        )
-        assert await database.run(stop_run, stop)
-        assert not await database.run(stop_run, stop)
-        await database.close()
+    said = await at.ann.says("@adk-confirm hello", at.deploys)
+    await works(at, said)
+    await at.stops()
+    database = await open_store(database_url, SECRET, at.slack.clock.now)
+    app = await database.read(the_app)
+    stop = StopPress(app=app, team=at.slack.team.id, channel=said.channel, thread_ts=said.thread, person=ANN, event="1")
+    assert await database.run(stop_run, stop)
+    assert not await database.run(stop_run, stop)
+    await database.close()
 
-        mouth.words = asyncio.Queue()
-        at.slack.clock.advance(60)  # the lease of the first process is over
-        await at.starts(at.policies)
-        await at.ann.finds("ann stopped the agent.", at.deploys, thread=said)
-        await is_turned_over(at, said, "active")
-        await at.rests()
-        assert mouth.heard == ["hello"]
+    mouth.words = asyncio.Queue()
+    at.slack.clock.advance(60)  # the lease of the first process is over
+    await at.starts(at.policies)
+    await at.sees(said, "ann stopped the agent.")
+    await is_turned_over(at, said, "active")
+    await at.rests()
+    assert mouth.heard == ["hello"]
 
 
 def the_app(tx: Tx) -> str:

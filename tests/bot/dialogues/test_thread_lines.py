@@ -10,7 +10,7 @@ import pytest
 from adk_confirm.bot.store.agent_sessions import SUSPENDED_AFTER
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.counting import at_most, counted_work
-from tests.support.office import Office, Opens
+from tests.support.office import Office
 
 LAB = "tests.support.lab:agent"
 PAY = 'pay {"to": "Ada", "amount": 20}'
@@ -40,82 +40,78 @@ def lines(at: Office, thread: Seen) -> list[str]:
     return [one.split("\n")[0] for one in posts(at, thread)]
 
 
+@pytest.mark.office(time_moves=True)
 @pytest.mark.parametrize("waits", [False, True], ids=["at once", "after a while"])
 @pytest.mark.parametrize("sessions", [True, False], ids=["sessions", "no sessions"])
 async def test_an_approval_is_a_card_a_line_and_the_reply_and_costs_few_calls(
-    open_office: Opens, waits: bool, sessions: bool
+    at: Office, waits: bool, sessions: bool
 ) -> None:
-    async with open_office(time_moves=True) as at:
-        if not sessions:
-            at.slack.faults.refuses("agents.sessions.*", "unknown_method", times=None)
+    if not sessions:
+        at.slack.faults.refuses("agents.sessions.*", "unknown_method", times=None)
 
-        async def cycle() -> Seen:
-            card = await at.ask("deploy checkout 2.4.1 to prod")
-            if waits:
-                await at.later(seconds=SUSPENDED_AFTER + 1)
-                await at.rests()
-            await at.bob.clicks(card, "Approve")
-            await at.ann.finds("is on prod now", at.deploys, thread=card)
-            await at.later(seconds=2)
+    async def cycle() -> Seen:
+        card = await at.ask("deploy checkout 2.4.1 to prod")
+        if waits:
+            await at.later(seconds=SUSPENDED_AFTER + 1)
             await at.rests()
-            return card
-
-        await cycle()  # who people are is known from here on, and whether Slack takes sessions
-        before = len(at.slack.calls)
-        with counted_work() as work:
-            cards = [await cycle() for _ in range(CYCLES)]
-
-        # On a slow machine the agent is shown as at work, and a call that is decided at once as suspended.
-        calls = Counter(made.method for made in at.slack.calls[before:] if made.args.get("status") != "processing")
-        statuses = calls["agents.sessions.setStatus"]
-        if waits or not sessions:
-            assert statuses == (2 * CYCLES if sessions else CYCLES if waits else 0)  # refused: tried once a wait
-        scenario = "Slack calls of a cycle" + (" that waits, in an agent" if waits and sessions else "")
-        at_most(scenario, sum(calls[one] for one in calls if one not in LOOK_UPS) / CYCLES)
-        if not waits and not sessions:  # statuses come as time passes
-            at_most("transactions of a cycle", sum(work[one] for one in work if one not in BY_THE_CLOCK) / CYCLES)
-        for card in cards:
-            done, *said = posts(at, card)
-            assert "Done:" in done
-            decided, reply = said  # never in one message: people could not tell our words from the agent's
-            assert decided.startswith("✅ Approved by bob · ran in")
-            assert decided.endswith("asked by @ann")
-            assert reply == "checkout 2.4.1 is on prod now."
-
-
-async def test_what_did_not_count_is_shown_to_that_person_and_after_three_tries_once_to_all(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
-        card = await at.ask(PAY)
-        for count in range(1, 6):
-            await at.oscar.clicks(at.oscar.now(card), "Approve")
-            await at.rests()
-            assert len(at.oscar.windows) == count
-        await at.lead.clicks(at.lead.now(card), "Approve")
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, "is on prod now")
+        await at.later(seconds=2)
         await at.rests()
-        assert not at.slack.calls_of("chat.postEphemeral"), "it is said in the windows alone"
+        return card
 
-        assert lines(at, card)[1:] == [
-            "✋ oscar tried three times to decide on Pay (to Ada, amount 20), but no vote counted: "
-            "the policy names others."
-        ]
-        refused = "SELECT count(*) FROM bot_ledger WHERE kind = 'vote refused' AND content LIKE '%U0OSCAR%'"
-        assert await at.bot.database.read(lambda tx: int(tx.value(refused))) == 3
+    await cycle()  # who people are is known from here on, and whether Slack takes sessions
+    before = len(at.slack.calls)
+    with counted_work() as work:
+        cards = [await cycle() for _ in range(CYCLES)]
+
+    # On a slow machine the agent is shown as at work, and a call that is decided at once as suspended.
+    calls = Counter(made.method for made in at.slack.calls[before:] if made.args.get("status") != "processing")
+    statuses = calls["agents.sessions.setStatus"]
+    if waits or not sessions:
+        assert statuses == (2 * CYCLES if sessions else CYCLES if waits else 0)  # refused: tried once a wait
+    scenario = "Slack calls of a cycle" + (" that waits, in an agent" if waits and sessions else "")
+    at_most(scenario, sum(calls[one] for one in calls if one not in LOOK_UPS) / CYCLES)
+    if not waits and not sessions:  # statuses come as time passes
+        at_most("transactions of a cycle", sum(work[one] for one in work if one not in BY_THE_CLOCK) / CYCLES)
+    for card in cards:
+        done, *said = posts(at, card)
+        assert "Done:" in done
+        decided, reply = said  # never in one message: people could not tell our words from the agent's
+        assert decided.startswith("✅ Approved by bob · ran in")
+        assert decided.endswith("asked by @ann")
+        assert reply == "checkout 2.4.1 is on prod now."
 
 
-async def test_calls_of_one_thread_are_named_in_their_lines(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
-        said = await at.ann.says(f'@adk-confirm {PAY}\npay {{"to": "Bea", "amount": 30}}', at.deploys)
-        ada, bea = await asyncio.gather(
-            *(at.ann.finds(f"to {name}", at.deploys, thread=said) for name in ("Ada", "Bea"))
-        )
-        await at.bob.clicks(ada, "Approve")
-        await at.ann.finds("pay · approved by bob", at.deploys, thread=said)
-        await at.cyd.clicks(bea, "Deny…")
-        await (await at.cyd.gets_modal("Deny")).submits({"Reason": "too dear"})
-        await at.ann.finds('"reason":"too dear"', at.deploys, thread=said)
+@pytest.mark.office(ONE, target=LAB)
+async def test_what_did_not_count_is_shown_to_that_person_and_after_three_tries_once_to_all(at: Office) -> None:
+    card = await at.ask(PAY)
+    for count in range(1, 6):
+        await at.oscar.clicks(card, "Approve")
         await at.rests()
+        assert len(at.oscar.windows) == count
+    await at.lead.clicks(card, "Approve")
+    await at.rests()
+    assert not at.slack.calls_of("chat.postEphemeral"), "it is said in the windows alone"
 
-        lines = "\n".join(posts(at, said)[2:]).split("\n")
-        assert lines[0].startswith("✅ pay · approved by bob · ran in")
-        assert lines[1:3] == ["🚫 pay · denied by cyd · asked by @ann", "too dear"]
-        assert lines[3].startswith("pay: ")
+    assert lines(at, card)[1:] == [
+        "✋ oscar tried three times to decide on Pay (to Ada, amount 20), but no vote counted: the policy names others."
+    ]
+    refused = "SELECT count(*) FROM bot_ledger WHERE kind = 'vote refused' AND content LIKE '%U0OSCAR%'"
+    assert await at.bot.database.read(lambda tx: int(tx.value(refused))) == 3
+
+
+@pytest.mark.office(ONE, target=LAB)
+async def test_calls_of_one_thread_are_named_in_their_lines(at: Office) -> None:
+    said = await at.ann.says(f'@adk-confirm {PAY}\npay {{"to": "Bea", "amount": 30}}', at.deploys)
+    ada, bea = await asyncio.gather(*(at.ann.finds(f"to {name}", at.deploys, thread=said) for name in ("Ada", "Bea")))
+    await at.bob.clicks(ada, "Approve")
+    await at.sees(said, "pay · approved by bob")
+    await at.denies(at.cyd, bea, "too dear")
+    await at.sees(said, '"reason":"too dear"')
+    await at.rests()
+
+    lines = "\n".join(posts(at, said)[2:]).split("\n")
+    assert lines[0].startswith("✅ pay · approved by bob · ran in")
+    assert lines[1:3] == ["🚫 pay · denied by cyd · asked by @ann", "too dear"]
+    assert lines[3].startswith("pay: ")

@@ -20,21 +20,21 @@ def in_channel(at: Office) -> list[Seen]:
     return [one for one in seen if not one.message.is_reply or one.message.subtype == "thread_broadcast"]
 
 
-async def test_a_card_in_a_thread_is_also_shown_in_the_channel(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
-        card = await at.ask(PAY)
-        assert [one.ts for one in in_channel(at)] == [card.thread, card.ts]
-        await at.rests()
-        (event,) = [made for made in at.slack.deliveries if "thread_broadcast" in str(made.body)]
-        assert (await at.slack.repeats(event)).acked
+@pytest.mark.office(ONE, target=LAB)
+async def test_a_card_in_a_thread_is_also_shown_in_the_channel(at: Office) -> None:
+    card = await at.ask(PAY)
+    assert [one.ts for one in in_channel(at)] == [card.thread, card.ts]
+    await at.rests()
+    (event,) = [made for made in at.slack.deliveries if "thread_broadcast" in str(made.body)]
+    assert (await at.slack.repeats(event)).acked
 
-        await at.bob.clicks(card, "Approve")
-        done = await at.ann.finds("Done: Pay", at.deploys, thread=card)
-        await at.rests()
+    await at.bob.clicks(card, "Approve")
+    done = await at.sees(card, "Done: Pay")
+    await at.rests()
 
-        assert in_channel(at)[-1].ts == done.ts == card.ts
-        assert at.ann.sees(at.deploys).count('pay: {"did":"pay"}') == 1
-        assert "You said" not in at.ann.sees(at.deploys), "the card is nobody's words"
+    assert in_channel(at)[-1].ts == done.ts == card.ts
+    assert at.ann.sees(at.deploys).count('pay: {"did":"pay"}') == 1
+    assert "You said" not in at.ann.sees(at.deploys), "the card is nobody's words"
 
 
 @pytest.mark.parametrize("where", ["thread", "channel"])
@@ -45,10 +45,10 @@ async def test_a_policy_says_where_its_cards_stand(open_office: Opens, where: st
         assert (card.thread == said.ts) == (where == "thread")
         assert [one.ts for one in in_channel(at)] == ([said.ts] if where == "thread" else [said.ts, card.ts])
         if where == "channel":
-            await at.ann.finds("The card for Pay (to Ada, amount 20) is in #deploys", at.deploys, thread=said)
+            await at.sees(said, "The card for Pay (to Ada, amount 20) is in #deploys")
 
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Approved by bob · ran", at.deploys, thread=said)
+        await at.sees(said, "Approved by bob · ran")
         await at.slack.until(lambda: "Done: Pay" in at.ann.now(card) or None)
 
 
@@ -83,15 +83,15 @@ def pinged(seen: Seen) -> set[str]:
     return set(re.findall(r"<(?:@|!subteam\^)(\w+)>", f"{seen.fallback} {seen.message.blocks}"))
 
 
-async def test_a_card_notifies_its_approvers_and_its_end_the_asker(open_office: Opens) -> None:
-    async with open_office(f'{ONE}remind_after = "10m"\n', target=LAB) as at:
-        card = await at.ask(PAY)
-        assert pinged(card) == {"S0ONCALL"}
-        assert "Asked by ann" in card
-        await at.later(minutes=11)
-        assert pinged(await at.ann.finds("still waits", at.deploys, thread=card)) == {"S0ONCALL"}
-        await at.bob.clicks(at.bob.now(card), "Approve")
-        assert pinged(await at.ann.finds("✅ Approved by bob", at.deploys, thread=card)) == {at.ann.id}
+@pytest.mark.office(f'{ONE}remind_after = "10m"\n', target=LAB)
+async def test_a_card_notifies_its_approvers_and_its_end_the_asker(at: Office) -> None:
+    card = await at.ask(PAY)
+    assert pinged(card) == {"S0ONCALL"}
+    assert "Asked by ann" in card
+    await at.later(minutes=11)
+    assert pinged(await at.sees(card, "still waits")) == {"S0ONCALL"}
+    await at.bob.clicks(card, "Approve")
+    assert pinged(await at.sees(card, "✅ Approved by bob")) == {at.ann.id}
 
 
 async def test_a_policy_says_who_is_notified_in_place_of_the_approvers(open_office: Opens) -> None:
@@ -101,9 +101,9 @@ async def test_a_policy_says_who_is_notified_in_place_of_the_approvers(open_offi
         assert pinged(card) == {at.cyd.id}
         assert "Needs 1 approval from @oncall or lead" in card
         await at.later(minutes=11)
-        assert pinged(await at.ann.finds("still waits", at.deploys, thread=card)) == {at.cyd.id}
-        await at.lead.clicks(at.lead.now(card), "Approve")
-        await at.ann.finds("✅ Approved by lead", at.deploys, thread=card)
+        assert pinged(await at.sees(card, "still waits")) == {at.cyd.id}
+        await at.lead.clicks(card, "Approve")
+        await at.sees(card, "✅ Approved by lead")
 
 
 async def test_who_is_named_by_an_address_is_mentioned_on_the_card_and_in_a_reminder(open_office: Opens) -> None:
@@ -113,29 +113,28 @@ async def test_who_is_named_by_an_address_is_mentioned_on_the_card_and_in_a_remi
         card = await at.ask(PAY)
         assert pinged(card) == {rita.id}
         await at.later(minutes=11)
-        assert pinged(await at.ann.finds("still waits", at.deploys, thread=card)) == {rita.id}
+        assert pinged(await at.sees(card, "still waits")) == {rita.id}
 
 
-async def test_each_approver_gets_a_direct_message_that_goes_with_the_decision(open_office: Opens) -> None:
-    async with open_office(f"{ONE}dm = true\n", target=LAB) as at:
-        card = await at.ask(PAY)
-        for approver in (at.bob, at.cyd):
-            note = await approver.finds("ann needs your approval · expires")
-            assert note.text.startswith("⏳ Pay (to Ada, amount 20)? ")
-            assert "Open the card" in note
-            assert note.buttons == ()
-        await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.ann.finds("✅ Approved by bob", at.deploys, thread=card)
-        await at.slack.until(lambda: not [*at.bob.messages(), *at.cyd.messages()] or None)
-        assert at.lead.messages() == []
-        await at.rests()
+@pytest.mark.office(f"{ONE}dm = true\n", target=LAB)
+async def test_each_approver_gets_a_direct_message_that_goes_with_the_decision(at: Office) -> None:
+    card = await at.ask(PAY)
+    for approver in (at.bob, at.cyd):
+        note = await approver.finds("ann needs your approval · expires")
+        assert note.text.startswith("⏳ Pay (to Ada, amount 20)? ")
+        assert "Open the card" in note
+        assert note.buttons == ()
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "✅ Approved by bob")
+    await at.slack.until(lambda: not [*at.bob.messages(), *at.cyd.messages()] or None)
+    assert at.lead.messages() == []
+    await at.rests()
 
 
-async def test_a_direct_message_shows_the_call_as_it_was_edited(open_office: Opens) -> None:
-    async with open_office(f"{ONE}quorum = 2\nedit = true\ndm = true\n", target=LAB) as at:
-        card = await at.ask(PAY)
-        await at.cyd.finds("amount 20)? ann needs your approval")
-        await at.bob.clicks(card, "Edit…")
-        await (await at.bob.gets_modal("Edit")).submits({"amount": "25"})
-        await at.cyd.finds("amount 25)? ann needs your approval")
-        assert len(at.cyd.messages()) == 1
+@pytest.mark.office(f"{ONE}quorum = 2\nedit = true\ndm = true\n", target=LAB)
+async def test_a_direct_message_shows_the_call_as_it_was_edited(at: Office) -> None:
+    card = await at.ask(PAY)
+    await at.cyd.finds("amount 20)? ann needs your approval")
+    await at.edits(at.bob, card, amount="25")
+    await at.cyd.finds("amount 25)? ann needs your approval")
+    assert len(at.cyd.messages()) == 1

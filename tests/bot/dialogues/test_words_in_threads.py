@@ -17,57 +17,54 @@ PAY = 'pay {"to": "Ada", "amount": 20}'
 ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 
 
+pytestmark = pytest.mark.office(ONE, target=LAB)
+
+
 def notes_for(at: Office, person: Person) -> list[str]:
     """What only this person was told."""
     return [one.text for one in person.messages(at.deploys) if one.ephemeral]
 
 
-async def test_where_others_write_a_plain_reply_gets_a_hint_once(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
-        card = await at.ask(PAY)
-        await at.oscar.says("who is Ada?", at.deploys, thread=card)
-        hint = await at.oscar.finds("The agent did not read this", at.deploys, thread=card)
-        assert hint.ephemeral
-        assert "mention @adk-confirm" in hint
-        await at.ann.says("a colleague", at.deploys, thread=card)
-        await at.oscar.says("ah", at.deploys, thread=card)
-        await at.rests()
-        assert (len(notes_for(at, at.oscar)), notes_for(at, at.ann)) == (1, [])
-        assert "You said" not in at.ann.sees(at.deploys)
+async def test_where_others_write_a_plain_reply_gets_a_hint_once(at: Office) -> None:
+    card = await at.ask(PAY)
+    await at.oscar.says("who is Ada?", at.deploys, thread=card)
+    hint = await at.oscar.finds("The agent did not read this", at.deploys, thread=card)
+    assert hint.ephemeral
+    assert "mention @adk-confirm" in hint
+    await at.ann.says("a colleague", at.deploys, thread=card)
+    await at.oscar.says("ah", at.deploys, thread=card)
+    await at.rests()
+    assert (len(notes_for(at, at.oscar)), notes_for(at, at.ann)) == (1, [])
+    assert "You said" not in at.ann.sees(at.deploys)
 
 
-async def test_stop_offers_whoever_asked_to_withdraw(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
-        card = await at.ask(PAY)
-        await at.ann.says("wait!", at.deploys, thread=card)
-        offer = await at.ann.finds("does not stop what waits", at.deploys, thread=card)
-        assert offer.ephemeral
-        assert offer.buttons == ("Withdraw",)
-        await at.ann.clicks(offer, "Withdraw", sure=True)
-        await at.ann.finds("Withdrawn: Pay", at.deploys, thread=card)
-        assert at.ran() == []
+async def test_stop_offers_whoever_asked_to_withdraw(at: Office) -> None:
+    card = await at.ask(PAY)
+    await at.ann.says("wait!", at.deploys, thread=card)
+    offer = await at.sees(card, "does not stop what waits")
+    assert offer.ephemeral
+    assert offer.buttons == ("Withdraw",)
+    await at.ann.clicks(offer, "Withdraw", sure=True)
+    await at.sees(card, "Withdrawn: Pay")
+    assert at.ran() == []
 
 
-async def test_stop_offers_an_approver_to_deny_each_call_that_waits(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
-        said = await at.ann.says(
-            f'@adk-confirm {PAY}\nnote {{"text": "x"}}\npay {{"to": "Bea", "amount": 30}}', at.deploys
-        )
-        await at.ann.finds("to Bea", at.deploys, thread=said)
-        await at.ann.finds("to Ada", at.deploys, thread=said)
-        await at.bob.says("@adk-confirm stop", at.deploys, thread=said)  # the agent hears it as well
-        offer = await at.bob.finds("does not stop what waits", at.deploys, thread=said)
-        deny = offer.buttons[0]
-        assert [("Ada" in button, "Bea" in button) for button in sorted(offer.buttons)] == [
-            (True, False),
-            (False, True),
-        ]
-        assert all(button.startswith("Deny… Pay") for button in offer.buttons)
-        await at.bob.clicks(offer, deny)
-        await (await at.bob.gets_modal("Deny")).submits({"Reason": "not now"})
-        await at.ann.finds("denied by bob", at.deploys, thread=said)
-        await at.oscar.says("cancel", at.deploys, thread=said)
-        await at.oscar.finds("To stop a call that waits", at.deploys, thread=said)
+async def test_stop_offers_an_approver_to_deny_each_call_that_waits(at: Office) -> None:
+    said = await at.ann.says(f'@adk-confirm {PAY}\nnote {{"text": "x"}}\npay {{"to": "Bea", "amount": 30}}', at.deploys)
+    await at.sees(said, "to Bea", "to Ada")
+    await at.bob.says("@adk-confirm stop", at.deploys, thread=said)  # the agent hears it as well
+    offer = await at.bob.finds("does not stop what waits", at.deploys, thread=said)
+    deny = offer.buttons[0]
+    assert [("Ada" in button, "Bea" in button) for button in sorted(offer.buttons)] == [
+        (True, False),
+        (False, True),
+    ]
+    assert all(button.startswith("Deny… Pay") for button in offer.buttons)
+    await at.bob.clicks(offer, deny)
+    await (await at.bob.gets_modal("Deny")).submits({"Reason": "not now"})
+    await at.sees(said, "denied by bob")
+    await at.oscar.says("cancel", at.deploys, thread=said)
+    await at.oscar.finds("To stop a call that waits", at.deploys, thread=said)
 
 
 async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,10 +74,10 @@ async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens, m
         said = await at.ann.says("@adk-confirm hello", at.deploys)
         await at.slack.until(lambda: mouth.heard or None)
         await at.ann.says("and what runs as checkout?", at.deploys, thread=said)
-        sign = await at.ann.finds("It reads your message next", at.deploys, thread=said)
+        sign = await at.sees(said, "It reads your message next")
         assert sign.ephemeral
         mouth.say("Hi.", None, "2.4.0.", None)
-        await at.ann.finds("2.4.0.", at.deploys, thread=said)
+        await at.sees(said, "2.4.0.")
         assert len(notes_for(at, at.ann)) == 1
 
 
@@ -89,11 +86,11 @@ async def test_words_during_a_pause_get_a_sign(open_office: Opens, monkeypatch: 
     async with open_office(ONE, target=LAB, time_moves=True) as at:
         await pause(at.bot.database)
         said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
-        sign = await at.ann.finds("reads your message once they are resumed", at.deploys, thread=said)
+        sign = await at.sees(said, "reads your message once they are resumed")
         assert sign.ephemeral
         await resume(at.bot.database)
         await at.later(seconds=5)
-        await at.ann.finds("to Ada", at.deploys, thread=said)
+        await at.sees(said, "to Ada")
 
 
 @pytest.mark.parametrize(
