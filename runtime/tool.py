@@ -111,6 +111,9 @@ class FunctionTool:
     `require_confirmation` is a bool, or a predicate over the call's arguments (and the context, if it names it).
     `title` says in one sentence what a call will do, for the people who are asked: a format string over the arguments,
     such as "Deploy {service} to {env}", or a function of them.
+    `preview` says what the call would do, such as a plan or a diff, and must have no effect: a function of the same
+    arguments that returns a text or JSON. People see it with the call. It runs again right before the tool does, for at
+    most `preview_timeout` seconds each time, and if it differs, people are asked anew.
     `idempotent=True` says that the function may run again after a crash with the same `tool_context.idempotency_key`;
     `verify=` is a function of the same arguments that says whether the effect happened. After `timeout` seconds the run
     stops waiting, and the outcome is unknown. Without a timeout the session waits as long as the function takes.
@@ -127,6 +130,8 @@ class FunctionTool:
         require_confirmation: bool | Predicate = False,
         hint: str | None = None,
         title: str | Callable[..., str] | None = None,
+        preview: Callable[..., object] | None = None,
+        preview_timeout: float = 10.0,
         idempotent: bool = False,
         verify: Callable[..., object] | None = None,
         timeout: float | None = None,
@@ -139,7 +144,7 @@ class FunctionTool:
         self.hint = hint
         self.idempotent = idempotent
         self.timeout = timeout
-        for given in (func, verify):
+        for given in (func, verify, preview):
             if given is not None and not callable(given):
                 raise BadTool(f"{given!r} cannot be called: a tool is made of functions.")
         self._signature = Signature.of(func)
@@ -149,6 +154,8 @@ class FunctionTool:
         self.declaration = Declaration(self.name, self._signature.description, self._signature.schema)
         self._verify = self._companion(verify, "verify") if verify else None
         self._title = self._check_title(title) if title is not None else None
+        self._preview = self._companion(preview, "preview") if preview else None
+        self._preview_timeout = preview_timeout
         self._gate = (
             self._companion(require_confirmation, "require_confirmation")
             if callable(require_confirmation)
@@ -181,6 +188,21 @@ class FunctionTool:
         if isinstance(self._title, Signature):
             return as_title(str(await self._call_companion(self._title, args, context)))
         return self._title
+
+    async def preview(self, args: JsonObject, context: ToolContext) -> Json:
+        """What this call would do; None if the tool has no preview."""
+        if self._preview is None:
+            return None
+        try:
+            async with asyncio.timeout(self._preview_timeout) as timer:
+                shows = as_json(await self._call_companion(self._preview, args, context))
+        except TimeoutError as error:
+            if not timer.expired():
+                raise
+            raise BadTool(f"The preview took longer than {self._preview_timeout:g} s.") from error
+        if shows is None:
+            raise BadTool("The preview returned nothing.")
+        return shows
 
     def _check_title(self, title: str | Callable[..., str]) -> str | Signature:
         if callable(title):

@@ -44,8 +44,8 @@ UNSIGNED = (
 class Announcement:
     """What the plugin says about a call: whether a gate holds it, whether the tool gets its arguments as they are
     written, whether edited ones reach it, whether answers must be signed, the schemas of its arguments and of the
-    payload that it asks for, the values that the tool fills in for arguments that the model left out, and the tool's
-    title for it."""
+    payload that it asks for, the values that the tool fills in for arguments that the model left out, the tool's title
+    for it, and its preview (`{"shows": …}` or `{"failed": "…"}`), with the one that was approved if it has changed."""
 
     gated: bool
     bound: bool = True
@@ -55,6 +55,8 @@ class Announcement:
     payload_schema: JsonObject | None = None
     defaults: JsonObject = field(default_factory=dict)
     title: str | None = None
+    preview: JsonObject | None = None
+    approved_preview: JsonObject | None = None
 
     def as_json(self) -> JsonObject:
         fields: JsonObject = {
@@ -71,6 +73,10 @@ class Announcement:
             fields["defaults"] = self.defaults
         if self.title is not None:
             fields["title"] = self.title
+        if self.preview is not None:
+            fields["preview"] = self.preview
+        if self.approved_preview is not None:
+            fields["approvedPreview"] = self.approved_preview
         return fields
 
 
@@ -94,6 +100,8 @@ def announcement_about(metadata: JsonObject | None, call_id: str) -> Announcemen
         payload_schema=as_object(found.get("payloadSchema")) or None,
         defaults=as_object(found.get("defaults")),
         title=as_text(found.get("title")) or None,
+        preview=as_object(found.get("preview")) or None,
+        approved_preview=as_object(found.get("approvedPreview")) or None,
     )
 
 

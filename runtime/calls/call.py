@@ -49,6 +49,23 @@ WAITING = frozenset({CallState.HELD, CallState.UNKNOWN})
 
 
 @dataclass(frozen=True)
+class Preview:
+    """What the tool says that the call would do, or why it could not say."""
+
+    shows: Json = None
+    failed: str | None = None
+
+    def as_json(self) -> JsonObject:
+        return {"shows": self.shows} if self.failed is None else {"failed": self.failed}
+
+    def same(self, other: Preview | None) -> bool:
+        """Two that failed are the same: no words of an error decide."""
+        if other is None or (self.failed is None) != (other.failed is None):
+            return False
+        return self.failed is not None or same(self.shows, other.shows)
+
+
+@dataclass(frozen=True)
 class HeldRequest:
     """A request as people saw it, and the answer to it."""
 
@@ -56,6 +73,7 @@ class HeldRequest:
     hint: str
     payload: Json = None
     payload_schema: JsonObject | None = None
+    preview: Preview | None = None
     confirmed: bool | None = None
     answer: Json = None  # the answer's payload
 
@@ -97,6 +115,13 @@ class Call:
     def request(self) -> HeldRequest | None:
         return self.asked[-1] if self.asked else None
 
+    @property
+    def changed_preview(self) -> Preview | None:
+        """The preview that people had approved, if the current request asks because it has changed."""
+        before = self.asked[-2].preview if len(self.asked) > 1 and self.asked[-2].confirmed else None
+        now = self.asked[-1].preview if before is not None else None
+        return before if now is not None and not now.same(before) else None
+
     def has_asked(self, request_id: str) -> bool:
         return any(asked.request_id == request_id for asked in self.asked)
 
@@ -122,7 +147,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Hold:
-    """The gate holds the call, before it began or, for a dynamic gate, from inside the tool's body."""
+    """The gate holds the call: before it began, also once more if its preview has changed since the approval, or, for a
+    dynamic gate, from inside the tool's body."""
 
     asked: HeldRequest
     gate: GateKind
@@ -183,9 +209,10 @@ class IllegalStep(Conflict):
         self.call, self.event = call, event
 
 
-def call_digest(tool: str, args: JsonObject) -> str:
+def call_digest(tool: str, args: JsonObject, preview: Preview | None = None) -> str:
     """A digest that binds what was shown to what runs."""
-    return hashlib.sha256(canonical([tool, args]).encode("utf-8", "surrogatepass")).hexdigest()
+    shown: list[Json] = [tool, args] if preview is None else [tool, args, preview.shows, preview.failed]
+    return hashlib.sha256(canonical(shown).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def step(call: Call, event: CallEvent, now: float) -> Call:
@@ -199,7 +226,7 @@ def step(call: Call, event: CallEvent, now: float) -> Call:
 def _step(call: Call, event: CallEvent) -> Call | None:
     state = call.state
     match event:
-        case Hold() if state is CallState.RUNNING or (state is CallState.READY and call.attempt == 0):
+        case Hold() if state is CallState.RUNNING or (state is CallState.READY and _may_ask_first(call)):
             return _hold(call, event)
         case Approve() if state is CallState.HELD:
             return _approve(call, event)
@@ -241,7 +268,7 @@ def _approve(call: Call, event: Approve) -> Call:
         amended,
         state=CallState.READY,
         asked=_with_answer(call, True, event.payload),
-        approved=call_digest(call.tool, amended.run_args),
+        approved=call_digest(call.tool, amended.run_args, call.asked[-1].preview),
     )
 
 
@@ -259,7 +286,12 @@ def _deny(call: Call, event: Deny) -> Call:
 def _may_begin(call: Call) -> bool:
     if call.gate is GateKind.NONE:
         return True
-    return call.approved == call_digest(call.tool, call.run_args)
+    return call.approved == call_digest(call.tool, call.run_args, call.asked[-1].preview)
+
+
+def _may_ask_first(call: Call) -> bool:
+    """A call that has begun asks before its next attempt only because of its preview."""
+    return call.attempt == 0 or (call.request is not None and call.request.preview is not None)
 
 
 def _with_answer(call: Call, confirmed: bool, payload: Json) -> tuple[HeldRequest, ...]:

@@ -175,12 +175,15 @@ def _new(event: Event, content: Content | None, actions: EventActions, asking: S
 def _announcement(call: Call) -> Announcement:
     assert call.request is not None
     static = call.gate is GateKind.STATIC
+    preview, before = call.request.preview, call.changed_preview
     return Announcement(
         gated=static,
         edits=static,
         schema=call.tool_schema,
         payload_schema=call.request.payload_schema,
         title=call.title,
+        preview=preview.as_json() if preview else None,
+        approved_preview=before.as_json() if before else None,
     )
 
 

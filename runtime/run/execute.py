@@ -18,13 +18,14 @@ from adk_confirm.runtime.calls.call import (
     HeldRequest,
     Hold,
     Lose,
+    Preview,
     Refuse,
     Retry,
     step,
 )
 from adk_confirm.runtime.context import ToolContext, as_json, lost_result
 from adk_confirm.runtime.errors import ConfirmError, message_of
-from adk_confirm.runtime.jsontypes import Json, JsonObject, same
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
 from adk_confirm.runtime.signature import BadArguments, Bound, find_non_finite
 from adk_confirm.runtime.telemetry import tracing
 from adk_confirm.runtime.tool import Tool, ToolOutcomeUnknown, default_hint
@@ -46,7 +47,8 @@ class CallEnvironment:
     dialect: Dialect = "call"
     written: dict[str, object] = field(default_factory=dict)  # shared by the tools that run at the same time
 
-    def context(self, call: Call) -> ToolContext:
+    def context(self, call: Call, *, alone: bool = False) -> ToolContext:
+        """`alone`: it can't ask, and no other tool sees what it writes."""
         asked = call.request
         confirmation = None
         if asked is not None and asked.confirmed is not None and not call.asks_input:
@@ -63,8 +65,8 @@ class CallEnvironment:
             attempt=call.attempt,
             tool_confirmation=confirmation,
             answer=asked.answer if asked is not None and call.asks_input else None,
-            request_id=self.request_id(call),
-            written=self.written,
+            request_id=None if alone else self.request_id(call),
+            written=None if alone else self.written,
         )
 
     def request_id(self, call: Call) -> str:
@@ -106,7 +108,9 @@ async def admit(
     if not gated:
         return call
     asked = HeldRequest(
-        request_id=environment.request_id(call), hint=_storable_text(str(tool.hint or default_hint(tool.name)))
+        request_id=environment.request_id(call),
+        hint=_storable_text(str(tool.hint or default_hint(tool.name))),
+        preview=await make_preview(call, tool, environment),
     )
     return step(call, Hold(asked, GateKind.STATIC), now)
 
@@ -134,6 +138,43 @@ async def _title(call: Call, tool: Tool, environment: CallEnvironment, patience:
             raise
         log.exception("the title of %s failed; its name is shown instead", call.tool)
         return None
+
+
+LONGEST_PREVIEW = 100_000
+"""Characters, as JSON."""
+
+
+async def make_preview(call: Call, tool: Tool, environment: CallEnvironment) -> Preview | None:
+    """What the tool says that the call would do. None if it has no preview."""
+    preview = getattr(tool, "preview", None)
+    if preview is None:
+        return None
+    context = environment.context(call, alone=True)
+    try:
+        shows: Json = await preview(copy.deepcopy(call.run_args), context)
+        length = len(canonical(shows))
+    except _ANYTHING as error:
+        if was_cancelled():
+            raise
+        log.info("the preview of %s failed: %s", call.tool, type(error).__name__)
+        return Preview(failed=_words(error))
+    if length > LONGEST_PREVIEW:
+        return Preview(failed=f"The preview has {length:,} characters. {LONGEST_PREVIEW:,} can be shown.")
+    return None if shows is None else Preview(shows)
+
+
+async def ask_again(call: Call, tool: Tool, environment: CallEnvironment) -> Hold | None:
+    """Asks people anew if the preview is not the one that they approved. They may have changed the arguments since it
+    was made."""
+    asked = call.request
+    if asked is None or asked.preview is None:
+        return None
+    preview = await make_preview(call, tool, environment)
+    if asked.preview.same(preview):
+        return None
+    log.info("what call %s (%s) would do has changed since it was approved: people are asked anew", call.id, call.tool)
+    request = environment.request_id(call)
+    return Hold(replace(asked, request_id=request, preview=preview, confirmed=None, answer=None), call.gate)
 
 
 async def check_runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
@@ -178,8 +219,10 @@ async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> CallR
     except Exception as error:  # noqa: BLE001  (a tool may have put anything into its actions)
         value, actions = lost_result(call.tool, _words(error)), None
     if context.asked is not None:
-        gate = GateKind.INPUT if context.asks_input else GateKind.DYNAMIC
-        return CallResult(Hold(context.asked, gate, _as_result(value)), actions)
+        if context.asks_input:
+            return CallResult(Hold(context.asked, GateKind.INPUT, _as_result(value)), actions)
+        asked = replace(context.asked, preview=await make_preview(call, tool, environment))
+        return CallResult(Hold(asked, GateKind.DYNAMIC, _as_result(value)), actions)
     return CallResult(Finish(_as_result(value)), actions)
 
 

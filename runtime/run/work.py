@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from adk_confirm.runtime.agent import Agent
-from adk_confirm.runtime.calls.call import Begin, Call, GateKind, Refuse, step
+from adk_confirm.runtime.calls.call import Begin, Call, GateKind, Hold, Refuse, Retry, step
 from adk_confirm.runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_actions, next_step
 from adk_confirm.runtime.context import ReadonlyContext
 from adk_confirm.runtime.jsontypes import JsonObject
@@ -24,6 +24,7 @@ from adk_confirm.runtime.run.ask_model import ask_model, content_with_ids, descr
 from adk_confirm.runtime.run.execute import (
     CallEnvironment,
     admit,
+    ask_again,
     call_from_model,
     check_runnable,
     execute,
@@ -136,6 +137,7 @@ class Work:
         self._metadata = metadata  # the sender's metadata, for every event
         self._tools: dict[str, Mapping[str, Tool]] = {}
         self._paths = Paths(app.root)
+        self._retried: set[str] = set()  # calls that had begun: a preview says nothing about their second half
         self._enough = False  # a tool said that its result needs no comment from the model
 
     async def drive(self, invocation: Invocation, calls: Sequence[Call], *, ask: bool) -> None:
@@ -171,6 +173,8 @@ class Work:
                 case Recover(lost):
                     for call in lost:
                         event = await recover(call, await self._tools_for(call) or {}, self._environment())
+                        if isinstance(event, Retry):
+                            self._retried.add(call.id)
                         self._note_state(turn, step(call, event, self._app.clock()))
                 case RunTools(ready):
                     await self._run(turn, self._drop_stopped(turn, ready))
@@ -211,9 +215,11 @@ class Work:
         running: list[tuple[Call, Tool]] = []
         for call in ready:
             tool = await check_runnable(call, await self._tools_for(call))
-            refusal = tool if isinstance(tool, Refuse) else None
-            self._note_state(turn, step(call, refusal or Begin(), self._app.clock()))
-            if not isinstance(tool, Refuse):
+            event: Refuse | Hold | Begin = tool if isinstance(tool, Refuse) else Begin()
+            if not isinstance(tool, Refuse) and call.id not in self._retried:
+                event = await ask_again(call, tool, self._environment()) or event
+            self._note_state(turn, step(call, event, self._app.clock()))
+            if not isinstance(tool, Refuse) and isinstance(event, Begin):
                 running.append((turn[call.id], tool))
         if not running:
             return

@@ -107,12 +107,21 @@ def agent(
     def fails(version: str) -> Json:
         raise ConnectionError("cannot look")
 
+    previewed = 0
+
+    def plan(version: str) -> Json:
+        nonlocal previewed
+        previewed += 1
+        stop(f"in preview {previewed}")
+        return [line for line in log.lines if "began" in line or line == "moved"]
+
     tools = {
         "gated": FunctionTool(deploy, require_confirmation=True),
+        "previewed": FunctionTool(deploy, require_confirmation=True, preview=plan),
         "two": FunctionTool(both, require_confirmation=True),
         "ungated": FunctionTool(deploy),
         "dynamic": FunctionTool(dynamic),
-        "idempotent": FunctionTool(deploy, require_confirmation=True, idempotent=True),
+        "idempotent": FunctionTool(deploy, require_confirmation=True, idempotent=True, preview=plan),
         "it happened": FunctionTool(deploy, require_confirmation=True, verify=looks(True)),
         "it gave": FunctionTool(deploy, require_confirmation=True, verify=looks({"status": "found"})),
         "it happened, and may run again": FunctionTool(
@@ -253,6 +262,21 @@ async def test_killed_between_approval_and_intent(store: str, app: str, tmp_path
         with pytest.raises(Conflict):
             await left.chat.deny(request)
         assert len(left.log.lines) == 2
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "moved"])
+async def test_killed_between_the_second_preview_and_the_start(
+    store: str, app: str, tmp_path: Path, meanwhile: str
+) -> None:
+    async with killed(store, app, tmp_path, "previewed", "in preview 2") as left:
+        if meanwhile == "moved":
+            left.log.write("moved")
+            (asked,) = (await left.recovered()).requests
+            assert left.log.lines == ["moved"]
+            assert (await left.chat.approve(asked)).lines[-1] == LIVE
+        else:
+            assert (await left.recovered()).lines[-1] == LIVE
+        assert left.log.lines.count(BEGAN) == 1
 
 
 # After the intent, before the result is stored: nobody knows

@@ -1,0 +1,189 @@
+"""A preview is part of what people approve: it is shown with the call, and the call starts only if it still holds."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from adk_confirm import Agent, FunctionTool, ScriptedModel, ToolContext, call
+from adk_confirm.runtime.adk.signing import announcement_about
+from adk_confirm.runtime.jsontypes import Json, JsonObject
+from tests.runtime.conftest import MakeRunner
+from tests.support.dialogue import Chat, Heard
+
+live: dict[str, str] = {}
+ran: list[str] = []
+
+
+def deploy(version: str) -> str:
+    ran.append(version)
+    live["version"] = version
+    return "deployed"
+
+
+def plan(version: str) -> str:
+    return f"{live['version']} → {version}"
+
+
+@pytest.fixture(autouse=True)
+def _what_runs_now() -> None:
+    live.clear()
+    live["version"] = "2.4.0"
+    ran.clear()
+
+
+def previewed(run: MakeRunner, preview: Callable[..., object] = plan, **more: object) -> Chat:
+    tool = FunctionTool(deploy, require_confirmation=True, preview=preview, **more)  # type: ignore[arg-type]
+    model = ScriptedModel(call("deploy", version="2.4.1"), "Done.", "Done.")
+    return Chat(run(Agent("clerk", model, tools=[tool])))
+
+
+def shown(heard: Heard) -> tuple[JsonObject | None, JsonObject | None]:
+    """The preview of the request, and the approved one that it differs from."""
+    for event in heard.events:
+        about = announcement_about(event.custom_metadata, heard.request.call.id or "")
+        if about is not None:
+            return about.preview, about.approved_preview
+    raise AssertionError("nothing was asked")
+
+
+async def test_it_is_shown_with_the_call_which_then_runs(run: MakeRunner) -> None:
+    chat = previewed(run)
+    asked = await chat.say("Go")
+    assert shown(asked) == ({"shows": "2.4.0 → 2.4.1"}, None)
+    heard = await chat.approve(asked.request)
+    assert (heard.texts, ran) == (["Done."], ["2.4.1"])
+
+
+async def test_if_it_has_changed_nothing_starts_and_people_are_asked_anew(run: MakeRunner) -> None:
+    chat = previewed(run)
+    first = (await chat.say("Go")).request
+    live["version"] = "2.3.9"
+    anew = await chat.approve(first)
+    assert (ran, anew.request.id == first.id) == ([], False)
+    assert shown(anew) == ({"shows": "2.3.9 → 2.4.1"}, {"shows": "2.4.0 → 2.4.1"})
+    assert (await chat.approve(first)).lines == [], "the first approval is spent"
+    assert ran == []
+    heard = await chat.approve(anew.request)
+    assert (heard.texts, ran) == (["Done."], ["2.4.1"])
+
+
+async def test_an_edit_is_previewed_before_it_runs(run: MakeRunner) -> None:
+    chat = previewed(run)
+    first = (await chat.say("Go")).request
+    anew = await chat.approve(first, {"version": "2.4.2"})
+    assert (ran, anew.request.call.arguments) == ([], {"version": "2.4.2"})
+    assert shown(anew) == ({"shows": "2.4.0 → 2.4.2"}, {"shows": "2.4.0 → 2.4.1"})
+    await chat.approve(anew.request)
+    assert ran == ["2.4.2"]
+
+
+async def test_a_denied_call_needs_no_preview(run: MakeRunner) -> None:
+    chat = previewed(run)
+    asked = await chat.say("Go")
+    live.clear()
+    assert (await chat.deny(asked.request)).texts == ["Done."]
+    assert ran == []
+
+
+def fails(version: str) -> Json:
+    raise ConnectionError("no route to the cluster")
+
+
+def exits(version: str) -> Json:
+    raise SystemExit(1)
+
+
+async def never(version: str) -> Json:
+    return await asyncio.Event().wait()
+
+
+def blocked(version: str) -> Json:
+    threading.Event().wait(3)
+    return "late"
+
+
+def nothing(version: str) -> None:
+    pass
+
+
+def huge(version: str) -> str:
+    return "+" * 100_001
+
+
+def unlike_json(version: str) -> object:
+    return {"at": object()}
+
+
+@pytest.mark.parametrize(
+    ("preview", "why"),
+    [
+        (fails, "ConnectionError: no route to the cluster"),
+        (exits, "SystemExit: 1"),
+        (never, "The preview took longer than 0.05 s."),
+        (blocked, "The preview took longer than 0.05 s."),
+        (nothing, "The preview returned nothing."),
+        (huge, "The preview has 100,003 characters. 100,000 can be shown."),
+        (unlike_json, "cannot be written as JSON"),
+    ],
+)
+async def test_one_that_fails_is_shown_as_failing(run: MakeRunner, preview: Callable[..., object], why: str) -> None:
+    chat = previewed(run, preview, preview_timeout=0.05)
+    asked = await chat.say("Go")
+    found, before = shown(asked)
+    assert found is not None
+    assert why in str(found["failed"])
+    assert before is None
+    await chat.approve(asked.request)
+    assert ran == ["2.4.1"], "whether that may be approved is not the runtime's to say"
+
+
+async def test_one_that_can_suddenly_be_made_is_asked_about(run: MakeRunner) -> None:
+    def sometimes(version: str) -> str:
+        return live["plan"]
+
+    chat = previewed(run, sometimes)
+    asked = await chat.say("Go")
+    live["plan"] = "wipes the database"
+    anew = await chat.approve(asked.request)
+    assert (ran, shown(anew)[0]) == ([], {"shows": "wipes the database"})
+
+
+async def test_it_has_no_effect_on_the_session(run: MakeRunner) -> None:
+    def meddles(version: str, tool_context: ToolContext) -> str:
+        tool_context.state["owner"] = "mallory"
+        return "nothing"
+
+    chat = previewed(run, meddles)
+    await chat.approve((await chat.say("Go")).request)
+    assert await chat.state() == {}
+
+
+async def test_it_can_not_ask(run: MakeRunner) -> None:
+    def asks(version: str, tool_context: ToolContext) -> str:
+        tool_context.request_confirmation(hint="Really?")
+        return "nothing"
+
+    found, _ = shown(await previewed(run, asks).say("Go"))
+    assert found is not None
+    assert "only a tool's body can" in str(found["failed"])
+
+
+async def test_a_preview_of_the_tools_own_question_is_shown_at_the_second_stage_too(run: MakeRunner) -> None:
+    """What the first stage showed does not hold for the second: only the gate in front of the tool has a preview."""
+
+    def two_stages(version: str, tool_context: ToolContext) -> str:
+        if tool_context.tool_confirmation is None or not tool_context.tool_confirmation.payload:
+            tool_context.request_confirmation(hint="How?", payload={"how": ""})
+            return "asked"
+        return deploy(version)
+
+    tool = FunctionTool(two_stages, preview=plan)
+    chat = Chat(run(Agent("clerk", ScriptedModel(call("two_stages", version="2.4.1"), "Done."), tools=[tool])))
+    first = await chat.say("Go")
+    assert shown(first) == ({"shows": "2.4.0 → 2.4.1"}, None)
+    await chat.approve(first.request, {"how": "slowly"})
+    assert ran == ["2.4.1"]
