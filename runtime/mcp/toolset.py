@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Self
 
 from adk_confirm.runtime.adk.type_checks import misfits, with_defaults
 from adk_confirm.runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
 from adk_confirm.runtime.context import ToolContext
-from adk_confirm.runtime.jsontypes import Json, JsonObject, is_deeper
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, is_deeper
 from adk_confirm.runtime.mcp.session import (
     Connection,
     HttpConnection,
@@ -26,6 +26,7 @@ from adk_confirm.runtime.signature import BadArguments, Bound
 from adk_confirm.runtime.tool import BadTool, ConfirmationPolicy, Declaration, Tool
 
 Caller = Callable[[str, JsonObject], Awaitable[JsonObject]]
+Preview = Callable[[JsonObject, ToolContext], Awaitable[Json]]
 
 _PROBLEMS = BoundedCheck(SCHEMAS)
 
@@ -44,7 +45,9 @@ class McpTool:
     checks_elsewhere = True
     """The schema comes from the server, so `bind` uses another process and blocks until that has answered."""
 
-    def __init__(self, described: JsonObject, *, prefix: str, held: bool, call: Caller) -> None:
+    def __init__(
+        self, described: JsonObject, *, prefix: str, held: bool, call: Caller, preview: Preview | None = None
+    ) -> None:
         self.server_name = str(described["name"])
         self.name = prefix + self.server_name
         schema = described.get("inputSchema")
@@ -52,6 +55,7 @@ class McpTool:
         self.declaration = Declaration(self.name, str(described.get("description") or ""), self.schema)
         self._held = held
         self._call = call
+        self.preview = preview
 
     def __repr__(self) -> str:
         return f"McpTool({self.name})"
@@ -144,7 +148,9 @@ class McpToolset:
     """All of a server's tools, or those that `tool_filter` (names, or a function of a name) lets through.
 
     `confirmation` says which of them people are asked about; it is settled before the tools are listed for the first
-    time, and names tools as the server does. `tool_name_prefix` keeps the tools of two servers apart.
+    time, and names tools as the server does. `preview` names, for some of them, another tool of the server that says
+    what the call would do: it gets those of the arguments that it declares, and the server must mark it as read-only.
+    Otherwise the tool is left out. `tool_name_prefix` keeps the tools of two servers apart.
     A server that went away is connected again for the next call. A call itself is sent at most once: without an
     answer, its outcome is unknown.
     """
@@ -156,6 +162,8 @@ class McpToolset:
         confirmation: ConfirmationPolicy | None = None,
         tool_filter: ToolFilter | None = None,
         tool_name_prefix: str = "",
+        preview: Mapping[str, str] | None = None,
+        preview_timeout: float = 10.0,
     ) -> None:
         if isinstance(tool_filter, str):
             raise BadTool(f"tool_filter takes a collection of names: [{tool_filter!r}], not {tool_filter!r}.")
@@ -163,6 +171,7 @@ class McpToolset:
         self._confirmation = confirmation if confirmation is not None else ConfirmationPolicy.none()
         self._filter = tool_filter
         self._prefix = tool_name_prefix
+        self._previews, self._preview_timeout = dict(preview or {}), preview_timeout
         self._tools: list[Tool] | None = None
         self._session: McpSession | None = None
         self._listing = asyncio.Lock()
@@ -219,17 +228,41 @@ class McpToolset:
 
     async def _make_tools(self, described: Sequence[JsonObject]) -> list[Tool]:
         tools: list[McpTool] = []
+        offered = {str(one.get("name")): one for one in described}
         for one in described:
             name = str(one.get("name") or "")
             if not name or not self._lets_through(name):
                 continue
+            preview = None
+            if name in self._previews:
+                preview = self._preview_by(offered.get(self._previews[name]))
+                if preview is None:
+                    why = f"the server does not offer {self._previews[name]} as a read-only tool for its preview"
+                    log.warning("the tool %s of %s is left out: %s", name, self._connection, why)
+                    continue
             held = self._confirmation.holds(name) or self._confirmation.holds(self._prefix + name)
-            tools.append(McpTool(one, prefix=self._prefix, held=held, call=self._call))
+            tools.append(McpTool(one, prefix=self._prefix, held=held, call=self._call, preview=preview))
         wrong = await asyncio.to_thread(wrong_schemas, tools)
         for name, why in wrong.items():
             log.warning("the tool %s of %s is left out: its schema %s", name, self._connection, why)
         self._warn_of_strangers({str(one.get("name")) for one in described})
         return [tool for tool in tools if tool.name not in wrong]
+
+    def _preview_by(self, described: JsonObject | None) -> Preview | None:
+        if described is None or as_object(described.get("annotations")).get("readOnlyHint") is not True:
+            return None
+        name, takes = str(described["name"]), as_object(as_object(described.get("inputSchema")).get("properties"))
+
+        async def preview(args: JsonObject, context: ToolContext) -> Json:  # noqa: ARG001  (a tool's preview)
+            try:
+                async with asyncio.timeout(self._preview_timeout):
+                    shows = result_of(await self._call(name, {key: args[key] for key in takes if key in args}))
+                # The official server package wraps what is no object like this.
+                return shows["result"] if isinstance(shows, dict) and list(shows) == ["result"] else shows
+            except TimeoutError as error:
+                raise ToolFailed(f"The preview took longer than {self._preview_timeout:g} s.") from error
+
+        return preview
 
     def _lets_through(self, name: str) -> bool:
         if self._filter is None:
@@ -241,7 +274,11 @@ class McpToolset:
         asking."""
         known = offered | {self._prefix + name for name in offered}
         listed = set() if self._filter is None or callable(self._filter) else set(self._filter)
-        for what, names in (("confirmation policy", self._confirmation.names), ("tool_filter", listed)):
+        for what, names in (
+            ("confirmation policy", self._confirmation.names),
+            ("tool_filter", listed),
+            ("preview", self._previews.keys()),
+        ):
             if strangers := sorted(names - known):
                 log.warning(
                     "the %s names %s, which %s does not offer; it offers: %s",

@@ -139,6 +139,21 @@ def delete_file(path: str, times: int = 1) -> dict[str, Any]:
     return {"deleted": path, "rest": None, "times": times}
 
 
+def read_only() -> dict[str, Any]:
+    if MODE == "bare":
+        return {}
+    from mcp.types import ToolAnnotations
+
+    return {"annotations": ToolAnnotations.model_validate({"readOnlyHint": True})}
+
+
+@tool(**read_only())
+def look(path: str) -> str:
+    """Says what a deletion would do."""
+    watch.tell(f"look {path}")
+    return f"{path} would be gone"
+
+
 @tool()
 def fail(why: str) -> str:
     """Fails."""

@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -30,7 +31,7 @@ from adk_confirm.runtime.signature import BadArguments
 from adk_confirm.runtime.tool import BadTool, ConfirmationPolicy, Tool, ToolOutcomeUnknown, Toolset
 from tests.support.mcp_servers import Watched, is_running
 
-ALL = {"list_files", "delete_file", "fail", "say", "picture", "linger"}
+ALL = {"list_files", "delete_file", "look", "fail", "say", "picture", "linger"}
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -195,10 +196,42 @@ async def test_a_prefix_keeps_two_servers_apart_and_policies_know_both_names(mad
 async def test_a_filter_leaves_tools_out(made: Make, shared: Server) -> None:
     connection, _ = shared
     assert [one.name for one in await made(connection, tool_filter={"say"}).tools()] == ["say"]
-    by_function = made(connection, tool_filter=lambda name: name.startswith("l"))
+    by_function = made(connection, tool_filter=lambda name: name.startswith("li"))
     assert {one.name for one in await by_function.tools()} == {"list_files", "linger"}
     with pytest.raises(BadTool, match=r"tool_filter takes a collection of names: \['say'\], not 'say'"):
         McpToolset(connection, tool_filter="say")
+
+
+# Previews
+
+
+async def test_another_tool_of_the_server_says_what_a_call_would_do(made: Make, shared: Server) -> None:
+    connection, watch = shared
+    toolset = made(connection, preview={"delete_file": "look"})
+    previewed: Any = await tool(toolset, "delete_file")
+    assert await previewed.preview({"path": "a.txt", "times": 2}, context()) == "a.txt would be gone"
+    assert "look a.txt" in watch.said
+    plain: Any = await tool(toolset, "say")
+    assert plain.preview is None
+
+
+@pytest.mark.parametrize("preview", ["say", "lok"])
+async def test_a_preview_that_the_server_does_not_call_read_only_is_none(
+    made: Make, shared: Server, caplog: pytest.LogCaptureFixture, preview: str
+) -> None:
+    connection, _ = shared
+    toolset = made(connection, preview={"delete_file": preview, "dleete_file": "look"})
+    with caplog.at_level(logging.WARNING, "adk_confirm"):
+        assert {one.name for one in await toolset.tools()} == ALL - {"delete_file"}
+    assert f"the server does not offer {preview} as a read-only tool for its preview" in caplog.text
+    assert "the preview names dleete_file, which" in caplog.text
+
+
+async def test_a_preview_that_hangs_is_given_up(made: Make, shared: Server) -> None:
+    connection, _ = shared
+    previewed: Any = await tool(made(connection, preview={"delete_file": "look"}, preview_timeout=0.0), "delete_file")
+    with pytest.raises(ToolFailed, match="took longer than 0 s"):
+        await previewed.preview({"path": "a.txt"}, context())
 
 
 # Arguments
