@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from adk_confirm.bot.audit.ledger import LineKind
-from adk_confirm.bot.confirmation.authorise import Facts, Refusal
+from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal
 from adk_confirm.bot.confirmation.decision import open_confirmation, record_outside_answer
 from adk_confirm.bot.confirmation.effects import Delivery, Step
 from adk_confirm.bot.confirmation.model import (
@@ -64,6 +64,10 @@ def make_asked(tool: str = "deploy", arguments: JsonObject | None = None, **more
 def refused(steps: Sequence[Step]) -> Refusal | None:
     """Why the vote did not count; None if it did."""
     return next((step.refusal for step in steps if step.kind is LineKind.VOTE_REFUSED), None)
+
+
+def why(refusal: Refusal | None) -> Reason | None:
+    return refusal.reason if refusal else None
 
 
 def full_member(who: Person) -> Account:

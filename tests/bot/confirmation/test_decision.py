@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
 from adk_confirm.bot.audit.ledger import LineKind
-from adk_confirm.bot.confirmation.authorise import Facts, Reason
+from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.model import Edit, OutcomeKind, State, Vote, VoteKind, VoteState
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.votes import completing_votes, count, needs_asking, store_vote
 from adk_confirm.bot.ops.reapply import reapply
-from adk_confirm.bot.policy.approvers import OPERATOR, Account, Approver, Person, Unresolved
+from adk_confirm.bot.policy.approvers import OPERATOR, Approver, Person, Unresolved
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
@@ -28,12 +27,8 @@ from tests.support.deciding import (
     full_member,
     make_asked,
     make_policy,
-    person,
+    why,
 )
-
-
-def why(refusal: object) -> Reason | None:
-    return getattr(refusal, "reason", None)
 
 
 class TestApproving:
@@ -65,20 +60,6 @@ class TestApproving:
             (BEN, 2, 2, ("user:U0BEN",)),
         ]
 
-    def test_the_asker_cannot_approve_even_as_an_approver(self) -> None:
-        desk = Desk(make_policy(approvers=["user:U0ASKER", "user:U0ANNA"]))
-        assert why(desk.approve(ASKER)) is Reason.TURN_AUTHOR
-        assert desk.state() is State.WAITING
-        assert desk.approve(ANNA) is None
-
-    def test_a_late_voter_gets_the_decision(self) -> None:
-        desk = Desk(make_policy())
-        desk.approve(ANNA)
-        refusal = desk.approve(BEN)
-        assert refusal is not None
-        assert (refusal.reason, refusal.state) == (Reason.TOO_LATE, "approved")
-        assert len(desk.deliveries) == 1
-
     def test_an_outsider_gets_a_refusal_and_the_cards_do_not_change(self) -> None:
         desk = Desk(make_policy())
         drawn = desk.row.face
@@ -101,10 +82,6 @@ class TestDenying:
         desk.approve(ANNA)
         assert desk.deny(ANNA) is None
         assert desk.state() is State.DENIED
-
-    def test_an_approver_who_asked_may_deny(self) -> None:
-        desk = Desk(make_policy(approvers=["user:U0ASKER"]))
-        assert desk.deny(ASKER) is None
 
     def test_a_policy_may_ask_for_a_reason(self) -> None:
         desk = Desk(make_policy(deny_reason="required"))
@@ -156,22 +133,6 @@ class TestEditing:
         assert desk.answer.arguments == {"version": "2.4.2", "replicas": 3}
         assert desk.row.revisions[0].arguments == {"version": "2.4.1", "replicas": 3}
 
-    def test_a_click_on_the_older_card_is_not_counted(self) -> None:
-        desk = Desk(make_policy(quorum=2))
-        desk.edit(BEN, version="2.4.2")
-        drawn = desk.row.face
-        refusal = desk.approve(ANNA, revision=1)
-        assert refusal is not None
-        assert (refusal.reason, refusal.revision) == (Reason.OLDER_REVISION, 2)
-        assert desk.row.face > drawn, "who looks at an older card gets a fresh one"
-        assert desk.deny(ANNA) is None, "on the new card their word counts"
-
-    def test_a_deny_of_the_older_revision_is_not_counted_either(self) -> None:
-        desk = Desk(make_policy(quorum=2))
-        desk.edit(BEN, version="2.4.2")
-        assert why(desk.vote(VoteKind.DENY, ANNA, revision=1)) is Reason.OLDER_REVISION
-        assert desk.state() is State.WAITING
-
     def test_two_edits_at_once_the_second_author_reads_first(self) -> None:
         desk = Desk(make_policy(quorum=2))
         desk.store(VoteKind.APPROVE, ANNA, edit=Edit({"version": "3"}))
@@ -222,24 +183,6 @@ class TestPayloads:
 
 
 class TestTheClock:
-    def test_expiry_is_a_denial_that_says_so(self) -> None:
-        desk = Desk(make_policy(expires_after="1h"))
-        desk.wait(minutes=59)
-        assert desk.state() is State.WAITING
-        desk.wait(minutes=1)
-        assert desk.state() is State.EXPIRED
-        assert (desk.answer.word, desk.answer.reason) == ("denied", "nobody decided within 1h; it did not run")
-        assert why(desk.approve(ANNA)) is Reason.TOO_LATE
-
-    def test_a_vote_counts_by_its_stored_time(self) -> None:
-        desk = Desk(make_policy(expires_after="1h"))
-        desk.wait(minutes=59)
-        desk.store(VoteKind.APPROVE, ANNA)
-        desk.wait(minutes=5)
-        assert desk.state() is State.WAITING, "expiry first counts what is stored"
-        assert desk.count() is None
-        assert desk.state() is State.APPROVED
-
     def test_a_stored_vote_that_does_not_count_saves_nothing(self) -> None:
         desk = Desk(make_policy(expires_after="1h"))
         desk.wait(minutes=59)
@@ -248,13 +191,6 @@ class TestTheClock:
         assert why(desk.count()) is Reason.NOT_APPROVER
         desk.wait(seconds=1)
         assert desk.state() is State.EXPIRED
-
-    def test_a_click_after_the_deadline_is_too_late_however_late_the_clock_is(self) -> None:
-        desk = Desk(make_policy(expires_after="1h"))
-        desk.now += timedelta(hours=1)
-        refusal = desk.approve(ANNA)
-        assert refusal is not None
-        assert (refusal.reason, refusal.state) == (Reason.TOO_LATE, "expired")
 
 
 class TestBarred:
@@ -353,12 +289,6 @@ class TestTheVotesBefore:
 
 
 class TestReapply:
-    def test_the_same_file_changes_nothing(self) -> None:
-        desk = Desk(make_policy())
-        before = desk.row
-        desk.reapply(make_policy())
-        assert desk.row is before
-
     def test_votes_of_people_who_may_not_any_more_fall(self) -> None:
         desk = Desk(make_policy(quorum=2))
         desk.approve(ANNA)
@@ -474,33 +404,12 @@ class TestStoring:
         with pytest.raises(Illegal, match="was not asked"):
             count(desk.row, vote.id, None, desk.now, desk.in_force)
 
-    def test_slack_that_cannot_be_asked_means_no(self) -> None:
-        desk = Desk(make_policy())
-        desk.store(VoteKind.APPROVE, ANNA)
-        refusal = desk.count(Facts(account=Unresolved("U0ANNA", "Slack did not answer")))
-        assert why(refusal) is Reason.CANNOT_ASK
-        assert desk.state() is State.WAITING
-        assert desk.approve(ANNA) is None, "trying again later works"
-
     @pytest.mark.parametrize("claimed", [{"state": VoteState.STANDING}, {"stands_on": 1}])
     def test_a_vote_is_not_stored_as_counted(self, claimed: dict[str, object]) -> None:
         desk = Desk(make_policy())
         vote = Vote(id="x", kind=VoteKind.APPROVE, voter=MALLORY, revision=1, stored_at=NOON)
         with pytest.raises(Invalid):
             store_vote(desk.row, replace(vote, **claimed))  # type: ignore[arg-type]  # fields of Vote
-
-    def test_a_deactivated_account_does_not_decide(self) -> None:
-        desk = Desk(make_policy(), accounts={ANNA: replace(full_member(ANNA), deleted=True)})
-        assert why(desk.approve(ANNA)) is Reason.DELETED
-
-    def test_fifty_people_click_at_once(self) -> None:
-        people = [person(f"U{n}") for n in range(50)]
-        desk = Desk(make_policy(approvers=[f"user:U{n}" for n in range(50)], quorum=2))
-        for who in people:
-            desk.store(VoteKind.APPROVE, who)
-        reasons = [why(desk.count()) for _ in people]
-        assert reasons == [None, None] + [Reason.TOO_LATE] * 48
-        assert len(desk.deliveries) == 1
 
 
 def nested(levels: int) -> JsonObject:
@@ -532,9 +441,3 @@ def test_nothing_redacted_is_in_any_step() -> None:
     assert desk.steps[-1].reason == "I saw ••••"
     assert desk.answer.reason == "I saw s3cr3t-token", "the model knows its own arguments"
     assert "s3cr3t" not in repr(desk.steps)
-
-
-def test_an_account_is_of_the_person_it_is_about() -> None:
-    desk = Desk(make_policy())
-    desk.store(VoteKind.APPROVE, MALLORY)
-    assert why(desk.count(Facts(account=Account(ANNA, teams=frozenset({"T0ACME"}))))) is Reason.CANNOT_ASK

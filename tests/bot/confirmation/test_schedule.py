@@ -8,7 +8,7 @@ from datetime import timedelta
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.model import OutcomeKind, Place, VoteKind
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, next_due
-from tests.support.deciding import ANNA, BEN, MALLORY, NOON, Desk, make_policy
+from tests.support.deciding import ANNA, BEN, NOON, Desk, make_policy
 
 
 def drawn(desk: Desk) -> None:
@@ -54,13 +54,6 @@ def test_counting_a_stored_vote_comes_first() -> None:
     assert next_due(desk.row) == NOON + timedelta(minutes=30), "that its card is not drawn yet makes it no earlier"
     desk.count()
     assert due_work(desk.row, desk.now) == (DueWork.EXPIRE, DueWork.DRAW)
-
-
-def test_a_vote_that_changes_nothing_needs_no_drawing() -> None:
-    desk = waiting()
-    drawn(desk)
-    desk.approve(MALLORY)
-    assert due_work(desk.row, desk.now) == ()
 
 
 def test_an_approved_call_is_due_at_its_deadline_until_the_host_has_it() -> None:
