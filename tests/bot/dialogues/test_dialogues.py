@@ -102,16 +102,6 @@ async def test_who_asked_in_a_direct_message_withdraws_where_they_asked(at: Offi
     assert at.ran() == []
 
 
-async def test_in_socket_mode_all_is_the_same(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, socket=True) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Approve")
-        await at.sees(card, "Done: Reimburse")
-        assert len(at.ran()) == 1
-
-
 async def test_other_values_are_another_vote_even_from_the_same_window(at: Office) -> None:
     """As Slack sends it if the first ack came too late: the window is still open, and its person changes a value."""
     card = await at.ask("reimburse 1500 for the team dinner")

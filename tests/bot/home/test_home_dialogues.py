@@ -100,6 +100,8 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
     await at.oscar.commands("/approvals", "", at.deploys)
     others = await at.oscar.finds("Waiting in this channel (1)", at.deploys)
     assert "Approve" not in others.buttons
+    await at.oscar.commands("/approvals", "help", at.deploys)
+    assert (await at.oscar.finds("Only you see the list", at.deploys)).ephemeral
 
     await at.bob.clicks(listed, "Approve")
 
