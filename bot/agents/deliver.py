@@ -11,8 +11,7 @@ from contextlib import suppress
 
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import Ask, Confirmation, OutcomeKind, State
-from adk_confirm.bot.confirmation.outcome import HostOutcome
+from adk_confirm.bot.confirmation.model import Ask, Confirmation, State
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.stored_json import delivery_from_json
 from adk_confirm.bot.hosts.host import (
@@ -38,6 +37,8 @@ from adk_confirm.bot.store.transactions import (
     record_not_arrived,
     record_out_of_reach,
 )
+from adk_confirm.runtime.calls.call import ALTERED, Call, CallState
+from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import Lease
 
@@ -90,15 +91,17 @@ class Deliveries:
     async def record_lost(self, letters: Sequence[Letter], lost: RequestLost) -> None:
         """Records that the session or the request no longer exists at the host. An approved call will not run, but it
         may have run just before."""
-        kind = OutcomeKind.UNKNOWN if lost.may_have_run else OutcomeKind.REFUSED
+        state = CallState.UNKNOWN if lost.may_have_run else CallState.REFUSED
+        result: JsonObject | None = None if lost.may_have_run else {"error": str(lost)}
+        reason = ALTERED if isinstance(lost, CallAltered) else None
         for letter in letters:
             if letter.confirmation is None:
                 continue
             row = await self._lease.read(read_confirmation, letter.confirmation)
             if row is None or row.state is not State.APPROVED or row.outcome is not None:
                 continue
-            text, altered = None if lost.may_have_run else str(lost), isinstance(lost, CallAltered)
-            await self._lease.run(follow_outcome, row.id, HostOutcome(became=kind, text=text, altered=altered))
+            call = Call(row.asked.call_id, row.asked.tool, {}, "", "", state=state, result=result, reason=reason)
+            await self._lease.run(follow_outcome, row.id, call)
 
     async def _first_attempt(self, session: Session, letter: Letter) -> float | None:
         """When sending this letter was first tried, or None if this is the first attempt."""
@@ -200,4 +203,4 @@ def _open(row: Confirmation, look: SessionSnapshot) -> bool:
 
 
 def _has_outcome(row: Confirmation, look: SessionSnapshot) -> bool:
-    return row.asked.request_id in look.outcomes
+    return row.asked.request_id in look.calls

@@ -373,7 +373,7 @@ class _LeasedSession:
                 preparing = self._intake.prepare(self._lease, session, request, letter)
                 opening = await self._wait_and_send_decisions(session, preparing, turns)
                 await self._lease.run(open_request, session.key, opening, self._rules.limits)
-        if {request.request_id for request in new} & look.outcomes.keys():
+        if {request.request_id for request in new} & look.calls.keys():
             await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
 
     def _mask(self, session: Session, said: AgentMessage, look: SessionSnapshot) -> AgentMessage:
@@ -404,9 +404,9 @@ class _LeasedSession:
 
     async def _copy_outcomes(self, rows: Sequence[Confirmation], look: SessionSnapshot) -> None:
         for row in rows:
-            outcome = look.outcomes.get(row.asked.request_id)
-            if outcome is not None and copy_outcome(row, outcome, row.changed_at).row is not row:
-                await self._lease.run(follow_outcome, row.id, outcome)
+            call = look.calls.get(row.asked.request_id)
+            if call is not None and copy_outcome(row, call, row.changed_at).row is not row:
+                await self._lease.run(follow_outcome, row.id, call)
 
     async def _put_in_outbox(
         self, session: Session, said: AgentMessage, letter: Letter | None = None, into: str | None = None

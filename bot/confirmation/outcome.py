@@ -31,7 +31,6 @@ from adk_confirm.bot.confirmation.model import (
 )
 from adk_confirm.bot.confirmation.states import (
     OUTCOMES,
-    SEEN_BY_HOSTS,
     ConfirmationEvent,
     Illegal,
     Transition,
@@ -49,43 +48,25 @@ UNKNOWN_FOR = timedelta(hours=24)
 """After this time without an answer from people, the session gets "nobody knows"."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostOutcome:
-    """What the host says became of the call of a request. `confirmed`: how the request was answered, as far as is
-    known."""
-
-    became: OutcomeKind | None  # running, done, failed, refused or unknown; None while nobody has answered
-    confirmed: bool | None = None
-    text: str | None = None  # result, error or refusal, as text
-    begun_at: float | None = None
-    altered: bool = False  # refused, because it was not the call that was approved
-    asked_anew: bool = False  # a later request has replaced this one and would get the answer
-
-
-def outcome_of(call: Call) -> HostOutcome | None:
-    """What became of our own runtime's call. If it asks once more, what it asked before is done."""
-    if call.state is CallState.HELD and len(call.asked) > 1:
-        return HostOutcome(became=OutcomeKind.DONE, confirmed=call.asked[-2].confirmed)
-    if call.state in (CallState.HELD, CallState.READY) or call.request is None:
+def kind_of(call: Call) -> OutcomeKind | None:
+    """What became of the call. None while it waits, or may begin."""
+    if call.state in (CallState.HELD, CallState.READY):
         return None
-    result = call.result or {}
-    ended = OutcomeKind.FAILED if "error" in result else OutcomeKind.DONE
+    failed = call.state is CallState.DONE and has_failed(call.result or {})
+    return OutcomeKind.FAILED if failed else OutcomeKind(call.state)
+
+
+def has_failed(result: JsonObject) -> bool:
+    """Whether a result is an error, in the form of Python, Go and JavaScript, or Java."""
+    return "error" in result or (result.get("status") == "error" and "message" in result)
+
+
+def text_of(result: JsonObject | None) -> str | None:
+    """A result, error or refusal as text."""
+    if result is None:
+        return None
     error = result.get("error")
-    text = error if isinstance(error, str) and len(result) == 1 else canonical(result)
-    return HostOutcome(
-        became=_BECAME.get(call.state, ended),
-        confirmed=call.request.confirmed,
-        text=None if call.result is None else text,
-        begun_at=call.begun,
-        altered=call.state is CallState.REFUSED and call.reason == ALTERED,
-    )
-
-
-_BECAME = {
-    CallState.RUNNING: OutcomeKind.RUNNING,
-    CallState.UNKNOWN: OutcomeKind.UNKNOWN,
-    CallState.REFUSED: OutcomeKind.REFUSED,
-}
+    return error if isinstance(error, str) and len(result) == 1 else canonical(result)
 
 
 def begin(row: Confirmation, delivery: Delivery, now: datetime) -> Transition:
@@ -119,7 +100,7 @@ def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: 
         shown = [row.asked.call_id, row.asked.tool, row.revision.arguments, answer]
         if call.request is None or not same(shown, [call.id, call.tool, call.run_args, call.request.answer]):
             return replace(record_altered(row, now), delivery=None)
-        return _copy_report(row, HostOutcome(became=OutcomeKind.RUNNING, begun_at=call.begun), now)
+        return _copy_report(row, OutcomeKind.RUNNING, now, begun=call.begun)
     if row.state is State.APPROVED and before is OutcomeKind.RUNNING and again:
         return Transition(row=row)
     if row.state is State.LAPSED or (row.unknown and call.attempt > row.attempt):
@@ -127,7 +108,7 @@ def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: 
     step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
     void = replace(row, unsealed=True)
     if row.runs:  # its first start may have taken effect
-        return _copy_report(void, HostOutcome(became=OutcomeKind.UNKNOWN), now).after(step)
+        return _copy_report(void, OutcomeKind.UNKNOWN, now).after(step)
     return Transition(row=next_version(void, now), steps=(step,))
 
 
@@ -145,49 +126,35 @@ def record_unreached(row: Confirmation, now: datetime) -> Transition:
     return Transition(row=next_version(replace(row, unreached=True), now))
 
 
-def copy_outcome(row: Confirmation, seen: HostOutcome, now: datetime) -> Transition:
-    """Copies what the host says. What it says once more, or too late, changes nothing."""
-    if row.state is not State.APPROVED and seen.asked_anew:
-        return close_asked_anew(row, now)
-    change = Transition(row=row)
-    if seen.became is None or (row.outcome is not None and row.outcome.kind is seen.became):
-        return change
-    # Nobody decided here, or it was denied there before our approval was sent.
-    ours_waits = row.state is State.APPROVED and row.handed_at is None and row.outcome is None
-    if row.state is State.WAITING or (ours_waits and seen.confirmed is False):
-        change = record_outside_answer(row, seen.confirmed, now)
-    if seen.confirmed is False and row.state is not State.APPROVED:
-        return change  # our own denial arrived
-    try:
-        return observe(change.row, seen, now).after(*change.steps)
-    except Illegal:
-        return change  # a later report sorts it out
-
-
-def observe(row: Confirmation, seen: HostOutcome, now: datetime) -> Transition:
-    """Copies the host's report. Repeated reports change nothing, nor do reports of what people answered themselves.
+def copy_outcome(row: Confirmation, call: Call, now: datetime) -> Transition:
+    """Copies what the host says became of the call. What it says once more, or too late, changes nothing, nor does what
+    people answered themselves.
 
     If a host runs a call that was not approved here, or was not sent to it yet, somebody else answered it. Until the
     host gets a new attempt that people decided on, its reports are about the previous attempt.
     """
-    before = row.outcome.kind if row.outcome else None
-    if seen.became is None:
-        return Transition(row=row)
-    if seen.became not in SEEN_BY_HOSTS or row.state is State.WAITING:
-        raise Illegal(row, seen.became)
-    if row.state not in (State.APPROVED, State.ELSEWHERE):
-        return Transition(row=row) if seen.became is OutcomeKind.REFUSED else record_outside_answer(row, True, now)
-    if before is seen.became or not OUTCOMES[before]:
-        return Transition(row=row)
-    if seen.became not in OUTCOMES[before]:
-        raise Illegal(row, seen.became)
+    if call.state is CallState.REFUSED and call.reason == decision_texts.ASKED_ANEW:
+        return close_asked_anew(row, now)
+    kind, before = kind_of(call), row.outcome.kind if row.outcome else None
+    confirmed = call.request.confirmed if call.request is not None else None
+    change = Transition(row=row)
+    if kind is None or kind is before:
+        return change
+    # Nobody decided here, or it was denied there before our approval was sent.
     not_given = row.state is State.APPROVED and before is None and row.handed_at is None
-    if not_given and row.attempt > 1 and seen.became is OutcomeKind.UNKNOWN:
-        return Transition(row=row)
-    if not_given and row.attempt == 1 and seen.became is not OutcomeKind.REFUSED:
-        alarm = record_outside_answer(row, True, now)
-        return _copy_report(alarm.row, seen, now).after(*alarm.steps)
-    return _copy_report(row, seen, now)
+    if row.state is State.WAITING or (not_given and confirmed is False):
+        change = record_outside_answer(row, confirmed, now)
+    if confirmed is False and row.state is not State.APPROVED:
+        return change  # our own denial arrived
+    if change.row.state not in (State.APPROVED, State.ELSEWHERE):
+        return change if kind is OutcomeKind.REFUSED else record_outside_answer(row, True, now)
+    if kind not in OUTCOMES[before] or (not_given and row.attempt > 1 and kind is OutcomeKind.UNKNOWN):
+        return change  # a later report sorts it out
+    if not_given and row.attempt == 1 and kind is not OutcomeKind.REFUSED:
+        change = change.then(record_outside_answer(change.row, True, now))
+    altered = call.state is CallState.REFUSED and call.reason == ALTERED
+    report = _copy_report(change.row, kind, now, text_of(call.result), call.begun, altered=altered)
+    return report.after(*change.steps)
 
 
 def settle(
@@ -240,24 +207,31 @@ def record_altered(row: Confirmation, now: datetime) -> Transition:
     if row.attempt > 1:
         step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
         return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
-    change = _copy_report(row, HostOutcome(became=OutcomeKind.REFUSED, text=decision_texts.ALTERED, altered=True), now)
+    change = _copy_report(row, OutcomeKind.REFUSED, now, decision_texts.ALTERED, altered=True)
     return replace(change, delivery=delivery_of(row, "denied", decision_texts.ALTERED_TO_MODEL))
 
 
-def _copy_report(row: Confirmation, seen: HostOutcome, now: datetime) -> Transition:
-    assert seen.became is not None
+def _copy_report(
+    row: Confirmation,
+    kind: OutcomeKind,
+    now: datetime,
+    text: str | None = None,
+    begun: float | None = None,
+    *,
+    altered: bool = False,
+) -> Transition:
     begun_at = row.outcome.begun_at if row.outcome else None
-    if seen.begun_at is not None:
-        begun_at = datetime.fromtimestamp(seen.begun_at, UTC)
-    if seen.became is OutcomeKind.UNKNOWN:
-        row = _become_unknown(row, now, begun_at, seen.text)
+    if begun is not None:
+        begun_at = datetime.fromtimestamp(begun, UTC)
+    if kind is OutcomeKind.UNKNOWN:
+        row = _become_unknown(row, now, begun_at, text)
     else:
-        begun_at = begun_at or (now if seen.became is OutcomeKind.RUNNING else None)
-        outcome = Outcome(kind=seen.became, attempt=row.attempt, at=now, begun_at=begun_at, text=seen.text)
+        begun_at = begun_at or (now if kind is OutcomeKind.RUNNING else None)
+        outcome = Outcome(kind=kind, attempt=row.attempt, at=now, begun_at=begun_at, text=text)
         row = change_outcome(row, outcome, now)
     step = replace(
-        step_of(row, LineKind.ALTERED if seen.altered else _LINES[seen.became], now),
-        text=row.redactor.mask_text(seen.text) if seen.text else None,
+        step_of(row, LineKind.ALTERED if altered else _LINES[kind], now),
+        text=row.redactor.mask_text(text) if text else None,
         seconds=row.outcome.seconds if row.outcome else None,
         until=row.unknown_until,
     )
@@ -435,7 +409,7 @@ def end_void(row: Confirmation, now: datetime) -> Transition:
     if row.state is State.APPROVED and row.outcome is None:
         return record_altered(row, now)
     if row.runs:
-        return observe(row, HostOutcome(became=OutcomeKind.UNKNOWN), now).after(_alarm(row, UnsealedPart.ROW, now))
+        return _copy_report(row, OutcomeKind.UNKNOWN, now).after(_alarm(row, UnsealedPart.ROW, now))
     return Transition(row=next_version(row, now), steps=(_alarm(row, UnsealedPart.ROW, now),))
 
 

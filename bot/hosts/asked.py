@@ -26,6 +26,7 @@ from adk_confirm.runtime.adk.signing import (
     bound_to_event,
 )
 from adk_confirm.runtime.adk.type_checks import misfit
+from adk_confirm.runtime.calls.call import Call, CallState, GateKind, HeldRequest
 from adk_confirm.runtime.confirming import NO_ANSWER, Answer, Request, answer_to_question, read_answer, requests_in
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
@@ -108,38 +109,66 @@ class AdkRequest:
         """Whether both requests are about exactly the same call."""
         return same(self.call, other.call)
 
-    def for_people(self, schemas: Mapping[str, JsonObject]) -> HostRequest:
-        """`schemas`: what the server says about its tools' parameters."""
+    def as_call(self) -> Call:
+        """The call, as it waits for people."""
         request, announced = self.request, self.announcement
-        tool, arguments = request.call.name or "", request.call.arguments
-        plain = HostRequest(
-            request_id=request.id,
-            call_id=self.call_id,
-            tool=tool,
-            arguments={**arguments, **self.defaults},
+        arguments, edits = request.call.arguments, announced is not None and announced.edits
+        schema = self.schema if self.ask is Ask.INPUT else announced.payload_schema if announced else None
+        return Call(
+            id=self.call_id,
+            tool=request.call.name or "",
+            args={**arguments, **self.defaults},
             defaults=tuple(name for name in self.defaults if name not in arguments),
             agent=request.author,
             invocation_id=request.invocation_id,
-            hint=request.hint,
-            ask=self.ask,
-            siblings=self.siblings,
-        )
-        if self.ask is Ask.INPUT:
-            schema, payload = form_of(self.schema)
-            return replace(plain, wants_payload=True, payload=payload, payload_schema=schema)
-        declared, payload_schema = schemas.get(tool), announced.payload_schema if announced else None
-        foreign = announced is None or not announced.bound
-        return replace(
-            plain,
             title=announced.title if announced else None,
-            misfit=_misfit(declared, arguments) if foreign and declared else "",
-            unbound=foreign and not declared,
-            wants_payload=request.payload is not None or payload_schema is not None,
-            payload=request.payload,
-            payload_schema=payload_schema,
-            tool_schema=(announced.schema if announced else None) or declared,
-            can_edit=announced is not None and announced.edits,
+            gate=GateKind.INPUT if self.ask is Ask.INPUT else GateKind.STATIC if edits else GateKind.DYNAMIC,
+            state=CallState.HELD,
+            asked=(HeldRequest(request.id, request.hint, request.payload, schema),),
+            tool_schema=announced.schema if announced else None,
         )
+
+    def for_people(self, schemas: Mapping[str, JsonObject]) -> HostRequest:
+        """`schemas`: what the server says about its tools' parameters."""
+        call, request = self.as_call(), self.request
+        if self.ask is Ask.INPUT:
+            return request_about(call, self.ask, self.siblings)
+        declared = schemas.get(call.tool)
+        foreign = self.announcement is None or not self.announcement.bound
+        return request_about(
+            replace(call, tool_schema=call.tool_schema or declared),
+            self.ask,
+            self.siblings,
+            misfit=_misfit(declared, request.call.arguments) if foreign and declared else "",
+            unbound=foreign and not declared,
+        )
+
+
+def request_about(call: Call, ask: Ask, siblings: str = "", *, misfit: str = "", unbound: bool = False) -> HostRequest:
+    """What a held call asks people."""
+    asked, question, own = call.request, ask is Ask.INPUT, call.gate is GateKind.DYNAMIC
+    assert asked is not None
+    schema, payload = form_of(asked.payload_schema) if question else (asked.payload_schema, asked.payload)
+    return HostRequest(
+        request_id=asked.request_id,
+        call_id=call.id,
+        tool=call.tool,
+        arguments=call.run_args,  # an earlier agent may have changed them
+        defaults=tuple(call.run_defaults),
+        title=None if question else call.title,
+        agent=call.agent,
+        invocation_id=call.invocation_id,
+        hint=asked.hint,
+        wants_payload=question or (own and (payload is not None or schema is not None)),
+        payload=payload,
+        payload_schema=schema,
+        tool_schema=None if question else call.tool_schema,
+        misfit=misfit,
+        unbound=unbound,
+        can_edit=not own,
+        ask=ask,
+        siblings=siblings,
+    )
 
 
 def _misfit(schema: JsonObject, arguments: JsonObject) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from adk_confirm.bot.confirmation.model import SLACK, Ask, HostRequest, SessionKey
-from adk_confirm.bot.hosts.asked import answer_from_form, form_of
+from adk_confirm.bot.hosts.asked import answer_from_form, request_about
 from adk_confirm.bot.hosts.events import run_output
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
@@ -20,7 +20,7 @@ from adk_confirm.bot.hosts.host import (
     SessionSnapshot,
     UserWords,
 )
-from adk_confirm.runtime.calls.call import Call, CallState, GateKind, HeldRequest, Word
+from adk_confirm.runtime.calls.call import Call, CallState, Word
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.recent_dict import RecentDict
 from adk_confirm.runtime.run.runner import Position, Run
@@ -140,7 +140,7 @@ class EmbeddedHost:
         known = _ReadSoFar(news.position, (*before.said, *heard) if before is not None and news.continues else heard)
         self._read[session] = known
         held = (call for call in news.calls if call.request is not None and call.state is CallState.HELD)
-        return SessionSnapshot(requests=tuple(_request(call) for call in held), said=known.said)
+        return SessionSnapshot(requests=tuple(map(_request, held)), said=known.said)
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(name="adk-confirm's own runtime", exactly_once=True, edits=True, several_answers=True)
@@ -176,42 +176,5 @@ def _answer(given: HostAnswer, schema: JsonObject | None) -> Answer:
     return Answer(given.request_id, given.confirmed, value, given.reason, question=True)
 
 
-def _question(call: Call, asked: HeldRequest) -> HostRequest:
-    schema, payload = form_of(asked.payload_schema)
-    return HostRequest(
-        request_id=asked.request_id,
-        call_id=call.id,
-        tool=call.tool,
-        arguments=call.run_args,
-        defaults=tuple(call.run_defaults),
-        agent=call.agent,
-        invocation_id=call.invocation_id,
-        hint=asked.hint,
-        wants_payload=True,
-        payload=payload,
-        payload_schema=schema,
-        ask=Ask.INPUT,
-    )
-
-
 def _request(call: Call) -> HostRequest:
-    asked = call.request
-    assert asked is not None
-    if call.asks_input:
-        return _question(call, asked)
-    return HostRequest(
-        request_id=asked.request_id,
-        call_id=call.id,
-        tool=call.tool,
-        arguments=call.run_args,  # an earlier agent may have changed them
-        defaults=tuple(call.run_defaults),
-        title=call.title,
-        agent=call.agent,
-        invocation_id=call.invocation_id,
-        hint=asked.hint,
-        wants_payload=call.gate is GateKind.DYNAMIC and (asked.payload is not None or asked.payload_schema is not None),
-        payload=asked.payload,
-        payload_schema=asked.payload_schema,
-        tool_schema=call.tool_schema,
-        can_edit=call.gate is GateKind.STATIC,
-    )
+    return request_about(call, Ask.INPUT if call.asks_input else Ask.CONFIRMATION)

@@ -23,8 +23,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from adk_confirm.bot.confirmation.model import Ask, HostRequest, SessionKey
-from adk_confirm.bot.confirmation.outcome import HostOutcome
-from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.calls.call import Call, Word
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.wire import USER, Blob, Content, Part
@@ -156,7 +155,7 @@ class SessionSnapshot:
     """The session as its host has it, oldest first."""
 
     requests: tuple[HostRequest, ...] = ()
-    outcomes: Mapping[str, HostOutcome] = field(default_factory=dict)  # by request; none from a host that tells
+    calls: Mapping[str, Call] = field(default_factory=dict)  # by request; none from a host that tells
     said: tuple[AgentMessage, ...] = ()
     waits: tuple[UnansweredWait, ...] = ()
 

@@ -9,11 +9,12 @@ the tool may have run. *Settled*: such a response follows the answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from adk_confirm.bot.confirmation.model import Ask, OutcomeKind
-from adk_confirm.bot.confirmation.outcome import HostOutcome
+from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.model import Ask
+from adk_confirm.bot.confirmation.outcome import has_failed
 from adk_confirm.bot.hosts.asked import (
     ASKED_TWICE,
     CHOICE_TOOL,
@@ -29,8 +30,9 @@ from adk_confirm.bot.hosts.asked import (
 from adk_confirm.bot.hosts.events import ABORTED, HostEvent, event_from, message_in, said_in, unread
 from adk_confirm.bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
 from adk_confirm.runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, announcement_about
+from adk_confirm.runtime.calls.call import Call, CallState
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, USER, FunctionResponse
 
 ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION)
@@ -111,10 +113,10 @@ class SessionReading:
         were before."""
         waiting = [asks for asks in self.requests.values() if status_of(asks) is RequestStatus.ABSENT]
         operations = [asks for asks in waiting if asks.ask is Ask.OPERATION]
-        outcomes = ((key, _outcome(asks, running.get(key))) for key, asks in self.requests.items())
+        calls = ((key, _as_told(asks, running.get(key))) for key, asks in self.requests.items())
         return SessionSnapshot(
             requests=tuple(asks.for_people(schemas) for asks in waiting if asks.ask is not Ask.OPERATION),
-            outcomes={key: outcome for key, outcome in outcomes if outcome is not None},
+            calls={key: call for key, call in calls if call is not None},
             said=tuple(self.said),
             waits=(
                 *(wait for call, wait in self._waits.items() if call not in self._by_call),
@@ -236,39 +238,27 @@ def read(events: Sequence[JsonObject] | None) -> SessionReading:
     return found.end()
 
 
-def _outcome(asks: AdkRequest, on_its_way: int | None) -> HostOutcome | None:
-    """`on_its_way`: how many answers there were before the one that is being sent."""
-    if not asks.given:
-        return HostOutcome(became=None, asked_anew=asks.asked_anew)
-    first, given = asks.given[0], len(asks.given)
+def _as_told(asks: AdkRequest, on_its_way: int | None) -> Call | None:
+    """The call that was asked about, as the session tells of it. None while its answer is on its way: `on_its_way` is
+    how many answers there were before the one that is being sent."""
+    call, given = asks.as_call(), len(asks.given)
+    if not given:
+        refused = replace(call, state=CallState.REFUSED, reason=decision_texts.ASKED_ANEW)
+        return refused if asks.asked_anew else call
+    first, last = asks.given[0], asks.given[-1]
     confirmed: bool | None = first.answer.confirmed
+    state, begun, result = CallState.DONE if confirmed else CallState.REFUSED, first.at, None
     if asks.ask in ENDED_BY_THEIR_ANSWER:
-        return HostOutcome(became=OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED, confirmed=confirmed)
-    if asks.after is not None:
+        begun = None
+    elif asks.after is not None:
         result = asks.after[0]
-        failed = has_failed(result)
-        became = OutcomeKind.FAILED if failed else OutcomeKind.DONE
-        if not confirmed and asks.held_by_gate and not failed:
-            confirmed = None  # it ran, whatever the answer was
-        elif not confirmed:
-            became = OutcomeKind.REFUSED
-        return HostOutcome(became=became, confirmed=confirmed, text=text_of(result), begun_at=first.at)
-    if on_its_way is None and asks.ended_empty:
-        became = OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED
-        return HostOutcome(became=became, confirmed=confirmed, begun_at=first.at)
-    if on_its_way == given:
+        if not confirmed and asks.held_by_gate and not has_failed(result):
+            state, confirmed = CallState.DONE, None  # it ran, whatever the answer was
+    elif on_its_way == given:
         return None
-    became = OutcomeKind.UNKNOWN if on_its_way is None or given < on_its_way else OutcomeKind.RUNNING
-    became = became if confirmed else OutcomeKind.REFUSED
-    return HostOutcome(became=became, confirmed=confirmed, begun_at=asks.given[-1].at)
-
-
-def has_failed(result: JsonObject) -> bool:
-    """Whether a response is an error, in the form of Python, Go and JavaScript, or Java."""
-    return "error" in result or (result.get("status") == "error" and "message" in result)
-
-
-def text_of(result: JsonObject) -> str:
-    """A result as text."""
-    error: Json = result.get("error")
-    return error if isinstance(error, str) and len(result) == 1 else canonical(result)
+    elif on_its_way is not None or not asks.ended_empty:
+        begun = last.at
+        if confirmed:
+            state = CallState.UNKNOWN if on_its_way is None or given < on_its_way else CallState.RUNNING
+    asked = tuple(replace(one, confirmed=confirmed) for one in call.asked)
+    return replace(call, state=state, asked=asked, result=result, begun=begun)

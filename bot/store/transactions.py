@@ -13,11 +13,9 @@ from adk_confirm.bot.confirmation.decision import delivery_of
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Confirmation, Place, SessionKey, State
 from adk_confirm.bot.confirmation.outcome import (
-    HostOutcome,
     begin,
     copy_outcome,
     needs_drawing,
-    outcome_of,
     record_unreached,
     start,
     take_back,
@@ -73,9 +71,10 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
             return after
         lapsed = row.decision.reason if row is not None and row.decision and row.state is State.LAPSED else None
         after = refuse_to_start(after, lapsed or ALTERED, tx.now())
-    outcome = outcome_of(after)
-    if found is not None and outcome is not None:
-        follow_outcome(tx, found.id, outcome)
+    if found is not None:
+        again = after.state is CallState.HELD  # it asks once more: what it asked before is done
+        done = replace(after, state=CallState.DONE, asked=after.asked[:-1], result=None)
+        follow_outcome(tx, found.id, done if again else after)
     return after
 
 
@@ -103,10 +102,10 @@ def record_out_of_reach(tx: Tx, confirmation_id: str) -> Confirmation:
     return row if change.row is row else save(tx, session, change)
 
 
-def follow_outcome(tx: Tx, confirmation_id: str, seen: HostOutcome) -> Confirmation:
+def follow_outcome(tx: Tx, confirmation_id: str, call: Call) -> Confirmation:
     """Copies what the host says became of the call."""
     session, row = lock_confirmation(tx, confirmation_id)
-    change = copy_outcome(row, seen, now(tx))
+    change = copy_outcome(row, call, now(tx))
     return row if change.row is row else save(tx, session, change)
 
 

@@ -88,8 +88,8 @@ class Call:
     args: JsonObject  # as the tool gets them: typed, with its defaults. The model's own words are in its event
     agent: str
     invocation_id: str
-    turn: int  # the session's turn that it belongs to
-    place: int  # its place among the turn's calls
+    turn: int = 0  # the session's turn that it belongs to
+    place: int = 0  # its place among the turn's calls
     defaults: tuple[str, ...] = ()  # the arguments that the model did not give
     title: str | None = None  # says what the call will do, as a format string over its arguments
     gate: GateKind = GateKind.NONE

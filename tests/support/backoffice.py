@@ -27,7 +27,6 @@ from adk_confirm.bot.cli import main
 from adk_confirm.bot.config.settings import Rules, load_settings
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit, HostRequest, OutcomeKind, Place, Vote, VoteKind
-from adk_confirm.bot.confirmation.outcome import HostOutcome
 from adk_confirm.bot.confirmation.stored_json import delivery_from_json
 from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts, Policies
@@ -47,7 +46,7 @@ from adk_confirm.bot.store.requests import Opening, asked_call, open_request
 from adk_confirm.bot.store.transactions import follow_outcome, hand_over, mark_drawn, save_drawn
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
-from tests.support.deciding import ASKER, TEAM, full_member
+from tests.support.deciding import ASKER, TEAM, call_that_became, full_member
 from tests.support.secret import SECRET
 
 POLICIES = """
@@ -209,9 +208,9 @@ class Backoffice:
         """Lets the approved call begin and end."""
         body = await self.database.read(lambda tx: _answer(tx, confirmation))
         await self.database.run(hand_over, confirmation, delivery_from_json(body))
-        await self.database.run(follow_outcome, confirmation, HostOutcome(became=OutcomeKind.RUNNING))
+        await self.database.run(follow_outcome, confirmation, call_that_became(OutcomeKind.RUNNING))
         if kind is not OutcomeKind.RUNNING:
-            await self.database.run(follow_outcome, confirmation, HostOutcome(became=kind, text=text))
+            await self.database.run(follow_outcome, confirmation, call_that_became(kind, text))
 
     async def is_posted(self) -> None:
         """Marks everything as delivered: the agent has its letters, the thread its lines, the cards are up to date."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -21,12 +22,13 @@ from adk_confirm.bot.confirmation.model import (
     Vote,
     VoteKind,
 )
-from adk_confirm.bot.confirmation.outcome import HostOutcome, begin, observe, tick
+from adk_confirm.bot.confirmation.outcome import begin, copy_outcome, tick
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.confirmation.votes import count, store_vote
 from adk_confirm.bot.ops.reapply import reapply
 from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person
 from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.runtime.calls.call import Call, CallState, HeldRequest
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 
 TEAM = "T0ACME"
@@ -204,7 +206,7 @@ class Desk:
         self.took(begin(self.row, self.deliveries[-1], self.now))
 
     def host_says(self, kind: OutcomeKind, text: str | None = None) -> None:
-        self.took(observe(self.row, HostOutcome(became=kind, text=text), self.now))
+        self.took(copy_outcome(self.row, call_that_became(kind, text), self.now))
 
     def answered_elsewhere(self, confirmed: bool | None = True) -> None:
         self.took(record_outside_answer(self.row, confirmed, self.now))
@@ -213,3 +215,13 @@ class Desk:
         facts = {vote.id: self.facts(vote.voter) for vote in self.row.approvals}
         found = Policies.of(*policies).resolve(self.row.asked.facts(self.row.revision.arguments))
         self.took(reapply(self.row, found, facts, self.now))
+
+
+def call_that_became(kind: OutcomeKind, text: str | None = None, confirmed: bool | None = None) -> Call:
+    """A call as its host tells of it. `text`: its result as JSON, or its error."""
+    result = None if text is None else json.loads(text) if text.startswith("{") else {"result": text}
+    if kind is not OutcomeKind.DONE and (text or kind is OutcomeKind.FAILED):
+        result = {"error": text}
+    state = CallState.DONE if kind is OutcomeKind.FAILED else CallState(kind)
+    asked = (HeldRequest("r", "", confirmed=confirmed),)
+    return Call("c", "", {}, "", "", state=state, asked=asked, result=result)

@@ -14,12 +14,12 @@ from adk_confirm.bot.confirmation.authorise import Facts, Reason
 from adk_confirm.bot.confirmation.decision import approve_by_grant, revoke
 from adk_confirm.bot.confirmation.grants import is_for, why_withheld
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, OutcomeKind, Place, SessionKey, State
-from adk_confirm.bot.confirmation.outcome import DueWork, HostOutcome, due_work, observe, tick
+from adk_confirm.bot.confirmation.outcome import DueWork, copy_outcome, due_work, tick
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.policy.approvers import Approver, Person, Unresolved
 from adk_confirm.bot.policy.model import Policy
 from adk_confirm.runtime.jsontypes import JsonObject
-from tests.support.deciding import ANNA, BEN, NOON, Desk, full_member, make_asked, make_policy
+from tests.support.deciding import ANNA, BEN, NOON, Desk, call_that_became, full_member, make_asked, make_policy
 
 ONCALL = Approver.parse("group:S0ONCALL")
 ARGUMENTS: JsonObject = {"service": "checkout", "version": "2.4.1"}
@@ -204,10 +204,10 @@ def test_what_a_grant_lets_through_needs_no_card_until_people_have_to_say_someth
     assert DueWork.DRAW not in due_work(row, at)
 
     row = replace(row, handed_at=at)
-    running = observe(row, HostOutcome(became=OutcomeKind.RUNNING), at).row
+    running = copy_outcome(row, call_that_became(OutcomeKind.RUNNING), at).row
     assert DueWork.DRAW not in due_work(running, at)
-    assert DueWork.DRAW not in due_work(observe(running, HostOutcome(became=OutcomeKind.DONE), at).row, at)
-    assert DueWork.DRAW in due_work(observe(running, HostOutcome(became=OutcomeKind.UNKNOWN), at).row, at)
+    assert DueWork.DRAW not in due_work(copy_outcome(running, call_that_became(OutcomeKind.DONE), at).row, at)
+    assert DueWork.DRAW in due_work(copy_outcome(running, call_that_became(OutcomeKind.UNKNOWN), at).row, at)
 
 
 def test_a_grant_ends_by_the_clock_and_by_who_may_end_it() -> None:

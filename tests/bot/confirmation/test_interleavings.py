@@ -17,11 +17,10 @@ from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
 from adk_confirm.bot.confirmation.outcome import (
     DueWork,
-    HostOutcome,
     begin,
+    copy_outcome,
     due_work,
     next_due,
-    observe,
     take_back,
     tick,
 )
@@ -32,7 +31,18 @@ from adk_confirm.bot.ops.reapply import reapply
 from adk_confirm.bot.policy.approvers import Account, Approver, Person, Unresolved
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.runtime.jsontypes import canonical
-from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, TEAM, Desk, make_asked, make_policy
+from tests.support.deciding import (
+    ANNA,
+    ASKER,
+    BEN,
+    LEAD,
+    MALLORY,
+    TEAM,
+    Desk,
+    call_that_became,
+    make_asked,
+    make_policy,
+)
 
 PEOPLE = (ANNA, BEN, LEAD, MALLORY, ASKER)
 GROUP = Approver.parse("group:S0ONCALL")
@@ -214,7 +224,7 @@ class Confirming(RuleBasedStateMachine):
         if row.state is State.APPROVED and row.handed_at is None and row.outcome is None:
             return  # that is somebody else's doing, which the next rule is about
         try:
-            self.took(observe(row, HostOutcome(became=kind), self.desk.now))
+            self.took(copy_outcome(row, call_that_became(kind), self.desk.now))
         except Illegal:
             assert row.state is State.WAITING or row.unknown
 

@@ -12,12 +12,12 @@ from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import OutcomeKind, State, VoteKind
-from adk_confirm.bot.confirmation.outcome import HostOutcome, begin, lapse, observe, run_again, settle, start, take_back
+from adk_confirm.bot.confirmation.outcome import begin, copy_outcome, lapse, run_again, settle, start, take_back
 from adk_confirm.bot.confirmation.states import Illegal, Transition
 from adk_confirm.bot.policy.approvers import Approver
 from adk_confirm.runtime.calls.call import Call, CallState, HeldRequest
 from adk_confirm.runtime.jsontypes import Json
-from tests.support.deciding import ANNA, ASKER, BEN, Desk, make_asked, make_policy, why
+from tests.support.deciding import ANNA, ASKER, BEN, Desk, call_that_became, make_asked, make_policy, why
 
 
 def approved(**keys: object) -> Desk:
@@ -129,9 +129,9 @@ class TestRunning:
         desk.begin()
         desk.host_says(OutcomeKind.RUNNING)
         desk.now += timedelta(seconds=42)
-        desk.host_says(OutcomeKind.DONE, '{"ok": true}')
+        desk.host_says(OutcomeKind.DONE, '{"ok":true}')
         assert desk.kinds[-3:] == [LineKind.APPROVED, LineKind.BEGUN, LineKind.DONE]
-        assert (desk.steps[-1].seconds, desk.steps[-1].text) == (42.0, '{"ok": true}')
+        assert (desk.steps[-1].seconds, desk.steps[-1].text) == (42.0, '{"ok":true}')
 
     def test_a_result_shows_nothing_hidden(self) -> None:
         asked = make_asked(arguments={"token": "s3cr3t-token"})
@@ -227,17 +227,10 @@ class TestRunning:
         assert (last.kind, last.text, last.yes) == (LineKind.ELSEWHERE, "denied", True)
         assert desk.state() is State.DENIED
 
-    def test_what_runs_while_it_waits_has_to_be_looked_into_first(self) -> None:
+    def test_what_runs_while_it_waits_was_answered_by_somebody_else(self) -> None:
         desk = Desk(make_policy())
-        with pytest.raises(Illegal):
-            desk.host_says(OutcomeKind.RUNNING)
-        desk.answered_elsewhere()
         desk.host_says(OutcomeKind.RUNNING)
-        assert desk.kinds[-1] is LineKind.BEGUN
-
-    def test_no_host_knows_what_people_say(self) -> None:
-        with pytest.raises(Illegal):
-            unknown().host_says(OutcomeKind.HAPPENED)
+        assert desk.kinds[-2:] == [LineKind.ELSEWHERE, LineKind.BEGUN]
 
     def test_a_running_call_is_not_taken_back(self) -> None:
         desk = approved()
@@ -409,6 +402,6 @@ def test_what_is_not_unknown_is_neither_settled_nor_run_again() -> None:
         run_again(desk.row, desk.now)
     with pytest.raises(Illegal):
         lapse(unknown().row, desk.now)
-    with pytest.raises(Illegal):
-        observe(unknown().row, HostOutcome(became=OutcomeKind.RUNNING), desk.now)
+    lost = unknown().row
+    assert copy_outcome(lost, call_that_became(OutcomeKind.RUNNING), desk.now).row is lost
     assert desk.row is before

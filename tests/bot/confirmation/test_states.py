@@ -9,7 +9,7 @@ import pytest
 
 from adk_confirm.bot.confirmation.decision import approve, deny, withdraw
 from adk_confirm.bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State
-from adk_confirm.bot.confirmation.outcome import HostOutcome, next_due, observe
+from adk_confirm.bot.confirmation.outcome import next_due
 from adk_confirm.bot.confirmation.states import (
     DECISIONS,
     OUTCOMES,
@@ -140,10 +140,3 @@ def test_what_is_decided_stays_decided(state: State) -> None:
 @pytest.mark.parametrize("state", [State.DENIED, State.EXPIRED, State.WITHDRAWN, State.LAPSED, State.ELSEWHERE])
 def test_what_is_settled_needs_nobodys_attention(state: State) -> None:
     assert next_due(in_state(state)) is None
-
-
-def test_a_host_reports_only_its_five_outcomes() -> None:
-    row = with_outcome(OutcomeKind.UNKNOWN)
-    for kind in set(OutcomeKind) - set(FROM_HOSTS):
-        with pytest.raises(Illegal):
-            observe(row, HostOutcome(became=kind), NOON)

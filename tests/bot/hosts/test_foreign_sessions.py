@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from adk_confirm.bot.confirmation.model import OutcomeKind, SessionKey
+from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import AgentMessage, CallAltered, DeliveryUnknown, HostAnswer, RequestLost, UserWords
 from adk_confirm.runtime.adk.signing import MARK
@@ -242,8 +243,8 @@ async def test_a_call_whose_run_is_under_way_is_running_and_not_unknown(there: T
     there.ear.instead["/run_sse"] = runs
     answering = asyncio.create_task(there.answers())
     await asyncio.wait_for(began.wait(), 20)
-    (during,) = (await there.host.look(OURS)).outcomes.values()
+    (during,) = (await there.host.look(OURS)).calls.values()
     ends.set()
     await answering
-    (after,) = (await there.host.look(OURS)).outcomes.values()
-    assert (during.became, after.became) == (OutcomeKind.RUNNING, OutcomeKind.DONE)
+    (after,) = (await there.host.look(OURS)).calls.values()
+    assert (kind_of(during), kind_of(after)) == (OutcomeKind.RUNNING, OutcomeKind.DONE)

@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adk_confirm.bot.confirmation.model import Ask, HostRequest, OutcomeKind
-from adk_confirm.bot.confirmation.outcome import HostOutcome
+from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.events import event_from
 from adk_confirm.bot.hosts.host import SessionSnapshot
 from adk_confirm.bot.hosts.reading import RequestStatus, SessionReading, read
 from adk_confirm.runtime.adk.signing import MARK, Announcement, SignedAnswer, announcement_about, announcement_metadata
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject
+from tests.support.foreign.visit import Became, what_became
 
 ASK = "adk_request_confirmation"
 CALL: JsonObject = {"id": "c1", "name": "reimburse", "args": {"amount": 1500}}
@@ -135,9 +136,9 @@ def looked(events: Sequence[JsonObject], running: dict[str, int] | None = None) 
     return read(events).look(running or {}, {})
 
 
-def outcome(events: Sequence[JsonObject], running: dict[str, int] | None = None) -> HostOutcome:
-    (found,) = looked(events, running).outcomes.values()
-    return found
+def outcome(events: Sequence[JsonObject], running: dict[str, int] | None = None) -> Became:
+    (found,) = looked(events, running).calls.values()
+    return what_became(found)
 
 
 @shapes
@@ -168,7 +169,7 @@ class TestEachADK:
         approved = [*shape.events(), event("user", answered({"confirmed": True}, shape.request), timestamp=10.0)]
         assert outcome(approved).became is OutcomeKind.UNKNOWN
         assert outcome(approved, {shape.request: 0}).became is OutcomeKind.RUNNING
-        assert looked(approved, {shape.request: 1}).outcomes == {}  # sent again, and not there yet
+        assert looked(approved, {shape.request: 1}).calls == {}  # sent again, and not there yet
         done = outcome([*approved, event("clerk", responded({"paid": 1500}), timestamp=12.0)])
         assert (done.became, done.confirmed, done.begun_at) == (OutcomeKind.DONE, True, 10.0)
         assert done.text == '{"paid":1500}'
@@ -308,7 +309,7 @@ class TestUnknown:
         deployed = event("clerk", responded({"ok": 1}, "deploy", "c2"))
         look = looked([*python(), event("clerk", asking, longRunningToolIds=["r2"]), both, deployed])
         assert look.requests == ()
-        assert {request: one.became for request, one in look.outcomes.items()} == {
+        assert {request: kind_of(one) for request, one in look.calls.items()} == {
             "r1": OutcomeKind.UNKNOWN,
             "r2": OutcomeKind.DONE,
         }

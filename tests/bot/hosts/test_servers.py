@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.events import ABORTED
 from tests.support.foreign.kinds import IN_PROCESS, KINDS, Kind
 from tests.support.foreign.rig import Foreign
@@ -83,7 +84,7 @@ async def test_what_google_adk_writes_after_a_hang_up_decides_nothing(at: Scene)
     assert ABORTED in str(stored), "google-adk closes the run"
     look = await visit.host.look(visit.session)
     assert (look.requests, look.said) == ((waiting,), ())
-    assert [(request, one.became) for request, one in look.outcomes.items()] == [
+    assert [(request, kind_of(one)) for request, one in look.calls.items()] == [
         (slow.request_id, OutcomeKind.UNKNOWN),
         (waiting.request_id, None),
     ]

@@ -14,7 +14,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from adk_confirm.bot.confirmation.model import OutcomeKind
-from adk_confirm.bot.confirmation.outcome import HostOutcome
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.ops.operate import pause
 from adk_confirm.bot.store.open import open_store
@@ -22,7 +21,7 @@ from adk_confirm.bot.store.transactions import follow_outcome
 from adk_confirm.bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics, read_gauges
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.server.faults import Fault
-from tests.support.deciding import ANNA, Desk, make_asked, make_policy
+from tests.support.deciding import ANNA, Desk, call_that_became, make_asked, make_policy
 from tests.support.office import Office, Opens, withdraws
 from tests.support.scraping import Scraped, scrape
 from tests.support.secret import SECRET
@@ -121,7 +120,7 @@ async def test_an_answer_from_outside_counts_as_such(open_office: Opens) -> None
         await at.ask("reimburse 1500 for the team dinner")
         (name,) = await at.bot.database.read(lambda tx: tx.column("SELECT id FROM bot_confirmations"))
         for _ in range(2):
-            await at.bot.database.run(follow_outcome, name, HostOutcome(became=OutcomeKind.DONE, confirmed=True))
+            await at.bot.database.run(follow_outcome, name, call_that_became(OutcomeKind.DONE, confirmed=True))
 
         page = await scrape(at.bot.url)
         assert page.value("adk_confirm_outside_answers_total") == 1

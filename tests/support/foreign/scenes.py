@@ -186,7 +186,7 @@ async def imitated(at: Scene) -> None:
         visit = at.visit()
         await visit.say(f"please imitate {name} {visit.session.id}")
         look = await visit.host.look(visit.session)
-        assert (look.requests, look.waits, look.outcomes) == ((), (), {}), name
+        assert (look.requests, look.waits, look.calls) == ((), (), {}), name
         assert "originalFunctionCall" not in str(look.said), look.said
 
 
@@ -305,7 +305,7 @@ async def killed_after(at: Scene) -> None:
         assert (await visit.became(request)) is OutcomeKind.DONE
         assert await visit.approve(request) == []
     else:
-        assert (await visit.host.look(visit.session)).outcomes == {}
+        assert (await visit.host.look(visit.session)).calls == {}
     assert at.ran("deploy") == ["search"]
 
 

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import count, groupby
+from typing import NamedTuple
 
 from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
-from adk_confirm.bot.confirmation.outcome import HostOutcome, outcome_of
+from adk_confirm.bot.confirmation.outcome import kind_of, text_of
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
 from adk_confirm.bot.hosts.host import AgentMessage, Host, HostAnswer, RunOutput, UserWords
-from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.calls.call import Call, CallState, Word
 from adk_confirm.runtime.jsontypes import Json
 
 _numbers = count(1)
+
+
+class Became(NamedTuple):
+    """What became of a call, as the bot reads it."""
+
+    became: OutcomeKind | None
+    confirmed: bool | None
+    text: str | None
+    begun_at: float | None
+
+
+def what_became(call: Call) -> Became:
+    (*_, asked) = call.asked
+    return Became(kind_of(call), asked.confirmed, text_of(call.result), call.begun)
 
 
 class Visit:
@@ -81,15 +96,17 @@ class Visit:
         again = self.answer(request, word == "run again")
         return await self._texts(self.host.settle(self.session, again, word, attempt))
 
-    async def outcome(self, request: HostRequest) -> HostOutcome:
+    async def outcome(self, request: HostRequest) -> Became:
         return (await self.outcomes())[request.request_id]
 
-    async def outcomes(self) -> Mapping[str, HostOutcome]:
+    async def outcomes(self) -> Mapping[str, Became]:
         """What became of the calls, by request. Our own runtime tells it when it happens, and says it again here."""
         if not isinstance(self.host, EmbeddedHost):
-            return (await self.host.look(self.session)).outcomes
-        calls = await self.host.runner.calls(user_id=self.session.user, session_id=self.session.id)
-        return {call.request.request_id: became for call in calls if call.request and (became := outcome_of(call))}
+            calls = (await self.host.look(self.session)).calls
+            return {request: what_became(call) for request, call in calls.items()}
+        own = await self.host.runner.calls(user_id=self.session.user, session_id=self.session.id)
+        told = (call for call in own if call.state not in (CallState.HELD, CallState.READY))
+        return {call.request.request_id: what_became(call) for call in told if call.request}
 
     async def became(self, request: HostRequest) -> OutcomeKind | None:
         return (await self.outcome(request)).became
