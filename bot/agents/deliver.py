@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import Ask, Confirmation, State
+from adk_confirm.bot.confirmation.model import Ask, Confirmation, HostRequest, State
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.stored_json import delivery_from_json
 from adk_confirm.bot.hosts.host import (
@@ -28,7 +28,7 @@ from adk_confirm.bot.hosts.host import (
     UserWords,
 )
 from adk_confirm.bot.store.attempts import Attempts
-from adk_confirm.bot.store.mailbox import ANSWERS, Letter, Mail
+from adk_confirm.bot.store.mailbox import Letter, Mail
 from adk_confirm.bot.store.repository import Session, now, read_confirmation, seconds
 from adk_confirm.bot.store.transactions import (
     follow_outcome,
@@ -70,14 +70,7 @@ class Deliveries:
             )
             return self._host.say(session.session, user_words, stop=stop)
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
-        if not answers:
-            return None
-        if letter.kind in ANSWERS:
-            return self._host.answer(session.session, answers, stop=stop)
-        delivery = _delivery(letter)
-        assert delivery.word != "approved" and delivery.word != "denied"  # noqa: PT018  (mypy reads it)
-        attempt = delivery.attempt - 1 if delivery.approves else delivery.attempt
-        return self._host.settle(session.session, answers[0], delivery.word, attempt, stop)
+        return self._host.answer(session.session, answers, stop=stop) if answers else None
 
     async def record_not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""
@@ -110,15 +103,17 @@ class Deliveries:
 
     async def _answer(self, session: Session, mail: Mail, letter: Letter) -> HostAnswer | None:
         if letter.kind == "refusal":
-            return HostAnswer(
+            asked = HostRequest(
                 request_id=str(letter.body["request"]),
                 call_id=str(letter.body["call"]),
-                confirmed=False,
-                reason=str(letter.body["reason"]),
+                tool="",
+                arguments={},
+                agent="",
                 ask=Ask(str(letter.body["ask"])),
-                mark=letter.mark,
-                since=await self._first_attempt(session, letter),
             )
+            refused = Delivery(word="denied", reason=str(letter.body["reason"]), arguments={}, revision=0)
+            since = await self._first_attempt(session, letter)
+            return HostAnswer(asked=asked, delivery=refused, mark=letter.mark, since=since)
         assert letter.confirmation is not None
         row, delivery = mail.about(letter), _delivery(letter)
         if row is None:  # void: this ends it
@@ -128,19 +123,7 @@ class Deliveries:
             since = await self._first_attempt(session, letter)
         elif row.is_void or not await self._may_begin(row, delivery):
             return None
-        asked = row.asked
-        return HostAnswer(
-            request_id=asked.request_id,
-            call_id=asked.call_id,
-            confirmed=delivery.approves,
-            payload=delivery.payload,
-            reason=delivery.reason,
-            mark=letter.mark,
-            since=since,
-            tool=asked.tool,
-            arguments=asked.arguments,
-            ask=asked.ask,
-        )
+        return HostAnswer(asked=row.asked, delivery=delivery, mark=letter.mark, since=since)
 
     async def _may_begin(self, row: Confirmation, delivery: Delivery) -> bool:
         """Whether an approval may be sent now. A host that tells may get it again, since the start itself is checked.

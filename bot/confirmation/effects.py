@@ -104,3 +104,8 @@ class Delivery:
     @property
     def answers(self) -> bool:
         return self.word in ("approved", "denied")
+
+    @property
+    def lost_attempt(self) -> int:
+        """The attempt whose outcome is unknown."""
+        return self.attempt - 1 if self.approves else self.attempt

@@ -12,7 +12,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
+from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Ask, SessionKey
 from adk_confirm.bot.hosts import reading
 from adk_confirm.bot.hosts.asked import AdkRequest, answer_part
@@ -27,12 +29,12 @@ from adk_confirm.bot.hosts.host import (
     RefusedByHost,
     RequestLost,
     RunOutput,
+    Server,
     SessionSnapshot,
     Unreachable,
     UserWords,
 )
 from adk_confirm.bot.hosts.reading import RequestStatus, SessionReading
-from adk_confirm.bot.hosts.server import Server
 from adk_confirm.runtime.adk.signing import GOOD_FOR, MARK, SIGNATURES, UNSIGNED, SignedAnswer, SignedResponse
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.confirming import Answer
@@ -185,8 +187,8 @@ class AdkHost:
         self.server, self._signer = server, Signer(server.app, secret)
         self._clock = clock or time.time
         self._sent: dict[str, float] = {}  # marks of messages whose sending broke off: when they were sent
-        self._stops: dict[SessionKey, asyncio.Event] = {}
         self._running: dict[SessionKey, dict[str, int]] = {}
+        self._read_after: dict[SessionKey, SessionReading] = {}  # after an exchange, until somebody looks
 
     @property
     def app(self) -> str:
@@ -198,7 +200,6 @@ class AdkHost:
         return Capabilities(
             name=about.name,
             exactly_once=ours,
-            edits=ours,
             siblings_together=not ours,
             patience=self.server.patience,
             notes=about.notes,
@@ -210,7 +211,7 @@ class AdkHost:
     async def look(self, session: SessionKey) -> SessionSnapshot:
         about = await self.server.about()
         before = self._running.get(session, {})
-        found = await self._read(session)
+        found = self._read_after.pop(session, None) or await self._read(session)
         # A call may have ended while this was read, and the result may show the state before or after.
         running = {**self._running.get(session, {}), **before}
         return found.look(running, about.schemas)
@@ -220,139 +221,130 @@ class AdkHost:
     async def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
     ) -> AsyncIterator[RunOutput]:
-        with self._stoppable(session, stop):
-            async for said in self._send_message(session, words.as_content(), words.mark, words.since):
-                yield said
-
-    async def _send_message(
-        self, session: SessionKey, message: Content, mark: str, since: float | None
-    ) -> AsyncIterator[RunOutput]:
         """Sends a message to the agent, unless the session has it already."""
-        before = await self._read(session)
+        before, message, mark = await self._read(session), words.as_content(), words.mark
         if not before.exists:
             await self.server.create(session)
-        since = None if since is None else since - CLOCK_TOLERANCE
+        since = None if words.since is None else words.since - CLOCK_TOLERANCE
         if (heard := before.heard(mark, message.text, since)) is not None:
-            if not heard.replied and not self._is_stopped(session):
+            if not heard.replied and not _is_set(stop):
                 yield _broken(heard.event)
             return
-        if self._is_stopped(session):
+        if _is_set(stop):
             return
         self._wait_out(mark, None, min(RESEND_AFTER, self.server.patience))
         began = self._clock()
         try:
-            async for said in self._run(session, message, mark):
+            async for said in self._run(session, message, mark, stop):
                 yield said
         except RefusedByHost as refused:
             yield AgentMessage(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
         except DeliveryUnknown as cut:
             self._sent[mark] = began
-            heard = (await self._read_after(cut, session)).heard(mark, message.text, began - CLOCK_TOLERANCE)
+            heard = (await self._read_in_doubt(cut, session)).heard(mark, message.text, began - CLOCK_TOLERANCE)
             if heard is None:
                 raise DeliveryUnknown(str(cut), min(RESEND_AFTER, self.server.patience)) from cut
-            if not heard.replied and not self._is_stopped(session):
+            if not heard.replied and not _is_set(stop):
                 yield _broken(heard.event, str(cut))
+
+    def _tell(self, session: SessionKey, text: str, mark: str, stop: asyncio.Event | None) -> AsyncIterator[RunOutput]:
+        """Tells the agent something about an answer, in words."""
+        return self.say(session, UserWords(mark=mark, text=text, since=0.0), stop=stop)
 
     # Answers
 
     async def answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
     ) -> AsyncIterator[RunOutput]:
-        with self._stoppable(session, stop):
-            async for said in self._answer_all(session, answers):
-                yield said
-
-    async def _answer_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[RunOutput]:
         before = await self._read(session)
-        gone = [answer for answer in answers if before.status(answer.request_id) is RequestStatus.GONE]
-        if any((asks := before.adk_request(one.request_id)) is not None and asks.ask is Ask.INPUT for one in gone):
+        match answers[0].delivery.word:
+            case "approved" | "denied":
+                sending = self._answer_all(session, answers, before, stop)
+            case word:
+                sending = self._settle(session, answers[0], word, before, stop)
+        async for said in sending:
+            yield said
+
+    async def _answer_all(
+        self, session: SessionKey, answers: Sequence[HostAnswer], before: SessionReading, stop: asyncio.Event | None
+    ) -> AsyncIterator[RunOutput]:
+        gone = [one for one in answers if before.status(one.asked.request_id) is RequestStatus.GONE]
+        if any((asks := before.requests.get(one.asked.request_id)) and asks.ask is Ask.INPUT for one in gone):
             raise RequestLost(ASKED_ANEW)
         if gone:
-            raise RequestLost(
-                GONE, may_have_run=any(answer.confirmed and answer.since is not None for answer in answers)
-            )
-        left = [(asks, one) for one in answers if (asks := before.waiting(one.request_id)) is not None]
+            sent = any(one.delivery.approves and one.since is not None for one in answers)
+            raise RequestLost(GONE, may_have_run=sent)
+        left = [(asks, one) for one in answers if (asks := before.waiting(one.asked.request_id)) is not None]
         for asks, answer in left:
             self._check(asks, answer)
             self._wait_out(answer.mark, answer.since, self.server.patience)
         for nth, group in enumerate(_by_agent(left)):
             now = await self._read(session) if nth else before  # a run may take long, and much may happen meanwhile
-            async for said in self._send_answers(session, group, now):
+            async for said in self._send(session, group, now, stop):
                 yield said
         for answer in answers:
-            async for said in self._explain(session, before.adk_request(answer.request_id), answer):
-                yield said
+            reason = _reason_in_words(before.requests[answer.asked.request_id], answer.delivery)
+            if reason is not None:
+                async for said in self._tell(session, reason, f"{answer.mark}:reason", stop):
+                    yield said
 
-    async def settle(
-        self,
-        session: SessionKey,
-        answer: HostAnswer,
-        word: Word,
-        attempt: int,
-        stop: asyncio.Event | None = None,
+    async def _settle(
+        self, session: SessionKey, answer: HostAnswer, word: Word, before: SessionReading, stop: asyncio.Event | None
     ) -> AsyncIterator[RunOutput]:
-        with self._stoppable(session, stop):
-            async for said in self._send_settlement(session, answer, word, attempt):
-                yield said
-
-    async def _send_settlement(
-        self, session: SessionKey, answer: HostAnswer, word: Word, attempt: int
-    ) -> AsyncIterator[RunOutput]:
-        before, request_id = await self._read(session), answer.request_id
-        adk_request = before.adk_request(request_id)
-        if adk_request is None:
+        request_id, attempt = answer.asked.request_id, answer.delivery.lost_attempt
+        asks = before.requests.get(request_id)
+        if asks is None:
             raise RequestLost(GONE)
         if word == "run again":
-            self._check(adk_request, answer)
+            self._check(asks, answer)
+        mark = f"settled:{answer.asked.call_id}:{attempt}:{word}"
         if (settle := (await self.server.about()).settle) is not None:
             if word != "nobody knows":  # our API says so by itself after a day
-                with self._marked_running(session, {request_id: len(adk_request.given) - 1}):
-                    async for raw in settle(session, adk_request.call_id, word, attempt):
+                with self._marked_running(session, {request_id: len(asks.given) - 1}):
+                    async for raw in settle(session, asks.call_id, word, attempt):
                         for heard in _events_heard(raw):
                             yield heard
-            return
-        mark = f"settled:{answer.call_id}:{attempt}:{word}"
-        if word != "run again":
-            if adk_request.ask is not Ask.CONFIRMATION:
-                return  # a message would restart its workflow
-            text = Content.of_text(_settlement(adk_request, word))
-            async for said in self._send_message(session, text, mark, 0.0):
+        elif word != "run again":
+            if asks.ask is Ask.CONFIRMATION:  # a message would restart a workflow
+                async for said in self._tell(session, _settlement(asks, word), mark, stop):
+                    yield said
+        elif before.status(request_id) is not RequestStatus.SETTLED and len(asks.given) <= attempt:
+            # otherwise the result arrived, or this was sent before
+            self._wait_out(mark, None, self.server.patience)
+            async for said in self._send(session, [replace(answer, mark=mark)], before, stop):
                 yield said
-            return
-        if before.status(request_id) is RequestStatus.SETTLED or len(adk_request.given) > attempt:
-            return  # the result arrived, or this was sent before
-        self._wait_out(mark, None, self.server.patience)
-        async for said in self._send_answers(session, [answer], before, mark):
-            yield said
 
-    async def _send_answers(
-        self, session: SessionKey, answers: Sequence[HostAnswer], before: SessionReading, mark: str | None = None
+    async def _send(
+        self, session: SessionKey, answers: Sequence[HostAnswer], before: SessionReading, stop: asyncio.Event | None
     ) -> AsyncIterator[RunOutput]:
         """Sends all answers in one message, since an app that is not resumable shows its model an error for each
-        missing answer, and others end an agent with its first one. `mark`: what the message is known by."""
+        missing answer, and others end an agent with its first one."""
         sent, parts, signatures = list[tuple[AdkRequest, str]](), list[Part](), JsonObject()
         for answer in answers:
-            asks = before.waiting(answer.request_id) if mark is None else before.adk_request(answer.request_id)
+            request_id, once = answer.asked.request_id, answer.delivery.answers
+            asks = before.waiting(request_id) if once else before.requests.get(request_id)
             if asks is None:
                 continue  # somebody answered it meanwhile
             self._check(asks, answer)
             if (signed := self._signer.sign(session, asks, _answer_for(answer, asks))) is not None:
-                sent.append((asks, mark or answer.mark))
+                sent.append((asks, answer.mark))
                 parts.append(signed[0])
                 signatures |= signed[1]
         if not sent:
             return
-        given, marks = {asks.request.id: len(asks.given) for asks, _ in sent}, [marked for _, marked in sent]
+        given, marks = {asks.request.id: len(asks.given) for asks, _ in sent}, [mark for _, mark in sent]
         message, began = Content(role="user", parts=parts), self._clock()
+        calls = [asks.call_id for asks, _ in sent]
         try:
             with self._marked_running(session, given):
-                async for said in self._run(session, message, marks[0], signatures, [asks.call_id for asks, _ in sent]):
+                async for said in self._run(session, message, marks[0], stop, signatures, calls):
                     yield said
         except DeliveryUnknown as cut:
             self._sent.update(dict.fromkeys(marks, began))
             if not await self._has_arrived(cut, session, given):
                 if was_refused(cut):
-                    self._forget(marks)
+                    for mark in marks:
+                        del self._sent[mark]  # it can't arrive later
                     raise RefusedByHost(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
                 raise DeliveryUnknown(str(cut), self.server.patience) from cut
             if isinstance(cut, HostFailed):
@@ -372,45 +364,26 @@ class AdkHost:
     async def _has_arrived(self, cut: DeliveryUnknown, session: SessionKey, given: Mapping[str, int]) -> bool:
         """Whether the session has all the answers, beyond those `given` before. The session decides this, even after a
         run that ended well."""
-        after = await self._read_after(cut, session)
-        now = {key: after.adk_request(key) for key in given}
-        if None in now.values():
+        after = await self._read_in_doubt(cut, session)
+        if not after.requests.keys() >= given.keys():
             raise RequestLost(GONE, may_have_run=True) from cut
-        return all(one is not None and len(one.given) > given[key] for key, one in now.items())
-
-    async def _explain(
-        self, session: SessionKey, adk_request: AdkRequest | None, answer: HostAnswer
-    ) -> AsyncIterator[RunOutput]:
-        """Sends a denial's reason as a message of its own, since ADK does not give it to the model without the
-        plugin."""
-        if adk_request is None or answer.confirmed or not answer.reason:
-            return
-        if adk_request.ask is Ask.INPUT and not adk_request.by_node and not adk_request.takes_errors:
-            text = Content.of_text(_nobody_answered(adk_request, answer.reason))
-        elif adk_request.announcement is not None or adk_request.ask is not Ask.CONFIRMATION:
-            return  # the plugin passes it on, or a message would restart the workflow
-        else:
-            call = f"The call {adk_request.request.call.name} ({adk_request.call_id})"
-            text = Content.of_text(f"{call} was denied: {answer.reason}")
-        async for said in self._send_message(session, text, f"{answer.mark}:reason", 0.0):
-            yield said
+        arrived = all(len(after.requests[key].given) > number for key, number in given.items())
+        if arrived:
+            self._read_after[session] = after
+        return arrived
 
     # The server
 
     async def _read(self, session: SessionKey) -> SessionReading:
+        self._read_after.pop(session, None)
         return reading.read(await self.server.events(session))
 
-    async def _read_after(self, cut: DeliveryUnknown, session: SessionKey) -> SessionReading:
+    async def _read_in_doubt(self, cut: DeliveryUnknown, session: SessionKey) -> SessionReading:
         """Reads the session after a run. If that fails, the message may have arrived, or may still arrive."""
         try:
             return await self._read(session)
         except Unreachable as error:
             raise DeliveryUnknown(str(cut), error.again_after) from error
-
-    def _forget(self, marks: list[str]) -> None:
-        """Forgets a message that was refused: it can't arrive later."""
-        for mark in marks:
-            self._sent.pop(mark, None)
 
     def _wait_out(self, mark: str, since: float | None, limit: float) -> None:
         """Raises while the same message, sent before, may still arrive."""
@@ -425,6 +398,7 @@ class AdkHost:
         session: SessionKey,
         message: Content,
         mark: str,
+        stop: asyncio.Event | None,
         signatures: JsonObject | None = None,
         running: Sequence[str] = (),
     ) -> AsyncIterator[RunOutput]:
@@ -432,23 +406,10 @@ class AdkHost:
         extra: JsonObject = {}
         if about.metadata:
             extra["customMetadata"] = {MARK: mark, **({SIGNATURES: signatures} if signatures else {})}
-        events, stop = self.server.run(session, message, extra), self._stops.get(session)
+        events = self.server.run(session, message, extra)
         async for raw in events if stop is None else read_until_stopped(events, stop, running):
             for heard in _events_heard(raw):
                 yield heard
-
-    @contextmanager
-    def _stoppable(self, session: SessionKey, stop: asyncio.Event | None) -> Iterator[None]:
-        if stop is not None:
-            self._stops[session] = stop
-        try:
-            yield
-        finally:
-            self._stops.pop(session, None)
-
-    def _is_stopped(self, session: SessionKey) -> bool:
-        stop = self._stops.get(session)
-        return stop is not None and stop.is_set()
 
     @contextmanager
     def _marked_running(self, session: SessionKey, given: dict[str, int]) -> Iterator[None]:
@@ -467,31 +428,45 @@ def _events_heard(raw: JsonObject) -> Iterable[RunOutput]:
     yield from run_output(event, message_in(event) if raw.get("id") else None)
 
 
+def _is_set(stop: asyncio.Event | None) -> bool:
+    return stop is not None and stop.is_set()
+
+
 def _is_another(asks: AdkRequest, answer: HostAnswer) -> bool:
     """Whether the session now has a different call under the request that was decided."""
-    if not answer.confirmed or answer.arguments is None:
+    decided = answer.asked
+    if not answer.delivery.approves:
         return False
-    return asks.twice or not same(asks.call, [answer.call_id, answer.tool, answer.arguments])
+    return asks.twice or not same(asks.call, [decided.call_id, decided.tool, decided.arguments])
 
 
 def _by_agent(answers: Sequence[tuple[AdkRequest, HostAnswer]]) -> list[list[HostAnswer]]:
     """Groups the answers by agent and branch, because google-adk resumes one agent for each message."""
     groups: dict[str, list[HostAnswer]] = {}
     for asks, answer in answers:
-        groups.setdefault(asks.siblings or answer.request_id, []).append(answer)
+        groups.setdefault(asks.siblings or answer.asked.request_id, []).append(answer)
     return list(groups.values())
 
 
 def _answer_for(answer: HostAnswer, asks: AdkRequest) -> Answer:
     """The payload of a denial. A tool that asked with a payload gets it back, because google-adk calls the tool, which
     may read it."""
-    payload = asks.request.payload if not answer.confirmed and asks.announcement is None else answer.payload
-    return Answer(answer.request_id, answer.confirmed, payload, answer.reason)
+    given, confirmed = answer.delivery, answer.delivery.approves
+    payload = asks.request.payload if not confirmed and asks.announcement is None else given.payload
+    return Answer(asks.request.id, confirmed, payload, given.reason)
 
 
-def _nobody_answered(adk_request: AdkRequest, reason: str) -> str:
-    question = f' "{adk_request.request.hint}"' if adk_request.request.hint else ""
-    return f"Nobody answered your question{question}: {reason}. Go on without the answer."
+def _reason_in_words(asks: AdkRequest, given: Delivery) -> str | None:
+    """A denial's reason as a message of its own, since ADK does not give it to the model without the plugin. None if
+    the plugin passes it on, or if a message would restart a workflow."""
+    if given.approves or not given.reason:
+        return None
+    if asks.ask is Ask.INPUT and not asks.by_node and not asks.takes_errors:
+        question = f' "{asks.request.hint}"' if asks.request.hint else ""
+        return f"Nobody answered your question{question}: {given.reason}. Go on without the answer."
+    if asks.announcement is not None or asks.ask is not Ask.CONFIRMATION:
+        return None
+    return f"The call {asks.request.call.name} ({asks.call_id}) was denied: {given.reason}"
 
 
 def _broken(event: str, why: str = "") -> AgentMessage:
@@ -499,8 +474,8 @@ def _broken(event: str, why: str = "") -> AgentMessage:
     return AgentMessage(event=f"broken:{event}", author="", text=f"{text} ({why})" if why else text, failed=True)
 
 
-def _settlement(adk_request: AdkRequest, word: Word) -> str:
-    call = f"the call {adk_request.request.call.name} ({adk_request.call_id}), whose outcome was unknown"
+def _settlement(asks: AdkRequest, word: Word) -> str:
+    call = f"the call {asks.request.call.name} ({asks.call_id}), whose outcome was unknown"
     match word:
         case "it happened":
             return f"People looked into {call}: it happened. Do not call it again for this."

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts import adk_services
 from adk_confirm.bot.hosts.adk_host import AdkHost
-from adk_confirm.bot.hosts.host import Host, HostFailed, Unreachable
-from adk_confirm.bot.hosts.server import ServerInfo
+from adk_confirm.bot.hosts.host import Host, HostFailed, ServerInfo, Unreachable
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.target import BadTarget
 from adk_confirm.runtime.wire import Content

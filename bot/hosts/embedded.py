@@ -81,53 +81,47 @@ class EmbeddedHost:
     async def answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
     ) -> AsyncIterator[RunOutput]:
-        schemas = await self._questions(session) if any(a.ask is Ask.INPUT for a in answers) else {}
-        contents = [_answer(a, schemas.get(a.request_id)).as_content() for a in answers]
+        match answers[0].delivery.word:
+            case "approved" | "denied":
+                run = await self._answer(session, answers, stop)
+            case word:
+                run = await self._settle(session, answers[0], word, stop)
+        if run is not None:
+            async for said in _events_heard(run):
+                yield said
+
+    async def _answer(
+        self, session: SessionKey, answers: Sequence[HostAnswer], stop: asyncio.Event | None
+    ) -> Run | None:
+        """None: it has another answer already; `look` shows what became of it."""
+        schemas = await self._questions(session) if any(a.asked.ask is Ask.INPUT for a in answers) else {}
+        contents = [_answer(a, schemas.get(a.asked.request_id)).as_content() for a in answers]
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
         try:
-            run = await self.runner.start(
-                user_id=session.user,
-                session_id=session.id,
-                message=message,
-                streaming=True,
-                stop=stop,
+            return await self.runner.start(
+                user_id=session.user, session_id=session.id, message=message, streaming=True, stop=stop
             )
         except (Conflict, NotFound) as error:
             if len(answers) > 1:
                 raise SendSeparately(str(error)) from error
             if isinstance(error, NotFound):
                 raise RequestLost(str(error)) from error
-            return  # it has another answer already; `look` shows what became of it
-        async for said in _events_heard(run):
-            yield said
+            return None
 
     async def _questions(self, session: SessionKey) -> dict[str, JsonObject | None]:
         """The schemas of the questions, by request id."""
         calls = await self.runner.calls(user_id=session.user, session_id=session.id)
         return {asked.request_id: asked.payload_schema for call in calls for asked in call.asked}
 
-    async def settle(
-        self,
-        session: SessionKey,
-        answer: HostAnswer,
-        word: Word,
-        attempt: int,
-        stop: asyncio.Event | None = None,
-    ) -> AsyncIterator[RunOutput]:
+    async def _settle(self, session: SessionKey, answer: HostAnswer, word: Word, stop: asyncio.Event | None) -> Run:
+        about, attempt = answer.asked.call_id, answer.delivery.lost_attempt
         try:
-            run = await self.runner.settle(
-                user_id=session.user,
-                session_id=session.id,
-                call_id=answer.call_id,
-                word=word,
-                attempt=attempt,
-                stop=stop,
+            return await self.runner.settle(
+                user_id=session.user, session_id=session.id, call_id=about, word=word, attempt=attempt, stop=stop
             )
         except Conflict:
             # Stored before. A process that died may have left the run unfinished.
-            run = await self.runner.take_up(user_id=session.user, session_id=session.id, stop=stop)
-        async for said in _events_heard(run):
-            yield said
+            return await self.runner.take_up(user_id=session.user, session_id=session.id, stop=stop)
 
     async def look(self, session: SessionKey) -> SessionSnapshot:
         before = self._read.pop(session, None)
@@ -143,7 +137,7 @@ class EmbeddedHost:
         return SessionSnapshot(requests=tuple(map(_request, held)), said=known.said)
 
     async def capabilities(self) -> Capabilities:
-        return Capabilities(name="adk-confirm's own runtime", exactly_once=True, edits=True, several_answers=True)
+        return Capabilities(name="adk-confirm's own runtime", exactly_once=True, several_answers=True)
 
     async def close(self) -> None:
         """Closes the runtime. The caller has waited for runs to end; the rest continues at the next start."""
@@ -170,10 +164,11 @@ def _message_in(event: Event) -> AgentMessage | None:
 
 
 def _answer(given: HostAnswer, schema: JsonObject | None) -> Answer:
-    if given.ask is Ask.CONFIRMATION:
-        return Answer(given.request_id, given.confirmed, given.payload, given.reason)
-    value = answer_from_form(schema, given.payload) if given.confirmed else None
-    return Answer(given.request_id, given.confirmed, value, given.reason, question=True)
+    request, delivery = given.asked.request_id, given.delivery
+    if given.asked.ask is Ask.CONFIRMATION:
+        return Answer(request, delivery.approves, delivery.payload, delivery.reason)
+    value = answer_from_form(schema, delivery.payload) if delivery.approves else None
+    return Answer(request, delivery.approves, value, delivery.reason, question=True)
 
 
 def _request(call: Call) -> HostRequest:

@@ -3,8 +3,8 @@
 1. `say(session, words)` gives a person's message to the session's agent. Repeating it with the same mark changes
 nothing.
 
-2. `answer(session, answers)` answers requests; those of one turn may be sent together. `settle` says what became of a
-call whose outcome is unknown.
+2. `answer(session, answers)` answers requests; those of one turn may be sent together. Or it says, alone, what became
+of a call whose outcome is unknown.
 
 3. `look(session)` returns what was asked, what became of it, and what the agent said.
 
@@ -18,14 +18,15 @@ longer has the request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from adk_confirm.bot.confirmation.model import Ask, HostRequest, SessionKey
+from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.model import HostRequest, SessionKey
 from adk_confirm.runtime.calls.call import Call, Word
 from adk_confirm.runtime.errors import ConfirmError
-from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.wire import USER, Blob, Content, Part
 
 
@@ -101,19 +102,13 @@ class UserWords:
 
 @dataclass(frozen=True, kw_only=True)
 class HostAnswer:
-    """The answer to one request. `mark` identifies the letter, for hosts that remember it. `since`: when sending it was
-    first tried, or None."""
+    """What people decided about a request, or said about its call. `mark` identifies the letter, for hosts that
+    remember it. `since`: when sending it was first tried, or None."""
 
-    request_id: str
-    call_id: str
-    confirmed: bool
-    payload: Json = None
-    reason: str | None = None
+    asked: HostRequest
+    delivery: Delivery
     mark: str = ""
     since: float | None = None
-    tool: str = ""
-    arguments: JsonObject | None = None  # of the original call; for an approval, the tool's
-    ask: Ask = Ask.CONFIRMATION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +171,6 @@ class Capabilities:
 
     name: str
     exactly_once: bool
-    edits: bool
     siblings_together: bool = False
     several_answers: bool = False
     patience: float = 0.0
@@ -201,18 +195,46 @@ class Host(Protocol):
         decisions are delivered anyway."""
         ...
 
-    def settle(
-        self,
-        session: SessionKey,
-        answer: HostAnswer,
-        word: Word,
-        attempt: int,
-        stop: asyncio.Event | None = None,
-    ) -> AsyncIterator[RunOutput]:
-        """Says what became of this attempt of a call, whose outcome is unknown. If people chose "run again", `answer`
-        is the approval for the next attempt."""
-        ...
-
     async def look(self, session: SessionKey) -> SessionSnapshot: ...
     async def capabilities(self) -> Capabilities: ...
+    async def close(self) -> None: ...
+
+
+# ADK servers
+
+Settle = Callable[[SessionKey, str, Word, int], AsyncIterator[JsonObject]]
+"""Sends what people said about a call whose outcome is unknown, for an attempt. Yields the run that follows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerInfo:
+    """What a server is and supports, found out once."""
+
+    name: str
+    metadata: bool = False  # takes `customMetadata` and stores it with events
+    settle: Settle | None = None  # our own API counts answers itself, and takes what people said about an outcome
+    schemas: Mapping[str, JsonObject] = field(default_factory=dict)  # its tools' parameters, by name
+    notes: tuple[str, ...] = ()
+
+
+class Server(Protocol):
+    """Reads the sessions of ADK's agents and runs them, over REST or in this process.
+
+    Raises `Unreachable` and `DeliveryUnknown`.
+    """
+
+    @property
+    def app(self) -> str: ...
+    @property
+    def patience(self) -> float: ...
+    async def about(self) -> ServerInfo: ...
+    async def events(self, session: SessionKey) -> list[JsonObject] | None:
+        """The session's events. None if there is no such session."""
+        ...
+
+    async def create(self, session: SessionKey) -> None: ...
+    def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
+        """The events of a run as they come, to its end. `extra`: more keys for the request."""
+        ...
+
     async def close(self) -> None: ...

@@ -83,9 +83,6 @@ class SessionReading:
     _running: dict[str, list[AdkRequest]] = field(default_factory=dict)  # answered ones by call, until its response
     _responses: dict[str, JsonObject] = field(default_factory=dict)  # the last of each call
 
-    def adk_request(self, request_id: str) -> AdkRequest | None:
-        return self.requests.get(request_id)
-
     def status(self, request_id: str) -> RequestStatus:
         return status_of(self.requests.get(request_id))
 

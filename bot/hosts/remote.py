@@ -16,8 +16,7 @@ from aiohttp import hdrs
 from yarl import URL
 
 from adk_confirm.bot.confirmation.model import SessionKey
-from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
-from adk_confirm.bot.hosts.server import ServerInfo, Settle
+from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, ServerInfo, Settle, Unreachable
 from adk_confirm.runtime.adk.signing import OUR_API
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, is_deeper, objects, same, texts

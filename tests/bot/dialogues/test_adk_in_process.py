@@ -24,7 +24,7 @@ from tests.support.environments import environment, run
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold
 from tests.support.foreign.inside import TARGETS, opened, visiting
-from tests.support.foreign.visit import Visit, texts
+from tests.support.foreign.visit import Visit
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -91,7 +91,6 @@ async def test_their_plugin_is_not_added_again_and_answers_to_its_own_secret() -
 async def test_an_approval_is_of_the_call_that_people_saw() -> None:
     async with visiting("clerk") as visit:
         request = await visit.asks("please pay 1500")
-        seen = visit.answer(request, True)
         others: list[dict[str, Json]] = [
             {"amount": 1},
             {"amount": 1500.0},
@@ -100,14 +99,13 @@ async def test_an_approval_is_of_the_call_that_people_saw() -> None:
         ]
         for other in others:
             with pytest.raises(CallAltered, match="is no longer the one that was approved"):
-                await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments=other)]))
+                await visit.approve(replace(request, arguments=other))
         with pytest.raises(CallAltered):
-            await texts(visit.host.answer(visit.session, [replace(seen, call_id="adk-another")]))
-        again = replace(seen, arguments={"amount": 1500.0})
+            await visit.approve(replace(request, call_id="adk-another"))
         with pytest.raises(CallAltered, match="is no longer the one that was approved"):
-            await texts(visit.host.settle(visit.session, again, "run again", 1))
+            await visit.settle(replace(request, arguments={"amount": 1500.0}), "run again")
         assert ran() == []
-        await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments={"amount": 1500})]))
+        await visit.approve(request)
         assert ran() == [{"tool": "reimburse", "amount": 1500}]
 
 

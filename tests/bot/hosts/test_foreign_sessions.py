@@ -11,28 +11,22 @@ from dataclasses import dataclass, field, replace
 import pytest
 from aiohttp import web
 
-from adk_confirm.bot.confirmation.model import OutcomeKind, SessionKey
+from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
 from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.adk_host import AdkHost
-from adk_confirm.bot.hosts.host import AgentMessage, CallAltered, DeliveryUnknown, HostAnswer, RequestLost, UserWords
+from adk_confirm.bot.hosts.host import AgentMessage, CallAltered, DeliveryUnknown, RequestLost, UserWords
 from adk_confirm.runtime.adk.signing import MARK
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.ear import Ear, listening
-from tests.support.foreign.visit import texts
+from tests.support.foreign.visit import answer_to, texts
 
 OURS = SessionKey("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
 ASK = "adk_request_confirmation"
 CALL: JsonObject = {"id": "c1", "name": "reimburse", "args": {"amount": 1500}}
 NOON = 1_900_000_000.0
-ANSWER = HostAnswer(
-    request_id="r1",
-    call_id="c1",
-    confirmed=True,
-    mark="m1",
-    tool="reimburse",
-    arguments={"amount": 1500},
-)
+ASKED = HostRequest(request_id="r1", call_id="c1", tool="reimburse", arguments={"amount": 1500}, agent="clerk")
+ANSWER = answer_to(ASKED, mark="m1")
 
 
 def event(author: str, part: JsonObject) -> JsonObject:
@@ -97,7 +91,7 @@ class There:
         return await texts(self.host.answer(OURS, [replace(ANSWER, since=since)]))
 
     async def settles(self, word: Word, attempt: int = 1) -> list[str]:
-        return await texts(self.host.settle(OURS, ANSWER, word, attempt))
+        return await texts(self.host.answer(OURS, [answer_to(ASKED, word, attempt)]))
 
 
 @pytest.fixture
@@ -137,6 +131,17 @@ async def test_words_that_are_in_the_session_are_not_said_again(there: There, ma
     said = [one async for one in there.host.say(OURS, UserWords(text="pay", mark="w1", since=NOON))]
     assert [isinstance(one, AgentMessage) and one.failed for one in said] == ([] if replied else [True])
     assert there.sent == 0
+
+
+async def test_an_answer_costs_two_readings_and_the_second_shows_what_became_of_it(there: There) -> None:
+    assert there.events is not None
+    there.after_sending = [*there.events, approved(), paid()]
+    session = f"/apps/clerk/users/{OURS.user}/sessions/{OURS.id}"
+    await there.answers()
+    assert kind_of((await there.host.look(OURS)).calls["r1"]) is OutcomeKind.DONE
+    assert len(there.ear.at(session)) == 2
+    await there.host.look(OURS)
+    assert len(there.ear.at(session)) == 3
 
 
 async def test_the_same_words_said_later_go_to_the_agent(there: There) -> None:
@@ -226,7 +231,7 @@ async def test_what_somebody_answers_while_another_answer_is_given_is_not_answer
         return web.Response(text="", content_type="text/event-stream")
 
     there.ear.instead["/run_sse"] = runs
-    await texts(there.host.answer(OURS, [ANSWER, replace(ANSWER, request_id="r2", call_id="c2", mark="m2")]))
+    await texts(there.host.answer(OURS, [ANSWER, answer_to(replace(ASKED, request_id="r2", call_id="c2"), mark="m2")]))
     assert there.sent == 1
 
 

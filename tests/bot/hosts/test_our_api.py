@@ -36,7 +36,7 @@ async def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_url: str
 
 async def test_what_it_promises_is_counted_on(visit: Visit) -> None:
     abilities = await visit.host.capabilities()
-    assert (abilities.exactly_once, abilities.edits, abilities.siblings_together) == (True, True, False)
+    assert (abilities.exactly_once, abilities.siblings_together) == (True, False)
     assert abilities.name.startswith("adk-confirm's own API")
     assert abilities.notes == (OUR_PORT,)
 

@@ -571,8 +571,7 @@ def test_a_request_that_comes_again_about_another_call_is_known(other: JsonObjec
     again: JsonObject = {
         "functionCall": {"id": "r1", "name": ASK, "args": {"originalFunctionCall": other, "toolConfirmation": HINT}}
     }
-    asking = read([*python(), event("hr", again, longRunningToolIds=["r1"])]).adk_request("r1")
-    assert asking is not None
+    asking = read([*python(), event("hr", again, longRunningToolIds=["r1"])]).requests["r1"]
     assert asking.twice is twice
     assert asking.request.call.arguments == {"amount": 1500}
 

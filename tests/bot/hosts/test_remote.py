@@ -128,7 +128,7 @@ async def test_what_it_can_not_promise_goes_by_what_it_is(ear: Ear) -> None:
     host = ear.host()
     abilities = await host.capabilities()
     await host.close()
-    assert (abilities.exactly_once, abilities.edits, abilities.patience) == (False, False, 30.0)
+    assert (abilities.exactly_once, abilities.patience) == (False, 30.0)
     assert [
         PORT in abilities.notes,
         DENIALS in abilities.notes,

@@ -6,21 +6,21 @@ The table in docs/servers.md tells of these as well.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from adk_confirm.bot.confirmation.model import OutcomeKind
-from adk_confirm.bot.hosts.host import HostAnswer
+from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
 from adk_confirm.runtime.calls.call import Word
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import hold, let_go
 from tests.support.foreign.inside import played, visiting
 from tests.support.foreign.kinds import ADK_IN_PROCESS, OURS_IN_PROCESS, mcp_files
 from tests.support.foreign.scenes import RESTARTS, SCENES
-from tests.support.foreign.visit import Visit, texts
+from tests.support.foreign.visit import Visit
 from tests.support.kill import child, here
 from tests.support.stores import new_store
 from tests.support.waiting import until
@@ -92,7 +92,7 @@ async def asks(target: str, store: str) -> None:
 async def lingers(target: str, store: str) -> None:
     async with visiting(target, store) as visit:
         request = await visit.asks("please linger long")
-        noted_call().write_text(request.call_id)
+        noted_call().write_text(json.dumps([request.call_id, request.tool, request.arguments]))
         approving = asyncio.create_task(visit.approve(request))
         await until(ran)
         here("in the tool")
@@ -135,9 +135,9 @@ async def killed_in_a_run(target: str, store: str, room: Path, word: Word = "run
         outcome = (await visit.outcomes())[request]
         assert outcome.became is OutcomeKind.UNKNOWN
         let_go(room, "long")
-        call = noted_call().read_text()
-        again = HostAnswer(request_id=request, call_id=call, confirmed=True)
-        said = await texts(visit.host.settle(visit.session, again, word, 1))
+        call_id, tool, arguments = json.loads(noted_call().read_text())
+        about = HostRequest(request_id=request, call_id=call_id, tool=tool, arguments=arguments, agent="")
+        said = await visit.settle(about, word)
     if word == "run again":
         assert [*map(list, ran())] == [["tool", "begun"], ["tool", "begun"], ["tool", "ended"]]
     else:
@@ -156,8 +156,8 @@ async def killed_after(target: str, store: str, room: Path) -> None:
 
 async def given_again(visit: Visit, request_id: str) -> list[str]:
     """As the session worker does when it does not know whether the answer got there."""
-    again = HostAnswer(request_id=request_id, call_id="", confirmed=True)
-    return await texts(visit.host.answer(visit.session, [again]))
+    again = HostRequest(request_id=request_id, call_id="", tool="", arguments={}, agent="")
+    return await visit.approve(again)
 
 
 KILLED = {one.__name__: one for one in (killed_between, killed_in_a_run, killed_after)}

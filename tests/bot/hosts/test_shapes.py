@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,14 +119,14 @@ async def test_an_answer_to_what_was_asked_again_meanwhile_says_so(visiting: Vis
     visit = await visiting("asks_both__plain")
     await visit.say("go")
     colour, size = await visit.requests()
-    first = replace(visit.answer(colour, True, payload={"answer": "red"}), ask=colour.ask)
-    second = replace(visit.answer(size, True, payload={"answer": "small"}, since=1.0), ask=size.ask)
+    first = visit.answer(colour, True, payload={"answer": "red"})
+    second = visit.answer(size, True, payload={"answer": "small"}, since=1.0)
     await texts(visit.host.answer(visit.session, [first]))
     with pytest.raises(RequestLost, match="Use the newer card") as lost:
         await texts(visit.host.answer(visit.session, [second]))
     assert not lost.value.may_have_run
     (newer,) = await visit.requests()
-    again = replace(visit.answer(newer, True, payload={"answer": "small"}), ask=newer.ask)
+    again = visit.answer(newer, True, payload={"answer": "small"})
     await texts(visit.host.answer(visit.session, [again]))
     assert ran() == [{"tool": "chosen", "colour": "red", "size": "small"}]
 

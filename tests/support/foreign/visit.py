@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import count, groupby
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
 from adk_confirm.bot.confirmation.outcome import kind_of, text_of
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
@@ -28,6 +29,25 @@ class Became(NamedTuple):
 def what_became(call: Call) -> Became:
     (*_, asked) = call.asked
     return Became(kind_of(call), asked.confirmed, text_of(call.result), call.begun)
+
+
+Decided = Literal["approved", "denied"]
+
+
+def answer_to(
+    request: HostRequest,
+    word: Word | Decided = "approved",
+    attempt: int = 1,
+    *,
+    payload: Json = None,
+    reason: str | None = None,
+    mark: str = "",
+    since: float | None = None,
+) -> HostAnswer:
+    """As the session worker gives it. `attempt`: the one that was approved, or whose outcome is unknown."""
+    number = attempt + 1 if word == "run again" else attempt
+    said = Delivery(word=word, payload=payload, reason=reason, arguments=request.arguments, revision=1, attempt=number)
+    return HostAnswer(asked=request, delivery=said, mark=mark, since=since)
 
 
 class Visit:
@@ -68,16 +88,9 @@ class Visit:
         reason: str | None = None,
         since: float | None = None,
     ) -> HostAnswer:
-        return HostAnswer(
-            request_id=request.request_id,
-            call_id=request.call_id,
-            confirmed=confirmed,
-            payload=payload,
-            reason=reason,
-            mark=f"k-{request.request_id}:1:{'approved' if confirmed else 'denied'}",
-            since=since,
-            tool=request.tool,
-            arguments=request.arguments,
+        word: Decided = "approved" if confirmed else "denied"
+        return answer_to(
+            request, word, payload=payload, reason=reason, mark=f"k-{request.request_id}:1:{word}", since=since
         )
 
     async def give(self, answers: Sequence[tuple[HostRequest, HostAnswer]]) -> list[str]:
@@ -93,8 +106,7 @@ class Visit:
         return said
 
     async def settle(self, request: HostRequest, word: Word, attempt: int = 1) -> list[str]:
-        again = self.answer(request, word == "run again")
-        return await self._texts(self.host.settle(self.session, again, word, attempt))
+        return await self._texts(self.host.answer(self.session, [answer_to(request, word, attempt)]))
 
     async def outcome(self, request: HostRequest) -> Became:
         return (await self.outcomes())[request.request_id]
