@@ -4,7 +4,6 @@ late."""
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Ask, Confirmation, HostRequest, State
 from adk_confirm.bot.confirmation.states import Illegal
-from adk_confirm.bot.confirmation.stored_json import delivery_from_json
+from adk_confirm.bot.confirmation.stored_json import from_object
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
     Attachment,
@@ -157,7 +156,7 @@ class Deliveries:
 
 
 def _delivery(letter: Letter) -> Delivery:
-    return delivery_from_json(json.dumps(letter.body))
+    return from_object(Delivery, letter.body)
 
 
 def unreachable_line(letter: Letter, error: Unreachable) -> AgentMessage:

@@ -13,10 +13,10 @@ from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.decision import open_confirmation
-from adk_confirm.bot.confirmation.exact_json import check_json
 from adk_confirm.bot.confirmation.grants import is_for
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, HostRequest, Place, Vote
 from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
 from adk_confirm.bot.policy.redaction import Redactor, own_words

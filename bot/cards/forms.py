@@ -14,7 +14,7 @@ from adk_confirm.bot.confirmation.decision_texts import EDIT_TOO_LONG, FIELD_REF
 from adk_confirm.bot.confirmation.edits import apply_edit, check_edit
 from adk_confirm.bot.confirmation.model import Confirmation, Edit, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.shown import Shown
-from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, seat_from_json, seat_to_json
+from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.runtime.jsontypes import JsonObject
 
@@ -126,7 +126,7 @@ def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedFor
 def with_seat(view: JsonObject, seat: Seat, url: str) -> JsonObject:
     """Adds to the view's metadata where it was opened, since Slack does not say so when it is submitted. `url`: at
     which the list can be changed from which it was opened. Only Slack keeps it: whoever has it can write there."""
-    metadata = f"{view.get('private_metadata') or ''} {url} {seat_to_json(seat)}"
+    metadata = f"{view.get('private_metadata') or ''} {url} {to_json(seat, exclude_defaults=True)}"
     return {**view, "private_metadata": metadata} if len(metadata) <= MOST_METADATA else view
 
 
@@ -134,6 +134,6 @@ def read_metadata(metadata: object) -> tuple[Ref | None, Seat | None, str]:
     """What `with_seat` wrote, read strictly."""
     ref, url, seat = (*(metadata.split(" ", 2) if isinstance(metadata, str) else ()), "", "", "")[:3]
     try:
-        return parse_ref(ref), seat_from_json(seat) if seat else None, url
+        return parse_ref(ref), from_json(Seat, seat) if seat else None, url
     except UnreadableRecord:
         return parse_ref(ref), None, ""

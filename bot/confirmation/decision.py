@@ -51,10 +51,10 @@ from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.edits import amendments
 from adk_confirm.bot.confirmation.effects import Delivery, Step
-from adk_confirm.bot.confirmation.exact_json import check_json
 from adk_confirm.bot.confirmation.grants import make_grant
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, OutsideAnswer, Revision, State, VoteKind
 from adk_confirm.bot.confirmation.states import ConfirmationEvent, Illegal, Transition, change_decision, next_version
+from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import Person, is_operator
 from adk_confirm.bot.policy.model import Policy
 from adk_confirm.runtime.calls.call import Word

@@ -12,7 +12,7 @@ from pydantic import PlainSerializer
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.audit.verification import Emptied
 from adk_confirm.bot.confirmation.authorise import Refusal
-from adk_confirm.bot.confirmation.exact_json import ExactJson, ExactObject, keep
+from adk_confirm.bot.confirmation.stored_json import ExactJson, ExactObject, keep
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import MaskedObject, MaskedText
 from adk_confirm.runtime.calls.call import Word

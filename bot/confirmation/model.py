@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from adk_confirm.bot.confirmation.authorise import Act
-from adk_confirm.bot.confirmation.exact_json import ExactJson, ExactObject
+from adk_confirm.bot.confirmation.stored_json import ExactJson, ExactObject
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import CallFacts, FrozenPolicy
 from adk_confirm.bot.policy.redaction import Redactor

@@ -1,126 +1,91 @@
-"""Writes and reads a confirmation as it is stored: one text. Pure."""
+"""JSON of others, checked once when it arrives and kept exactly as it was; and what is stored, as one text. Pure."""
 
 from __future__ import annotations
 
 import json
-from functools import cache
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from adk_confirm.bot.confirmation.effects import Delivery, Step, Verdict
-from adk_confirm.bot.confirmation.model import Confirmation, Place, Seat
-from adk_confirm.runtime.errors import ConfirmError
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.errors import ConfirmError, Invalid
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, is_deeper
 
 T = TypeVar("T")
+
+DEEPEST = 64
+"""The most levels of nested lists and objects: deeper JSON can't be shown, or walked through safely."""
+
+
+def keep(value: object) -> object:
+    return value
+
+
+ExactJson = Annotated[Json, PlainValidator(keep), PlainSerializer(keep)]
+ExactObject = Annotated[JsonObject, PlainValidator(keep), PlainSerializer(keep)]
+
+
+def check_json(value: Json, what: str) -> None:
+    """Raises `Invalid` for JSON that can't be shown or stored, or for which no fingerprint can be made. pydantic writes
+    half of a surrogate pair in a text, and not in a name."""
+    if is_deeper(value, DEEPEST):
+        raise Invalid(f"{what} is nested deeper than {DEEPEST} levels.")
+    try:
+        canonical(value)
+        to_jsonable_python(value)
+    except ValueError as error:
+        raise Invalid(f"{what} holds a value that is not JSON: {error}.") from error
 
 
 class UnreadableRecord(ConfirmError):
     """No version of this program writes such a value."""
 
 
-# Made at their first use, since they take 2 % of a start.
+_ADAPTERS: dict[object, TypeAdapter[Any]] = {}
+"""Each made at its first use: all of them take 2 % of a start."""
 
 
-@cache
-def _row() -> TypeAdapter[Confirmation]:
-    return TypeAdapter(Confirmation)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
 
 
-@cache
-def _places() -> TypeAdapter[tuple[Place, ...]]:
-    return TypeAdapter(tuple[Place, ...])
+def to_json(value: object, *, exclude_defaults: bool = False) -> str:
+    """The value as it is stored."""
+    adapter = _adapter(type(value))
+    try:  # pydantic is six times as fast, but can't write half of a surrogate pair
+        return adapter.dump_json(value, exclude_defaults=exclude_defaults).decode()
+    except PydanticSerializationError:
+        plain = adapter.dump_python(value, mode="json", exclude_defaults=exclude_defaults)
+        return json.dumps(plain, allow_nan=False, separators=(",", ":"))
 
 
-@cache
-def _seat() -> TypeAdapter[Seat]:
-    return TypeAdapter(Seat)
+def from_json(kind: type[T], stored: str) -> T:
+    """Reads what `to_json` wrote. Raises `UnreadableRecord` for anything else."""
+    try:
+        return from_object(kind, json.loads(stored))
+    except json.JSONDecodeError as error:
+        raise UnreadableRecord(f"A stored {_name(kind)} can't be read: {error}") from error
 
 
-@cache
-def _step() -> TypeAdapter[Step]:
-    return TypeAdapter(Step)
+def from_object(kind: type[T], stored: object) -> T:
+    try:
+        value: T = _adapter(kind).validate_python(stored)
+    except ValidationError as error:
+        # Without values, because this goes to logs too.
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in found[:5])
+        raise UnreadableRecord(f"A stored {_name(kind)} can't be read: {faults}") from error
+    return value
 
 
-@cache
-def _delivery() -> TypeAdapter[Delivery]:
-    return TypeAdapter(Delivery)
-
-
-@cache
-def _verdict() -> TypeAdapter[Verdict]:
-    return TypeAdapter(Verdict)
-
-
-def verdict_to_json(verdict: Verdict) -> str:
-    return _text(_verdict(), verdict)
-
-
-def verdict_from_json(stored: str) -> Verdict:
-    return _read(_verdict(), stored, "verdict")
-
-
-def row_to_json(row: Confirmation) -> str:
-    return _text(_row(), row)
-
-
-def row_from_json(stored: str) -> Confirmation:
-    """Raises `UnreadableRecord` for anything that is not a row."""
-    return _read(_row(), stored, "confirmation")
-
-
-def places_to_json(places: tuple[Place, ...]) -> str:
-    """Where a confirmation's cards are."""
-    return _places().dump_json(places).decode()
-
-
-def places_from_json(stored: str) -> tuple[Place, ...]:
-    return _places().validate_json(stored)
-
-
-def seat_to_json(seat: Seat) -> str:
-    return _seat().dump_json(seat, exclude_defaults=True).decode()
-
-
-def seat_from_json(stored: str) -> Seat:
-    return _read(_seat(), stored, "seat")
-
-
-def delivery_to_json(delivery: Delivery) -> str:
-    """As the mailbox stores it."""
-    return _text(_delivery(), delivery)
-
-
-def delivery_from_json(stored: str) -> Delivery:
-    return _read(_delivery(), stored, "answer")
-
-
-def step_content(step: Step) -> JsonObject:
+def step_content(step: object) -> JsonObject:
     """A step as the content of a ledger line. Empty values are left out."""
-    content: JsonObject = _step().dump_python(step, mode="json", exclude_defaults=True, exclude={"kind", "at"})
+    adapter = _adapter(type(step))
+    content: JsonObject = adapter.dump_python(step, mode="json", exclude_defaults=True, exclude={"kind", "at"})
     return content
 
 
-def _text(adapter: TypeAdapter[T], value: T) -> str:
-    """pydantic is six times as fast, but can't write half of a surrogate pair."""
-    try:
-        return adapter.dump_json(value).decode()
-    except PydanticSerializationError:
-        return json.dumps(adapter.dump_python(value, mode="json"), allow_nan=False, separators=(",", ":"))
-
-
-def _read(adapter: TypeAdapter[T], stored: str, what: str) -> T:
-    try:
-        return adapter.validate_python(json.loads(stored))
-    except json.JSONDecodeError as error:
-        raise UnreadableRecord(f"A stored {what} can't be read: {error}") from error
-    except ValidationError as error:
-        raise UnreadableRecord(f"A stored {what} can't be read: {_faults(error)}") from error
-
-
-def _faults(error: ValidationError) -> str:
-    """Where the fault is and what it is, without values, because this goes to logs too."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in found[:5])
+def _name(kind: object) -> str:
+    return getattr(kind, "__name__", str(kind)).lower()

@@ -27,10 +27,10 @@ from adk_confirm.bot.confirmation.authorise import (
 from adk_confirm.bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
 from adk_confirm.bot.confirmation.edits import EditedCall, apply_edit, check_edit
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.exact_json import check_json
 from adk_confirm.bot.confirmation.model import Confirmation, Revision, State, Vote, VoteKind, VoteState
 from adk_confirm.bot.confirmation.outcome import run_again, settle
 from adk_confirm.bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
+from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import Account, Person, Unresolved, is_operator
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.runtime.errors import Invalid

@@ -77,7 +77,7 @@ def explain(call: CommandLine, tool: str, asking: str, given: str, **facts: str)
 
 
 def _arguments(text: str) -> JsonObject:
-    from adk_confirm.bot.confirmation.exact_json import check_json
+    from adk_confirm.bot.confirmation.stored_json import check_json
     from adk_confirm.runtime.errors import Invalid
 
     try:

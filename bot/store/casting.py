@@ -14,7 +14,7 @@ from adk_confirm.bot.confirmation.authorise import Facts, Refusal
 from adk_confirm.bot.confirmation.effects import Step, UnsealedPart, Verdict
 from adk_confirm.bot.confirmation.model import Confirmation, Edit, Seat, State, Vote, VoteKind
 from adk_confirm.bot.confirmation.states import Transition
-from adk_confirm.bot.confirmation.stored_json import seat_to_json, step_content, verdict_to_json
+from adk_confirm.bot.confirmation.stored_json import step_content, to_json
 from adk_confirm.bot.confirmation.votes import count, needs_asking, store_vote
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
@@ -141,8 +141,8 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
         return True
     reply = {
         "vote": vote.id,
-        "seat": seat_to_json(vote.seat),
-        "body": verdict_to_json(_verdict(change)),
+        "seat": to_json(vote.seat, exclude_defaults=True),
+        "body": to_json(_verdict(change)),
         "due_at": tx.now(),
     }
     person = f"{vote.voter.team}/{vote.voter.user}"

@@ -14,7 +14,7 @@ from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Place, SessionKey
 from adk_confirm.bot.confirmation.outcome import KnownStep, end_void, from_ledger, needs_drawing, next_due
 from adk_confirm.bot.confirmation.states import Transition
-from adk_confirm.bot.confirmation.stored_json import delivery_to_json, places_from_json
+from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.ledger_lines import confirmation_lines, content_of, find_head, write_step
 from adk_confirm.bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places, storable
@@ -200,7 +200,7 @@ def _end_void(tx: Tx, session: Session, found: Any) -> Confirmation:
     row = from_ledger(found.id, asked, known, now(tx))
     seal = seal_of(tx)
     if found.places and seal.fits(found.places_sealed, "cards", found.id, found.places):
-        places = places_from_json(found.places)
+        places = from_json(tuple[Place, ...], found.places)
         row = replace(row, places=places, version=_later_than(found.body, places))
     return save(tx, session, end_void(row, now(tx)))
 
@@ -299,7 +299,7 @@ def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> 
         session.key,
         kind="answer" if delivery.answers else "settlement",
         mark=f"{confirmation}:{delivery.attempt}:{delivery.word}{revision}",
-        body=delivery_to_json(delivery),
+        body=to_json(delivery),
         confirmation=confirmation,
     )
 

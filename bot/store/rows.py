@@ -12,13 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from adk_confirm.bot.confirmation.model import Confirmation, Place
-from adk_confirm.bot.confirmation.stored_json import (
-    UnreadableRecord,
-    places_from_json,
-    places_to_json,
-    row_from_json,
-    row_to_json,
-)
+from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.records import is_storable_id
 from adk_confirm.runtime.store.seal import seal_in, seal_of
@@ -50,21 +44,21 @@ def load(tx: Tx, found: Any) -> Confirmation | None:
     if seal is not None and found.places and not seal.fits(found.places_sealed, "cards", found.id, found.places):
         return None
     try:
-        row = row_from_json(found.body)
-        return replace(row, places=places_from_json(found.places)) if found.places else row
+        row = from_json(Confirmation, found.body)
+        return replace(row, places=from_json(tuple[Place, ...], found.places)) if found.places else row
     except UnreadableRecord:
         return None
 
 
 def sealed_body(tx: Tx, session: str, row: Confirmation) -> dict[str, object]:
     """The row's text and seal. Call this after the ledger lines of the same change are written."""
-    body, key = row_to_json(row), [row.id, session, storable(row.asked.request_id)]
+    body, key = to_json(row), [row.id, session, storable(row.asked.request_id)]
     last: int = tx.value("SELECT coalesce(max(seq), 0) FROM bot_ledger WHERE confirmation = :id", id=row.id)
     return {"body": body, "sealed": seal_of(tx).of("confirmation", key, body, last)}  # type: ignore[arg-type]
 
 
 def sealed_places(tx: Tx, confirmation: str, places: tuple[Place, ...]) -> dict[str, object]:
-    text = places_to_json(places)
+    text = to_json(places)
     return {"places": text, "sealed": seal_of(tx).of("cards", confirmation, text)}
 
 

@@ -18,7 +18,7 @@ from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import Confirmation, Seat, State, Vote
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, needs_drawing, scheduled_work
 from adk_confirm.bot.confirmation.shown import Paused
-from adk_confirm.bot.confirmation.stored_json import seat_from_json, verdict_from_json
+from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.confirmation.votes import needs_asking, waits_for_slack
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
@@ -301,10 +301,10 @@ def read_card_context(tx: Tx, row: Confirmation) -> CardContext:
 def read_reply(tx: Tx, vote: str) -> tuple[Seat, Verdict]:
     """Reads where to show an answer, and the answer."""
     row = tx.first("SELECT seat, body, owed_since FROM bot_replies WHERE vote = :vote", vote=vote)
-    seat = seat_from_json(row.seat)
+    seat = from_json(Seat, row.seat)
     if row.owed_since is not None:
         seat = replace(seat, trigger="")  # it was put off: a trigger lives for three seconds
-    return seat, verdict_from_json(row.body)
+    return seat, from_json(Verdict, row.body)
 
 
 def mark_shown(tx: Tx, vote: str) -> None:

@@ -26,8 +26,9 @@ import pytest
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.config.settings import Rules, load_settings
 from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit, HostRequest, OutcomeKind, Place, Vote, VoteKind
-from adk_confirm.bot.confirmation.stored_json import delivery_from_json
+from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts, Policies
 from adk_confirm.bot.store.casting import CastResult, SubmittedVote, cast
@@ -207,7 +208,7 @@ class Backoffice:
     async def runs(self, confirmation: str, text: str = '{"ok":true}', kind: OutcomeKind = OutcomeKind.DONE) -> None:
         """Lets the approved call begin and end."""
         body = await self.database.read(lambda tx: _answer(tx, confirmation))
-        await self.database.run(hand_over, confirmation, delivery_from_json(body))
+        await self.database.run(hand_over, confirmation, from_json(Delivery, body))
         await self.database.run(follow_outcome, confirmation, call_that_became(OutcomeKind.RUNNING))
         if kind is not OutcomeKind.RUNNING:
             await self.database.run(follow_outcome, confirmation, call_that_became(kind, text))

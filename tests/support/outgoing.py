@@ -21,7 +21,7 @@ from adk_confirm.bot.cards.thread import Thread
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, Place, SessionKey
-from adk_confirm.bot.confirmation.stored_json import row_from_json, row_to_json, step_content
+from adk_confirm.bot.confirmation.stored_json import from_json, step_content, to_json
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.bot.slack.api import CallLimits, Slack, slack_session
 from adk_confirm.bot.slack.directory import Directory
@@ -79,7 +79,7 @@ class Outgoing:
     async def drawn(self, *, tries: int = 8, around: CardContext = PLAIN) -> Confirmation:
         """Does the worker's part: draws until nothing is left, and stores the results. An error costs one attempt."""
         for _ in range(tries):
-            stored = row_from_json(f"{row_to_json(self.desk.row)} ")  # as if another process had stored it
+            stored = from_json(Confirmation, f"{to_json(self.desk.row)} ")  # as if another process had stored it
             row = replace(stored, places=self.desk.row.places)
             if not any(place.drawn_version < row.face for place in row.places):
                 return row

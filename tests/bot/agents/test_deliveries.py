@@ -10,8 +10,9 @@ import pytest
 from adk_confirm.bot.agents.deliver import Deliveries
 from adk_confirm.bot.agents.intake import Intake, who_asked
 from adk_confirm.bot.agents.session_worker import SessionWorker
+from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import OutcomeKind
-from adk_confirm.bot.confirmation.stored_json import delivery_from_json
+from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import RequestLost
 from adk_confirm.bot.store.mailbox import Letter, finish_and_read_next, letters_done, next_letters, read_session
@@ -58,7 +59,7 @@ async def test_a_session_that_is_gone_after_the_approval_was_sent_leaves_it_unkn
     name = await at.asks("deploy")
     await at.vote(name, ANNA)
     letter = await at.database.run(answer_of, at.key)
-    body = delivery_from_json(canonical(letter.body))
+    body = from_json(Delivery, canonical(letter.body))
     await at.database.run(hand_over, name, body)
     deliveries = Deliveries(await a_lease(at.database), host)
     await deliveries.record_lost([letter], RequestLost("The session is gone.", may_have_run=may_have_run))
@@ -72,7 +73,7 @@ async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffi
     name = await at.asks("deploy")
     await at.vote(name, ANNA)
     letter = await at.database.run(answer_of, at.key)
-    await at.database.run(hand_over, name, delivery_from_json(canonical(letter.body)))
+    await at.database.run(hand_over, name, from_json(Delivery, canonical(letter.body)))
     assert (await at.row(name)).handed_at is not None
     session = await at.database.read(read_session, at.key)
 

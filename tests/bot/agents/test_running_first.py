@@ -11,8 +11,8 @@ import pytest
 
 from adk_confirm import Answer, Runner
 from adk_confirm.bot.agents import session_worker
-from adk_confirm.bot.confirmation.model import SessionKey
-from adk_confirm.bot.confirmation.stored_json import row_from_json
+from adk_confirm.bot.confirmation.model import Confirmation, SessionKey
+from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
 from adk_confirm.bot.ops.operate import pause_runs, resume_runs
 from adk_confirm.bot.policy.approvers import OPERATOR
@@ -274,7 +274,7 @@ async def runner_of(at: Office) -> tuple[Runner, SessionKey]:
 
 
 def sessions_of_rows(tx: Tx) -> set[SessionKey]:
-    return {row_from_json(body).asked.session for body in tx.column("SELECT body FROM bot_confirmations")}
+    return {from_json(Confirmation, body).asked.session for body in tx.column("SELECT body FROM bot_confirmations")}
 
 
 async def test_cards_that_hang_keep_no_other_from_being_decided(at: Office) -> None:

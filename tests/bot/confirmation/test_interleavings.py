@@ -25,7 +25,7 @@ from adk_confirm.bot.confirmation.outcome import (
     tick,
 )
 from adk_confirm.bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
-from adk_confirm.bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
+from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.confirmation.votes import claim_of, count, store_vote
 from adk_confirm.bot.ops.reapply import reapply
 from adk_confirm.bot.policy.approvers import Account, Approver, Person, Unresolved
@@ -103,7 +103,7 @@ class Confirming(RuleBasedStateMachine):
         assert after.revisions[: len(before.revisions)] == before.revisions, "a revision never changes"
         if change.delivery is not None:
             self.answered.append(change.delivery)
-            assert delivery_from_json(delivery_to_json(change.delivery)) == change.delivery
+            assert from_json(Delivery, to_json(change.delivery)) == change.delivery
         self.desk.took(change)
 
     @staticmethod
@@ -286,7 +286,7 @@ class Confirming(RuleBasedStateMachine):
     @invariant()
     def a_row_survives_being_stored(self) -> None:
         row = replace(self.desk.row, places=())  # these are stored with the cards
-        assert row_from_json(f"{row_to_json(self.desk.row)} ") == row, "read anew, as the text is another"
+        assert from_json(Confirmation, f"{to_json(self.desk.row)} ") == row, "read anew, as the text is another"
 
 
 TestConfirming = Confirming.TestCase

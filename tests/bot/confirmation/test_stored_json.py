@@ -6,16 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, Place, VoteKind
-from adk_confirm.bot.confirmation.stored_json import (
-    UnreadableRecord,
-    delivery_from_json,
-    delivery_to_json,
-    places_from_json,
-    places_to_json,
-    row_from_json,
-    row_to_json,
-)
+from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from tests.support.deciding import ANNA, BEN, Desk, make_asked, make_policy
 
@@ -50,16 +43,16 @@ def well_travelled() -> Confirmation:
 
 def read_anew(text: str) -> Confirmation:
     """Not the row that is remembered for this text."""
-    return row_from_json(f"{text} ")
+    return from_json(Confirmation, f"{text} ")
 
 
 def test_a_row_comes_back_exactly() -> None:
     row = well_travelled()
-    text = row_to_json(row)
+    text = to_json(row)
     again = read_anew(text)
     assert replace(again, places=row.places) == row
-    assert places_from_json(places_to_json(row.places)) == row.places
-    assert row_to_json(again) == text
+    assert from_json(tuple[Place, ...], to_json(row.places)) == row.places
+    assert to_json(again) == text
     assert canonical(again.asked.arguments) == canonical(ODD), "1, 1.0 and true are equal to Python, not to us"
     assert text.isascii()
     assert "\\u0000" in text
@@ -73,11 +66,11 @@ def test_what_goes_into_the_mailbox_comes_out_of_it() -> None:
     desk.vote(VoteKind.DID_NOT, ANNA)
     assert len(desk.deliveries) == 2
     for delivery in desk.deliveries:
-        assert delivery_from_json(delivery_to_json(delivery)) == delivery
+        assert from_json(Delivery, to_json(delivery)) == delivery
     assert canonical(desk.answer.payload) == '{"one":1.0}'
 
 
 @pytest.mark.parametrize("stored", ["", "[]", "null", "{}", '{"id":"k1"}', '{"id":7}'])
 def test_a_text_that_is_not_a_row_is_refused(stored: str) -> None:
     with pytest.raises(UnreadableRecord, match="stored confirmation"):
-        row_from_json(stored)
+        from_json(Confirmation, stored)

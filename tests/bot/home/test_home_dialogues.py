@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.confirmation.decision import open_confirmation
-from adk_confirm.bot.confirmation.stored_json import row_from_json
+from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.store.mailbox import read_session
 from adk_confirm.bot.store.repository import chain_of, save
 from adk_confirm.runtime.store.database import Tx
@@ -68,7 +69,7 @@ async def test_a_home_shows_twenty_and_counts_the_others(at: Office) -> None:
 
 def multiplied(tx: Tx, times: int) -> None:
     """As if the same had been asked so often, each time in a session of its own."""
-    row = row_from_json(tx.value("SELECT body FROM bot_confirmations"))
+    row = from_json(Confirmation, tx.value("SELECT body FROM bot_confirmations"))
     session = read_session(tx, chain_of(row.asked.session))
     for number in range(times):
         asked = replace(row.asked, request_id=f"again-{number}")

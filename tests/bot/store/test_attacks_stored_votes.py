@@ -10,7 +10,7 @@ import pytest
 
 from adk_confirm.bot.app import running_bot
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.stored_json import delivery_to_json
+from adk_confirm.bot.confirmation.stored_json import to_json
 from adk_confirm.bot.store.repository import SESSIONS
 from adk_confirm.runtime.jsontypes import Json, JsonObject, objects
 from adk_confirm.runtime.store.database import Tx
@@ -175,7 +175,7 @@ async def test_i_decide_it_and_write_the_answer_too(open_office: Opens) -> None:
             decide(body)
             change(tx, "bot_confirmations", body=json.dumps(body), state="approved")
             answer = Delivery(word="approved", arguments=body["asked"]["arguments"], revision=1)
-            letter = {"kind": "answer", "mark": "mine", "body": delivery_to_json(answer), "confirmation": row.id}
+            letter = {"kind": "answer", "mark": "mine", "body": to_json(answer), "confirmation": row.id}
             letter |= {"session": row.session, "stored_at": tx.now(), "line": 0, "sealed": said.sealed}
             tx.insert("bot_mail", letter)
             tx.run("UPDATE bot_sessions SET due_at = 0.0")
