@@ -86,39 +86,54 @@ def _cut_note(view: Shown, what: DrawnCall, cut: bool) -> list[str]:
 
 def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     """The buttons that can be used now. Slack shows them to everybody; rights are checked when somebody presses one."""
-    row: list[JsonObject] = [*decision_buttons(view, blind=blind)]
+    value, waits = Ref(view.id, view.revision).encode(), view.stage is State.WAITING
+    row = _first_buttons(view, blind=blind)
+    if waits and not view.question:
+        row.append(button(Action.DENY, words.DENY_OPENS, value, about=view.tool, style="danger"))
+        row += [button(Action.EDIT, "Edit…", value, about=view.tool)] if _edits(view) else []
     if view.grant:
         row.append(revoke_button(view.grant))
-    return [*row, more_menu(view, withdraw=view.stage is State.WAITING and view.withdrawable)]
+    return [*row, _menu(view, withdraw=waits and view.withdrawable)]
 
 
-def more_menu(view: Shown, *, withdraw: bool = False) -> JsonObject:
-    """The entries of the "⋯" menu."""
+def list_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
+    """The same in a list, where "⋯" has all but the first."""
+    deny = view.stage is State.WAITING and not view.question
+    return [*_first_buttons(view, blind=blind), _menu(view, deny=deny, edit=deny and _edits(view))]
+
+
+def _menu(view: Shown, *, withdraw: bool = False, deny: bool = False, edit: bool = False) -> JsonObject:
+    """The entries behind "⋯"."""
+    length = f" for {words.duration(view.grant_offer.seconds)}" if view.grant_offer else ""
+    entries = (
+        (f"Approve and allow{length}…", Action.GRANT_OPEN, bool(view.grant_offer)),
+        (words.DENY_OPENS, Action.DENY, deny),
+        ("Edit…", Action.EDIT, edit),
+        ("See everything", Action.SEE, True),
+        ("Withdraw…", Action.WITHDRAW_OPEN, withdraw),
+        ("History", Action.HISTORY, True),
+    )
     ref = Ref(view.id, view.revision)
-    options = [("See everything", more_value(Action.SEE, ref))]
-    options += [("Withdraw…", more_value(Action.WITHDRAW_OPEN, ref))] if withdraw else []
-    return menu([*options, ("History", more_value(Action.HISTORY, ref))])
+    return menu([(label, more_value(action, ref)) for label, action, there in entries if there])
 
 
-def decision_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
-    """The buttons for approvers. Those that open a form end with "…"."""
+def _edits(view: Shown) -> bool:
+    return bool(view.editable) and not view.wants_payload  # there, Approve opens the form
+
+
+def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
+    """The button that most people want, or all answers about an unknown outcome. What opens a form ends with "…"."""
     value = Ref(view.id, view.revision).encode()
-    row: list[JsonObject] = []
     if view.stage is State.WAITING and view.question:
-        row += [button(Action.APPROVE_OPEN, "Answer…", value, about=view.agent, style="primary")]
-    elif view.stage is State.WAITING:
-        row += [_approve(view, value, blind=blind)]
-        row += [button(Action.DENY, words.DENY_OPENS, value, about=view.tool, style="danger")]
-        if view.editable and not view.wants_payload:  # there, Approve opens the form
-            row.append(button(Action.EDIT, "Edit…", value, about=view.tool))
-    elif view.stage is OutcomeKind.UNKNOWN:
-        row += _outcome_buttons(view, value, blind=blind)
-    return row
+        return [button(Action.APPROVE_OPEN, "Answer…", value, about=view.agent, style="primary")]
+    if view.stage is State.WAITING:
+        return [_approve(view, value, blind=blind)]
+    return _outcome_buttons(view, value, blind=blind) if view.stage is OutcomeKind.UNKNOWN else []
 
 
 def _approve(view: Shown, value: str, *, blind: bool) -> JsonObject:
-    # It opens a view to show the whole call, to let people fill in a payload, or to offer a grant.
-    if blind or view.wants_payload or view.grant_offer is not None:
+    # It opens a view to show the whole call, or to let people fill in a payload.
+    if blind or view.wants_payload:
         return button(Action.APPROVE_OPEN, "Approve…", value, about=view.tool, style="primary")
     texts = words.CONFIRM_APPROVE_LAST if view.quorum - len(view.voted) <= 1 else words.CONFIRM_APPROVE
     sure = confirm(headline(view), texts, words.APPROVE) if view.confirm_dialog else None
@@ -336,7 +351,10 @@ def _unknown_outcome(view: Shown, room: Space) -> Line:
 def approval_status(view: Shown, most: int = _PEOPLE) -> list[Line]:
     """For an open request: who approved, how many approvals are missing and from whom, and until when. Only some people
     are named."""
-    return [Line(row)] if (row := _voting_status(view, most)) else []
+    rows = [_voting_status(view, most)]
+    if view.spoke and view.stage is State.WAITING:
+        rows.append(say("{people} can't approve, having spoken to the agent here.", people=by(view.spoke)))
+    return [Line(row) for row in rows if row]
 
 
 def notices(view: Shown) -> list[Line]:

@@ -241,23 +241,24 @@ def _has_inside(item: JsonObject) -> bool:
 # -- Approve
 
 
-def approve_form(view: Shown, form: Form | None = None) -> JsonObject:
+def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) -> JsonObject:
     """What Approve opens if a click is not enough: everything that would run, and the form of the answer if the call
-    wants one."""
+    wants one. `grant`: its box is ticked, because the menu's entry was picked that says so."""
     inputs, fixed = (form.inputs, form.fixed_content()) if form else ([], [])
     pages = split_pages([*what_runs(view.but(answered=False)), *fixed], "page", *room_beside(inputs))
     blocks = [_heading(view), *pages.blocks, *cut_note(pages)]
     if pages.whole:
         blocks += form.answer_blocks() if form else []
-        blocks += _grant_blocks(view, view.grant_offer) if view.grant_offer is not None else []
+        blocks += _grant_blocks(view, view.grant_offer, ticked=grant) if view.grant_offer is not None else []
     title, submit = (words.TITLE_ANSWER, words.SUBMIT_ANSWER) if view.question else (words.TITLE_APPROVE, words.APPROVE)
     return _modal(Callback.APPROVE, title, blocks, view, submit if pages.whole else None)
 
 
-def _grant_blocks(view: Shown, offer: GrantOffer) -> list[JsonObject]:
+def _grant_blocks(view: Shown, offer: GrantOffer, *, ticked: bool) -> list[JsonObject]:
     calls, uses = calls_like(view.tool, offer.on), words.uses(offer.uses)
     scope = line(words.GRANT_SCOPE, calls=calls, duration=words.duration(offer.seconds), uses=uses)
-    box = part("checkboxes", action_id=ACTION, options=[option(GRANT, words.GRANT_OPTION)])
+    options: list[JsonValue] = [option(GRANT, words.GRANT_OPTION)]
+    box = part("checkboxes", action_id=ACTION, options=options, initial_options=options if ticked else None)
     offered = input_block(plain_text(words.GRANT_LABEL), box, GRANT, optional=True)
     return [offered, *small_print([scope], "grant_scope")]
 

@@ -1,6 +1,7 @@
 """Draws the Home tab, and the list that `/approvals` shows. They have the same buttons as a card.
 
-An item shows less of a call than a card does. If it leaves something out, Approve opens the full view first.
+An item is a call in three lines, its first button and a menu. If it leaves something out of what would run, Approve
+opens the full view first.
 """
 
 from __future__ import annotations
@@ -12,31 +13,48 @@ from dataclasses import dataclass
 from adk_confirm.blocks import words
 from adk_confirm.blocks.card import (
     approval_status,
-    decision_buttons,
+    by,
     grant_text,
-    more_menu,
+    list_buttons,
     outcome,
     revoke_button,
+    votes_of,
     withdraw_button,
 )
-from adk_confirm.blocks.content import LIST, content, headline
+from adk_confirm.blocks.content import Space, content, headline
 from adk_confirm.blocks.ids import Ref, block_id, checked_id
 from adk_confirm.blocks.kit import (
     JsonObject,
     Message,
     actions,
-    divider,
     header,
     home,
-    link_button,
     message,
 )
-from adk_confirm.blocks.rich import Line, Link, Piece, Prose, Say, When, line, rich, text
+from adk_confirm.blocks.rich import (
+    Line,
+    Link,
+    Piece,
+    Prose,
+    Say,
+    ShortLine,
+    TextSpan,
+    User,
+    When,
+    beside_each_other,
+    join,
+    line,
+    rich,
+    say,
+    text,
+)
 from adk_confirm.blocks.text import MESSAGE_TEXT
-from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import GrantView, Shown
+from adk_confirm.bot.confirmation.states import SAID_BY_PEOPLE
 
-WAITING, ASKED, _GRANTS = 20, 8, 4  # how many of each are shown
+WAITING, ASKED, DECIDED, _GRANTS = 20, 8, 5, 4  # how many of each are shown
+_ITEM = Space(value=60, lines=1, total=200, arguments=6, hint=86, result=120)
 _LISTED = 10
 _MESSAGE_BYTES = 18_000
 MANY = 1000
@@ -49,6 +67,8 @@ class HomeView:
     version: int
     waiting: tuple[Shown, ...] = ()
     asked: tuple[Shown, ...] = ()
+    decided: tuple[Shown, ...] = ()
+    """By the reader, newest first."""
     here: tuple[Shown, ...] = ()
     """`/approvals` only: what waits in this channel and is not the reader's to decide."""
     grants: tuple[GrantView, ...] = ()
@@ -65,7 +85,7 @@ def home_tab(view: HomeView) -> JsonObject:
         blocks.append(rich([line(words.PAUSED)], f"paused.{view.version}"))
     blocks += _section(words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", view)
     for item in view.waiting[:WAITING]:
-        blocks += [*_decidable_item(item, "w", view.version), divider(_block_id("line", item, view.version))]
+        blocks += decidable(item, "w", view.version)
     if not view.waiting:
         blocks.append(
             rich(
@@ -78,6 +98,9 @@ def home_tab(view: HomeView) -> JsonObject:
         blocks += _section("You asked for", len(view.asked) + view.more_asked, "asked", view)
         blocks += [block for item in view.asked[:ASKED] for block in _request_item(item, view.version)]
         blocks += _more_block(view.more_asked + len(view.asked[ASKED:]), words.HOME_MORE, "asked", view)
+    if view.decided:
+        blocks += _section(words.HOME_DECIDED, 0, "decided", view)
+        blocks += [_line_item(item, "d", view.version) for item in view.decided]
     if view.grants:
         blocks += _section("Your grants", len(view.grants), "grants", view)
         blocks += [block for grant in view.grants[:_GRANTS] for block in _grant(grant, view.version)]
@@ -94,15 +117,15 @@ def approvals(view: HomeView) -> Message:
     elif not view.waiting and not view.here:
         pieces = [line(words.HOME_EMPTY)]
         blocks.append(rich(pieces, f"empty.{view.version}"))
-    mine = _fit_items(view.waiting, _decidable_item, "w", view.version, _size(blocks))
-    others = _fit_items(view.here, _others_item, "h", view.version, _size([*blocks, *mine.blocks]))
-    for title, count, part, found in (
-        (words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", mine),
-        ("Waiting in this channel", len(view.here) + view.more_here, "here", others),
+    mine = _fit_items(view.waiting, decidable, "w", view.version, _size(blocks))
+    others = _fit_items(view.here, _other_item, "h", view.version, _size([*blocks, *mine.blocks]))
+    for title, count, part, found, said in (
+        (words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", mine, _summary),
+        ("Waiting in this channel", len(view.here) + view.more_here, "here", others, _other),
     ):
         if found.items:
             blocks += [*_section(title, count, part, view), *found.blocks]
-            pieces += [Line((Say(title, bold=True),)), *(piece for item in found.items for piece in _summary(item))]
+            pieces += [Line((Say(title, bold=True),)), *(piece for item in found.items for piece in said(item))]
     left = view.more_waiting + view.more_here
     left += len(view.waiting) - len(mine.items) + len(view.here) - len(others.items)
     blocks += _more_block(left, words.LIST_MORE, "list", view)
@@ -141,44 +164,62 @@ def help_message() -> Message:
 # -- the items
 
 
-def _decidable_item(view: Shown, part: str, version: int) -> list[JsonObject]:
-    """A call that the reader may decide: what it is, and the card's buttons."""
-    what = content(view, LIST)
-    row: list[JsonObject] = [*decision_buttons(view, blind=what.blind), more_menu(view)]
-    row += [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
-    return [*_item(view, part, version), *actions(row, _block_id(f"{part}.buttons", view, version))]
-
-
-def _others_item(view: Shown, part: str, version: int) -> list[JsonObject]:
-    """A call for others to decide: what it is, and a link to its card."""
-    row = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
-    return [*_item(view, part, version), *actions(row, _block_id(f"{part}.buttons", view, version))]
-
-
-def _item(view: Shown, part: str, version: int) -> list[JsonObject]:
-    return [rich(_summary(view), _block_id(part, view, version))]
+def decidable(view: Shown, part: str, version: int) -> list[JsonObject]:
+    """A call that the reader may decide."""
+    row = list_buttons(view, blind=content(view, _ITEM).blind)
+    item = rich(_summary(view), _block_id(part, view, version))
+    return [item, *actions(row, _block_id(f"{part}.buttons", view, version))]
 
 
 def _summary(view: Shown) -> list[Piece]:
-    what = content(view, LIST)
-    became, _ = outcome(view, LIST)
-    return [Line((Prose(headline(view), bold=True),)), *became, *what.intro, *what.arguments, *approval_status(view)]
+    """What the call is, for whom, until when, and where its card is. If Approve opens a view anyway, what needs
+    more than a line is only there."""
+    what = content(view, _ITEM)
+    became, _ = outcome(view, _ITEM)
+    said = [piece for piece in what.intro if not isinstance(piece, Line)]  # the agent's own words
+    short = [piece for piece in what.arguments if isinstance(piece, ShortLine) or not what.blind]
+    values = beside_each_other(short, words.DOT)
+    facts: list[Sequence[TextSpan]] = [say("Asked by {asker}", asker=User(view.asked_by))] if view.asked_by else []
+    if view.stage is State.WAITING and view.quorum > 1:
+        facts.append(say(votes_of(view, len(view.voted))))
+    if view.stage is State.WAITING:
+        facts.append(say(words.UNTIL, when=When(view.expires_at)))
+    return [_headline(view), *became, *said, *values, Line(join([*facts, *_card_link(view)], words.DOT))]
+
+
+def _headline(view: Shown, *after: TextSpan) -> Line:
+    return Line((Prose(headline(view), bold=True), *after))
+
+
+def _card_link(view: Shown) -> list[Sequence[TextSpan]]:
+    return [(Link(view.card_link, words.OPEN_CARD),)] if view.card_link else []
+
+
+def _other_item(view: Shown, part: str, version: int) -> list[JsonObject]:
+    """A call for others to decide."""
+    return [rich(_other(view), _block_id(part, view, version))]
+
+
+def _other(view: Shown) -> list[Piece]:
+    facts = [*(one.spans for one in approval_status(view)), *_card_link(view)]
+    return [_headline(view, *(Say(words.DOT),) * bool(facts), *join(facts, words.DOT))]
+
+
+def _line_item(view: Shown, part: str, version: int) -> JsonObject:
+    """A call in one line: its state, and a link to its card."""
+    state: Sequence[TextSpan] = (Say(words.STATES[view.stage]),)
+    if isinstance(view.stage, OutcomeKind) and view.stage in SAID_BY_PEOPLE and view.decided_by:
+        state = say(f"{words.STATES[view.stage]}, says {{who}}", who=by(view.decided_by))
+    facts = join([state, (When(view.asked_at),), *_card_link(view)], words.DOT)
+    return rich([_headline(view, Say(words.DOT), *facts)], _block_id(part, view, version))
 
 
 def _request_item(view: Shown, version: int) -> list[JsonObject]:
-    """One of the reader's own requests: its state, and a button to withdraw it while it waits."""
-    spans = (
-        Prose(headline(view), bold=True),
-        Say(words.DOT + words.STATES[view.stage] + words.DOT),
-        When(view.asked_at),
-    )
+    """One of the reader's own requests, and a button to withdraw it while it waits."""
     if view.stage is not State.WAITING:
-        link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
-        return [rich([Line((*spans, *link))], _block_id("a", view, version))]
-    row: list[JsonObject] = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
-    if view.withdrawable:
-        row.append(withdraw_button(view))
-    item = rich([Line(spans), *approval_status(view)], _block_id("a", view, version))
+        return [_line_item(view, "a", version)]
+    row = [withdraw_button(view)] if view.withdrawable else []
+    item = rich(_other(view), _block_id("a", view, version))
     return [item, *actions(row, _block_id("a.buttons", view, version))]
 
 

@@ -19,6 +19,7 @@ class Action(StrEnum):
 
     APPROVE = "adk_confirm_approve"
     APPROVE_OPEN = "adk_confirm_approve_open"
+    GRANT_OPEN = "adk_confirm_grant_open"
     DENY = "adk_confirm_deny"
     EDIT = "adk_confirm_edit"
     WITHDRAW = "adk_confirm_withdraw"
@@ -81,7 +82,14 @@ def parse_ref(value: object) -> Ref | None:
     return Ref(found[1], int(found[2])) if found else None
 
 
-_MORE = {"s": Action.SEE, "w": Action.WITHDRAW_OPEN, "h": Action.HISTORY}
+_MORE = {
+    "g": Action.GRANT_OPEN,
+    "d": Action.DENY,
+    "e": Action.EDIT,
+    "s": Action.SEE,
+    "w": Action.WITHDRAW_OPEN,
+    "h": Action.HISTORY,
+}
 
 
 def more_value(action: Action, ref: Ref) -> str:

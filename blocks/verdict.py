@@ -4,11 +4,11 @@ agent does not read at once."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.card import approvers
+from adk_confirm.blocks.card import approvers, confirm_withdraw
 from adk_confirm.blocks.content import headline
+from adk_confirm.blocks.home import decidable
 from adk_confirm.blocks.ids import Action, Callback, Ref, checked_id
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
@@ -121,18 +121,20 @@ def _message(said: Line) -> Message:
 _MOST = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Stoppable:
-    """A call that waits. Its asker may withdraw it; whoever may decide can deny it."""
+def hint_message(bot: str, calls: Sequence[Shown] = ()) -> Message:
+    """The agent did not read a message. `calls`: those on which its writer may vote, perhaps with these words."""
+    bars = any(call.speaking_bars for call in calls)
+    template = words.REPLY_HINT if not calls else words.REPLY_HINT_BARS if bars else words.REPLY_HINT_VOTE
+    said = line(template, bot=User(bot))
+    items = [block for call in calls[:_MOST] for block in decidable(call, "hint", call.version)]
+    return message([said], rich([said], "reply.hint"), *items)
 
-    ref: Ref
-    what: str
-    withdraws: bool
 
-
-def hint_message(bot: str) -> Message:
-    said = line(words.REPLY_HINT, bot=User(bot))
-    return message([said], rich([said], "reply.hint"))
+def spoke_message(calls: Sequence[Shown]) -> Message:
+    """Somebody who could have approved these calls can't any more."""
+    named = join_list([call_name(headline(call), call.tool) for call in calls[:_MOST]])
+    said = line(words.SPOKE, calls=named)
+    return message([said], rich([said], "reply.spoke"))
 
 
 def queued_message(*, paused: bool) -> Message:
@@ -144,16 +146,17 @@ def queued_message(*, paused: bool) -> Message:
     return message([said], rich([said], "reply.queued"))
 
 
-def stop_message(calls: Sequence[Stoppable]) -> Message:
-    """A button for each call that this person can stop."""
+def stop_message(calls: Sequence[Shown], person: str) -> Message:
+    """A button for each call that this person can stop: they asked for it, or may deny it."""
     said = line("Your message alone does not stop what waits for approval. Do you want to stop it?")
     row = []
     for call in calls[:_MOST]:
-        verb = words.WITHDRAW if call.withdraws else words.DENY_OPENS
-        label = verb if len(calls) == 1 else f"{verb} {plain(call.what, 60)}"
-        sure = confirm(call.what, words.CONFIRM_WITHDRAW, words.WITHDRAW, "danger") if call.withdraws else None
-        action = Action.WITHDRAW if call.withdraws else Action.DENY
-        row.append(button(action, fit(label, BUTTON).text, call.ref.encode(), about=call.what, sure=sure))
+        what, withdraws = headline(call), call.asked_by == person
+        verb = words.WITHDRAW if withdraws else words.DENY_OPENS
+        label = verb if len(calls) == 1 else f"{verb} {plain(what, 60)}"
+        sure = confirm(what, confirm_withdraw(call), words.WITHDRAW, "danger") if withdraws else None
+        action = Action.WITHDRAW if withdraws else Action.DENY
+        row.append(button(action, fit(label, BUTTON).text, Ref(call.id, call.revision).encode(), about=what, sure=sure))
     # Two buttons of one action can't stand in one block.
     blocks = [block for number, one in enumerate(row) for block in actions([one], f"reply.stop.{number}")]
     return message([said], rich([said], "reply"), *blocks)

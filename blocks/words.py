@@ -167,7 +167,9 @@ GRANT_LABEL = "Next time"
 GRANT_OPTION = "Also allow the next ones like this"
 
 
-GRANT_SCOPE = "{calls} then run without asking for {duration}, in this conversation{uses}."
+GRANT_SCOPE = (
+    "{calls} then run without asking for {duration}, in this conversation{uses}. Calls under other policies still ask."
+)
 
 # -- fields
 
@@ -346,11 +348,18 @@ REPLY_HINT = (
     "The agent did not read this, because others write here too. To reach it, mention {bot}. "
     "To stop a call that waits, press Withdraw or Deny on its card."
 )
+REPLY_HINT_VOTE = "The agent did not read this, and words don't count as a vote. Press a button instead."
+REPLY_HINT_BARS = (
+    "The agent did not read this, and words don't count as a vote. Press a button instead. If you mention {bot} here, "
+    "you can't approve any more, and somebody else has to."
+)
+SPOKE = "You spoke to the agent, so you can't approve what waits here any more: {calls}. You can still deny it."
 
 # -- Home and lists
 
 HOME_WAITING = "Waiting for you"
 HOME_EMPTY = "Nothing waits for you."
+HOME_DECIDED = "Decided by you"
 HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 
@@ -367,9 +376,9 @@ STATES: Mapping[str, str] = {
     "withdrawn": "withdrawn",
     "elsewhere": "answered outside this app",
     "unknown": "outcome unknown",
-    "it happened": "outcome reported by people",
-    "it did not": "outcome reported by people",
-    "nobody knows": "outcome reported by people",
+    "it happened": "took effect",
+    "it did not": "did not take effect",
+    "nobody knows": "outcome unknown",
 }
 
 HELP = (

@@ -125,8 +125,8 @@ async def test_several_one_by_one_from_home_the_list_and_a_grant(log: Path, brow
 
         await me.says("@adk-confirm deploy search 2.0 to staging", in_thread=True)
         await me.becomes(demo.people["ben"])
-        await me.clicks("Approve…: deploy", within=me.thread)
-        await me.dialog.get_by_role("checkbox", name="Also allow the next ones like this").check()
+        await me.clicks("More options", within=me.message("Deploy search 2.0 to staging", me.thread))
+        await me.page.get_by_role("menuitem", name="Approve and allow for 30 min…").click()
         await me.dialog.get_by_role("button", name="Approve").click()
         await expect(me.page.locator("dialog[open]")).to_have_count(0)  # the form closes by itself
         await me.sees("run without asking until", within=me.thread)

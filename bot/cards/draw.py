@@ -16,7 +16,7 @@ from adk_confirm.blocks.ids import PointerMark, identity
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.mentions import groups, mentions, with_mention_line, with_names
 from adk_confirm.blocks.verdict import verdict_message, verdict_modal
-from adk_confirm.bot.cards.places import CardPlaces, accounts_of, is_note
+from adk_confirm.bot.cards.places import CardPlaces, accounts_of, is_note, silenced
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, Seat, State
 from adk_confirm.bot.confirmation.shown import Paused, Shown, named_approvers
@@ -60,13 +60,14 @@ class Drawing:
         self._row, self._session, self._around = row, session, around
         self._conversation: str | None = None
         self._accounts: dict[str, str] = {}
+        self._spoke: tuple[str, ...] = ()
         self._done: list[Place] = []
         self._troubles: dict[str, SlackTrouble] = {}
 
-    async def draw(self, places: Sequence[Place], accounts: dict[str, str]) -> tuple[Place, ...]:
-        """Updates the places, and returns them with what Slack answered. `trouble`: what could not be done. `accounts`:
-        addresses and their users."""
-        self._accounts = accounts
+    async def draw(self, places: Sequence[Place], directory: Directory) -> tuple[Place, ...]:
+        """Updates the places, and returns them with what Slack answered. `trouble`: what could not be done."""
+        self._accounts = await accounts_of(self._row, directory)
+        self._spoke = await silenced(self._row, self._session, directory)
         await self._find_conversation(places)
         for place in sorted(places, key=lambda place: place.pointer):  # the card first, since pointers link to it
             try:
@@ -239,6 +240,7 @@ class Drawing:
             grants=self._around.grants,
             paused=self._around.paused,
             session_link=conversation,
+            spoke=self._spoke,
         )
 
 
@@ -265,7 +267,7 @@ class Cards:
         places, unknown = await self._places.of(row, session)
         slack, attempts = self._slack.at(lease), Attempts(lease)
         drawing = Drawing(slack, attempts, row, session, around, self._names)
-        facts = await drawing.draw(places, await accounts_of(row, self._directory))
+        facts = await drawing.draw(places, self._directory)
         if set(facts) == set(row.places):
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")
         return facts

@@ -40,9 +40,9 @@ def form_of(row: Confirmation) -> form.Form:
     return form.Form(Shown(row), row.asked.payload_schema if row.asked.wants_payload else row.asked.tool_schema)
 
 
-def approve_view(row: Confirmation, ref: Ref) -> JsonObject:
+def approve_view(row: Confirmation, ref: Ref, *, grant: bool = False) -> JsonObject:
     wants = row.asked.wants_payload
-    return _while_waiting(row, ref) or form.approve_form(Shown(row), form_of(row) if wants else None)
+    return _while_waiting(row, ref) or form.approve_form(Shown(row), form_of(row) if wants else None, grant=grant)
 
 
 def edit_view(row: Confirmation, ref: Ref) -> JsonObject:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from adk_confirm.bot.confirmation.model import Confirmation, Place, State
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
+from adk_confirm.bot.policy.model import may_decide
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory, NotWritable
 from adk_confirm.bot.slack.errors import Gone, Later, SlackTrouble
@@ -33,6 +34,18 @@ async def accounts_of(row: Confirmation, directory: Directory) -> dict[str, str]
             if isinstance(members, frozenset) and members:
                 found[entry.value] = min(members).user
     return found
+
+
+async def silenced(row: Confirmation, session: Session, directory: Directory) -> tuple[str, ...]:
+    """The approvers who can't approve, because they spoke to the agent. Not the asker, whom the card names anyway."""
+    if row.state is not State.WAITING or row.policy.allow_requester is not False:
+        return ()
+    spoke = {one.user for one in session.speakers | row.asked.speakers} - {row.asked.asked_by.user}
+    found: set[str] = set()
+    for entry in may_decide(row.policy, row.escalated) if spoke else ():
+        members = await directory.members(entry, row.asked.facts(row.revision.arguments))
+        found |= {one.user for one in members} if isinstance(members, frozenset) else set()
+    return tuple(sorted(found & spoke))
 
 
 class CardPlaces:

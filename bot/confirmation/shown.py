@@ -119,7 +119,8 @@ class Shown:
 
     `accounts` are the users behind the policy's addresses, as far as they are known; `grants` those in force: the one
     that came with this confirmation is shown on its card. `session_link` leads to the conversation if the card is
-    somewhere else, `card_link` to the card from a list.
+    somewhere else, `card_link` to the card from a list. `spoke` are approvers who can't approve, because they spoke to
+    the agent.
     """
 
     def __init__(
@@ -131,12 +132,14 @@ class Shown:
         paused: Paused | None = None,
         session_link: str | None = None,
         card_link: str | None = None,
+        spoke: Sequence[str] = (),
     ) -> None:
         asked, policy, outcome, redactor = row.asked, row.policy, row.outcome, row.redactor
         waits, confirms = row.state is State.WAITING, not asked.wants_payload
         self.id, self.revision, self.version = row.id, row.revision.number, row.version
         self.stage = stage_of(row.state, outcome.kind if outcome else None)
         self.session_link, self.card_link, self.paused = session_link, card_link, paused
+        self.spoke, self.speaking_bars = tuple(spoke), policy.allow_requester is False
 
         self._redactor = redactor
 

@@ -26,27 +26,27 @@ COUNTED_WITHIN = 10.0
 
 class Lists:
     def __init__(self, database: Database, slack: Slack, home_query: HomeQuery) -> None:
-        self._database, self._slack, self._home_query = database, slack, home_query
+        self._database, self._slack, self.query = database, slack, home_query
         self._publishing: WeakValueDictionary[Person, asyncio.Lock] = WeakValueDictionary()
 
     async def publish_home(self, reader: Seat) -> None:
         """Publishes this person's Home tab. Raises `Later` if Slack is busy, or could not yet say what is for them."""
         async with self._publishing.setdefault(reader.person, asyncio.Lock()):  # what was read last is published last
-            composed = await self._home_query.home(reader, _version())
+            composed = await self.query.home(reader, _version())
             await self._slack.call(PUBLISH, user_id=reader.person.user, view=home_tab(composed.view))
         if not composed.final:
             raise Later("a lookup for the Home tab", 0.0)
 
     async def show(self, reader: Seat, url: str) -> None:
         """Shows what waits for this person, and what else waits in this channel."""
-        await self._tell(reader, url, approvals(await self._home_query.approvals_list(reader, _version())))
+        await self._tell(reader, url, approvals(await self.query.approvals_list(reader, _version())))
 
     async def help(self, reader: Seat, url: str) -> None:
         await self._tell(reader, url, help_message())
 
     async def redraw(self, reader: Seat, url: str) -> None:
         """Draws the list again after a click in it. Buttons that no longer work disappear."""
-        message = approvals(await self._home_query.approvals_list(reader, _version()))
+        message = approvals(await self.query.approvals_list(reader, _version()))
         await self._slack.respond(url, message, replace_original=True)
 
     async def counted(self, confirmation: str, vote: str) -> None:

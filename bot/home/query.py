@@ -1,4 +1,4 @@
-"""Finds what a person's Home tab lists: what they may decide, what they asked for, the grants they gave.
+"""Finds what a person's Home tab lists: what they may decide, what they asked for and decided, the grants they gave.
 
 The store knows for which policy entries something waits, and Slack knows who is behind them. `authorise` decides about
 each listed call, as it does about each vote.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from adk_confirm.blocks.home import ASKED, WAITING, HomeView
+from adk_confirm.blocks.home import ASKED, DECIDED, WAITING, HomeView
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, authorise
-from adk_confirm.bot.confirmation.model import Confirmation, Grant, Place, Seat, VoteKind
+from adk_confirm.bot.confirmation.model import Confirmation, Grant, Place, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.shown import GrantView, Shown, grant_view
 from adk_confirm.bot.confirmation.votes import claim_of
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
@@ -28,7 +28,7 @@ from adk_confirm.bot.store.mailbox import read_pause
 from adk_confirm.bot.store.repository import chain_of, find_session, now
 from adk_confirm.runtime.store.database import Database, Tx
 
-ASKED_SINCE = timedelta(days=7)
+LATELY = timedelta(days=7)
 PAGE, PAGES = 40, 5
 """How many rows are read to find `WAITING` that the reader may decide. Later rows are only counted."""
 
@@ -65,13 +65,16 @@ class HomeQuery:
         names, more_later = await self._names(reader)
         mine = await self._may_decide(reader, names)
         asked = await self._database.read(_own_requests, reader.person)
+        voted = await self._database.read(_decided, reader.person)
         grants = await self._database.read(_grants, reader.person)
         stopped = await self._database.read(read_pause) is not None
-        waiting, own = await asyncio.gather(self._cards(reader, mine.rows), self._cards(reader, asked.rows))
+        lists = (mine.rows, asked.rows, voted)
+        waiting, own, decided = await asyncio.gather(*(self._cards(reader, rows) for rows in lists))
         view = HomeView(
             version=version,
             waiting=waiting,
             asked=own,
+            decided=decided,
             grants=grants,
             more_waiting=mine.more,
             more_asked=asked.more,
@@ -139,11 +142,32 @@ class HomeQuery:
         more = await self._database.read(waiting_index.count_after, reader.team, certain, after)
         return _Found(tuple(found), more)
 
+    async def waiting(
+        self, reader: Seat, calls: Sequence[str], kind: VoteKind = VoteKind.APPROVE, *, silent: bool = False
+    ) -> tuple[Shown, ...]:
+        """Those of these calls on which this person's vote would count now, or which they could withdraw instead of
+        denying them. `silent`: would count, had they not spoken."""
+        page = await self._database.read(_waiting, calls)
+        found: list[Confirmation] = []
+        for row, speakers in page.rows:
+            spoke = frozenset({reader.person}) if silent else frozenset()
+            if (silent and row.policy.allow_requester is not False) or row.state is not State.WAITING:
+                continue
+            own = kind is VoteKind.DENY and row.asked.asked_by.is_also(reader.person)
+            if own or await self._vote_would_count(reader, row, speakers - spoke, page.at, kind):
+                found.append(row)
+        return await self._cards(reader, found)
+
     async def _vote_would_count(
-        self, reader: Seat, row: Confirmation, speakers: frozenset[Person], at: datetime
+        self,
+        reader: Seat,
+        row: Confirmation,
+        speakers: frozenset[Person],
+        at: datetime,
+        kind: VoteKind = VoteKind.APPROVE,
     ) -> bool:
         """Whether this person's vote would count now and is still needed."""
-        kind = VoteKind.HAPPENED if row.unknown else VoteKind.APPROVE
+        kind = VoteKind.HAPPENED if row.unknown else kind
         given = row.standing_votes(VoteKind.RUN_AGAIN if row.unknown else kind)
         if any(vote.voter.is_also(reader.person) for vote in (*given, *row.pending_votes)):
             return False
@@ -187,11 +211,15 @@ def _is_card(place: Place) -> bool:
 
 def _page(tx: Tx, team: str, names: frozenset[str], after: waiting_index.ListPosition | None) -> _Page:
     places = waiting_index.page(tx, team, names, after, PAGE)
-    rows = waiting_index.read_rows(tx, [id_ for _, id_ in places])
+    return replace(_waiting(tx, [id_ for _, id_ in places]), places=places)
+
+
+def _waiting(tx: Tx, calls: Sequence[str]) -> _Page:
+    rows = waiting_index.read_rows(tx, calls)
     sessions = {key: find_session(tx, key) for key in {chain_of(row.asked.session) for row in rows}}
     speakers = {key: session.speakers for key, session in sessions.items() if session is not None}
     met = [(row, speakers.get(chain_of(row.asked.session), frozenset())) for row in rows]
-    return _Page(places, met, now(tx))
+    return _Page([], met, now(tx))
 
 
 def _own_requests(tx: Tx, person: Person) -> _Found:
@@ -200,10 +228,14 @@ def _own_requests(tx: Tx, person: Person) -> _Found:
     page = waiting_index.page(tx, person.team, names, None, ASKED)
     more = waiting_index.count_after(tx, person.team, names, page[-1]) if len(page) == ASKED else 0
     rows = waiting_index.read_rows(tx, [id_ for _, id_ in page])
-    since = tx.now() - ASKED_SINCE.total_seconds()
+    since = tx.now() - LATELY.total_seconds()
     known = {row.id for row in rows}
     lately = [row for row in waiting_index.asked_lately(tx, person, since, ASKED) if row.id not in known]
     return _Found((*rows, *lately[: ASKED - len(rows)]), more)
+
+
+def _decided(tx: Tx, person: Person) -> list[Confirmation]:
+    return waiting_index.decided_lately(tx, person, tx.now() - LATELY.total_seconds(), DECIDED)
 
 
 def _others_in_channel(tx: Tx, team: str, channel: str, mine: frozenset[str]) -> _Found:

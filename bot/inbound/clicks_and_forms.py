@@ -62,6 +62,7 @@ VOTES: dict[str, VoteKind] = {
 }
 OPENS: dict[str, Callable[[Confirmation, Ref], JsonObject]] = {
     Action.APPROVE_OPEN: forms.approve_view,
+    Action.GRANT_OPEN: partial(forms.approve_view, grant=True),
     Action.DENY: forms.deny_view,
     Action.EDIT: forms.edit_view,
     Action.SEE: forms.everything_view,
@@ -71,6 +72,7 @@ OPENS: dict[str, Callable[[Confirmation, Ref], JsonObject]] = {
 }
 OPENS_FOR: dict[str, VoteKind] = {
     Action.APPROVE_OPEN: VoteKind.APPROVE,
+    Action.GRANT_OPEN: VoteKind.APPROVE,
     Action.DENY: VoteKind.DENY,
     Action.EDIT: VoteKind.APPROVE,
     Action.WITHDRAW_OPEN: VoteKind.WITHDRAW,

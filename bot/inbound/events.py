@@ -8,24 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from adk_confirm.blocks import verdict
-from adk_confirm.blocks.content import headline
-from adk_confirm.blocks.ids import Ref
-from adk_confirm.blocks.verdict import Stoppable
-from adk_confirm.bot.confirmation.model import Confirmation, Seat, State
-from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.confirmation.model import Seat, VoteKind
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.hosts.host import Host, Unreachable
 from adk_confirm.bot.inbound.after_ack import AfterAck
 from adk_confirm.bot.inbound.payloads import Body, ident, read_message_event
-from adk_confirm.bot.policy.approvers import Person, Unresolved
-from adk_confirm.bot.policy.model import may_decide
+from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import SlackTrouble
@@ -40,7 +34,6 @@ from adk_confirm.bot.store.mailbox import (
     stop_run,
     why_it_waits,
 )
-from adk_confirm.bot.store.repository import read_confirmation
 from adk_confirm.bot.telemetry.tracing import work_span
 from adk_confirm.runtime.jsontypes import as_object, as_text
 from adk_confirm.runtime.store.database import Database
@@ -97,7 +90,7 @@ class Events:
 
     async def _give_hint(self, listened: MessageResult, heard: SlackMessage, bot: str) -> None:
         """Sends the hint to the writer alone, where they wrote."""
-        seat = Seat(person=heard.person, channel=heard.channel, thread_ts=heard.thread_ts)
+        seat = Seat(person=heard.person, team=heard.team, channel=heard.channel, thread_ts=heard.thread_ts)
         match listened.sign:
             case MessageHint.QUEUED | MessageHint.PAUSED:
                 await asyncio.sleep(HINT_AFTER)
@@ -105,34 +98,17 @@ class Events:
                 if why is not None:
                     await self._slack.whisper(seat, verdict.queued_message(paused=why is MessageHint.PAUSED))
             case MessageHint.HINT:
-                await self._slack.whisper(seat, verdict.hint_message(bot))
+                may = await self._lists.query.waiting(seat, listened.waiting)
+                await self._slack.whisper(seat, verdict.hint_message(bot, may))
+            case MessageHint.SPOKE:
+                if calls := await self._lists.query.waiting(seat, listened.waiting, silent=True):
+                    await self._slack.whisper(seat, verdict.spoke_message(calls))
             case MessageHint.STOP:
-                calls = await self._stoppable_calls(listened.waiting, heard)
+                calls = await self._lists.query.waiting(seat, listened.waiting, VoteKind.DENY)
                 if calls:
-                    await self._slack.whisper(seat, verdict.stop_message(calls))
+                    await self._slack.whisper(seat, verdict.stop_message(calls, heard.person.user))
                 elif not listened.new:
                     await self._slack.whisper(seat, verdict.hint_message(bot))
-
-    async def _stoppable_calls(self, waiting: Sequence[str], heard: SlackMessage) -> list[Stoppable]:
-        calls: list[Stoppable] = []
-        for confirmation in waiting:
-            row = await self._database.read(read_confirmation, confirmation)
-            if row is None or row.state is not State.WAITING:
-                continue
-            asked = row.asked.asked_by.is_also(heard.person)
-            if asked or await self._may_deny(row, heard):
-                what = headline(Shown(row))
-                calls.append(Stoppable(Ref(row.id, row.revision.number), what, withdraws=asked))
-        return calls
-
-    async def _may_deny(self, row: Confirmation, heard: SlackMessage) -> bool:
-        """Whether the person may deny, as far as is known. It is decided when they press the button."""
-        call = row.asked.facts(row.revision.arguments)
-        for entry in may_decide(row.policy, row.escalated):
-            members = await self._directory.members(entry, call)
-            if not isinstance(members, Unresolved) and any(heard.person.is_also(one) for one in members):
-                return True
-        return False
 
     # The Home tab, prompts, stops
 

@@ -13,6 +13,7 @@ from typing import Any
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.effects import Step, UnsealedPart
 from adk_confirm.bot.confirmation.model import SLACK, Confirmation, SessionKey, State
+from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.agent_sessions import end_work, note_stopped
@@ -23,10 +24,12 @@ from adk_confirm.bot.store.repository import (
     Session,
     chain_of,
     find_session,
+    lock_confirmation,
     lock_session,
     now,
     people_text,
     put_words,
+    save,
     session_confirmations,
     session_seal,
 )
@@ -310,14 +313,15 @@ class MessageHint(StrEnum):
     """A hint that the writer gets at once."""
 
     STOP = "stop"  # how to stop waiting calls
-    HINT = "hint"  # how to reach the agent
+    HINT = "hint"  # how to reach the agent, and how to vote
+    SPOKE = "spoke"  # who speaks to the agent can't approve what waits
     QUEUED = "queued"  # the agent is at work and reads this next
     PAUSED = "paused"  # runs are paused; the agent reads this later
 
 
 @dataclass(frozen=True)
 class MessageResult:
-    """What happened to a message. `new`: the agent will get it. `waiting`: calls that the writer could stop."""
+    """What happened to a message. `new`: the agent will get it. `waiting`: the calls of the session that wait."""
 
     new: bool = False
     sign: MessageHint | None = None
@@ -327,14 +331,26 @@ class MessageResult:
 
 def receive_mention(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
     """Handles a message that mentions the agent, or that was sent to the agent alone."""
+    before = _session_at(tx, heard)
+    spoke = before is not None and heard.person in lock_session(tx, before).speakers
     if not store_message(tx, heard):
         return MessageResult()
     key = _session_at(tx, heard)
     assert key is not None
-    waiting = _waiting_calls(tx, key) if stops else ()
-    if waiting:
-        return MessageResult(new=True, sign=MessageHint.STOP, session=key, waiting=waiting)
-    return MessageResult(new=True, sign=why_it_waits(tx, key, heard.ts), session=key)
+    waiting = _waiting_calls(tx, key)
+    if not spoke:
+        _draw_again(tx, waiting)
+    sign = why_it_waits(tx, key, heard.ts)
+    if waiting and (stops or not spoke):
+        sign = MessageHint.STOP if stops else MessageHint.SPOKE
+    return MessageResult(new=True, sign=sign, session=key, waiting=waiting)
+
+
+def _draw_again(tx: Tx, waiting: Sequence[str]) -> None:
+    """Has the cards drawn on which somebody is named now who can't approve, because they spoke to the agent."""
+    for session, row in (lock_confirmation(tx, id_) for id_ in waiting):
+        if row.state is State.WAITING and row.policy.allow_requester is False:
+            save(tx, session, Transition(row=next_version(row, now(tx))))
 
 
 def receive_reply(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
@@ -354,8 +370,8 @@ def receive_reply(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
         return MessageResult()  # people talk to each other, or Slack delivered the message twice
     if stops:
         return MessageResult(sign=MessageHint.STOP, session=key, waiting=waiting)
-    first = begin(tx, key, "reply hint") is None
-    return MessageResult(sign=MessageHint.HINT if first else None, session=key)
+    first = begin(tx, key, f"reply hint:{heard.person.user}") is None
+    return MessageResult(sign=MessageHint.HINT if first else None, session=key, waiting=waiting)
 
 
 _WAITING_TO_SPEAK = """

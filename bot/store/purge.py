@@ -163,15 +163,20 @@ def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime) -> PurgeResult
         return _record(tx, before, gone, emptied)
 
 
+_OF_CONFIRMATIONS = (
+    "DELETE FROM bot_cards WHERE confirmation IN (SELECT id FROM bot_confirmations WHERE session = :key)",
+    "DELETE FROM bot_waiting WHERE confirmation IN (SELECT id FROM bot_confirmations WHERE session = :key)",
+)
+
+
 def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) -> PurgeResult:
     row = tx.first("SELECT * FROM bot_sessions WHERE key = :key FOR UPDATE", key=key)
     if not _has_ended(tx, row, at):
         return PurgeResult(kept=1)
     session = lock_session(tx, key)
     stood = session_is_sealed(tx, session)
-    tx.run(
-        "DELETE FROM bot_cards WHERE confirmation IN (SELECT id FROM bot_confirmations WHERE session = :key)", key=key
-    )
+    for statement in _OF_CONFIRMATIONS:
+        tx.run(statement, key=key)
     lines = [(line.chain, line.seq) for line in tx.all(_EMPTY_LINES, chain=key)]
     emptied += lines
     forgotten = _purge_history(tx, SessionId(row.app, row.user_id, row.id), at)

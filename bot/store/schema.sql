@@ -90,8 +90,8 @@ CREATE INDEX bot_confirmations_unknown ON bot_confirmations (created) WHERE outc
 -- what waits, for whom and where: an index that `waiting_index` maintains
 CREATE TABLE bot_waiting (
     team VARCHAR(32) NOT NULL,
-    whom VARCHAR(320) NOT NULL, -- an entry of the policy, "asker:U…", or "channel:C…"
-    created DOUBLE PRECISION NOT NULL,
+    whom VARCHAR(320) NOT NULL, -- an entry of the policy, "asker:U…", "decider:U…" or "channel:C…"
+    created DOUBLE PRECISION NOT NULL, -- of "decider:U…": when it was decided
     confirmation VARCHAR(64) NOT NULL,
     PRIMARY KEY (team, whom, created, confirmation)
 ) WITHOUT ROWID;

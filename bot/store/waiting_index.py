@@ -1,4 +1,5 @@
-"""An index of what waits, for whom and where, so that one person's list is fast even among 100,000 confirmations.
+"""An index of what waits, for whom and where, so that one person's list is fast even among 100,000 confirmations. It
+also has who decided what.
 
 Members of groups, addresses and functions change without any row changing, so the index has policy entries, not people.
 A reader passes the entries that stand for them now.
@@ -10,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.model import Confirmation, State
+from adk_confirm.bot.confirmation.model import Confirmation, State, VoteKind, VoteState
 from adk_confirm.bot.policy.approvers import ApproverKind, Person
 from adk_confirm.bot.policy.model import may_decide
 from adk_confirm.bot.store.rows import STORED, load
@@ -47,9 +48,13 @@ def update_waiting_index(tx: Tx, row: Confirmation, steps: Collection[Step]) -> 
     if all(step.kind in _KEPT for step in steps):
         return
     tx.run("DELETE FROM bot_waiting WHERE confirmation = :id", id=row.id)
+    names = dict.fromkeys(sorted(index_entries(row)), row.asked_at)
+    if row.decision is not None:
+        votes = (vote for vote in row.votes if vote.state is VoteState.STANDING and vote.kind is not VoteKind.WITHDRAW)
+        names |= {decider(vote.voter): row.decision.at for vote in votes}
     entries = [
-        {"team": row.asked.team, "whom": entry, "created": row.asked_at.timestamp(), "confirmation": row.id}
-        for entry in sorted(index_entries(row))
+        {"team": row.asked.team, "whom": entry, "created": at.timestamp(), "confirmation": row.id}
+        for entry, at in names.items()
     ]
     tx.many(
         "INSERT INTO bot_waiting (team, whom, created, confirmation) VALUES (:team, :whom, :created, :confirmation)",
@@ -68,6 +73,10 @@ def index_entries(row: Confirmation) -> set[str]:
 
 def asker(person: Person) -> str:
     return f"asker:{person.user}"
+
+
+def decider(person: Person) -> str:
+    return f"decider:{person.user}"
 
 
 # Read by lists
@@ -116,6 +125,15 @@ def read_rows(tx: Tx, ids: Sequence[str]) -> list[Confirmation]:
     """The confirmations in the order of the ids, without those that somebody changed in the database."""
     rows = {found.id: load(tx, found) for found in tx.all(f"{STORED} WHERE c.id IN :ids", ids=list(ids))}
     return [row for id_ in ids if (row := rows.get(id_)) is not None]
+
+
+def decided_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:
+    """What a person helped to decide, newest first."""
+    found = """
+        SELECT confirmation FROM bot_waiting WHERE team = :team AND whom = :whom AND created > :since
+        ORDER BY created DESC LIMIT :most
+    """
+    return read_rows(tx, tx.column(found, team=person.team, whom=decider(person), since=since, most=most))
 
 
 def asked_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:

@@ -244,6 +244,8 @@ CARDS = {
     "waiting_again": AGAIN,
     "waiting_list": LISTS,
     "waiting_lists_cut": MANY_LISTS,
+    "waiting_grant": OFFERED,
+    "waiting_spoke": ONE_VOTE.but(spoke=(LEAD,)),
     "approved": APPROVED,
     "approved_paused": PAUSED,
     "approved_unreachable": UNREACHABLE,
@@ -273,6 +275,7 @@ HOME = HomeView(
         TIME_OFF,
     ),
     asked=(WAITING.but(id="mine", tool="restart"), DONE.but(id="mine2"), DENIED.but(id="mine3")),
+    decided=(SETTLED.but(id="decided", card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000400"),),
     grants=(replace(GRANT, channel="C0DEPLOYS"),),
     more_waiting=3,
 )

@@ -17,13 +17,20 @@ from adk_confirm.blocks.full_view import run_again_form
 from adk_confirm.blocks.home import approvals, help_message, home_tab
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.thread import history, thread_messages
-from adk_confirm.blocks.verdict import agent_failure_message, notice_modal, verdict_message, verdict_modal
+from adk_confirm.blocks.verdict import (
+    agent_failure_message,
+    hint_message,
+    notice_modal,
+    spoke_message,
+    verdict_message,
+    verdict_modal,
+)
 from tests.blocks import inert, limits, samples, strategies
 
 GOLDEN = Path(__file__).parent / "golden"
 GONE = "This is decided already. The card shows the result."
 OURS = {samples.DANA, samples.LEAD, samples.OPS, "S0ONCALL", "S0LEADS", "C0DEPLOYS", *strategies.LINKS}
-OURS |= {view.card_link for view in samples.HOME.waiting if view.card_link}
+OURS |= {view.card_link for view in (*samples.HOME.waiting, *samples.HOME.decided) if view.card_link}
 OURS |= {samples.REIMBURSE.session_link or ""}
 
 
@@ -52,6 +59,9 @@ SENT: dict[str, JsonObject] = {
     "home_private_grant": home_tab(replace(samples.EMPTY, grants=(samples.GRANT,))),
     "message_approvals": approvals(samples.LISTED).payload(),
     "message_approvals_empty": approvals(samples.EMPTY).payload(),
+    "message_hint": hint_message(samples.OPS).payload(),
+    "message_hint_vote": hint_message(samples.OPS, [samples.HOME.waiting[0]]).payload(),
+    "message_spoke": spoke_message([samples.WAITING]).payload(),
     "message_help": help_message().payload(),
     "message_story": thread_messages("slack-T0ACME-C0TALK-1.2", samples.THREAD)[0].payload(),
     "message_pointer": pointer(samples.CARDS["waiting"], channel="C0DEPLOYS").payload(),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adk_confirm.runtime.jsontypes import Json, as_object
+from adk_confirm.runtime.jsontypes import as_object
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import Office, office, operates
 
@@ -26,7 +26,6 @@ approvers = ["group:S0ONCALL"]
 grant = { for = "30m", uses = 2 }
 grant_on = []
 """
-NEXT: dict[str, Json] = {"Next time": ["Also allow the next ones like this"]}
 
 
 @pytest.fixture
@@ -39,10 +38,11 @@ async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 async def granted(at: Office) -> Seen:
     """A first deploy of checkout, approved by bob, and the next ones like it."""
     card = await at.ask("deploy checkout 2.4.1 to prod")
-    await at.bob.clicks(card, "Approve")
+    await at.bob.clicks(card, "Approve and allow for 30 min")
     modal = await at.bob.gets_modal("Also allow the next ones like this")
     assert "Calls of deploy with service checkout then run without asking for 30 min" in modal
-    await modal.submits(NEXT)
+    assert "Calls under other policies still ask." in modal
+    await modal.submits()
     await at.sees(card, "Done: Deploy", "run without asking until")
     return card
 
@@ -69,8 +69,8 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
 
 async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) -> None:
     card = await at.ask("reimburse 1500 for a train")
-    await at.bob.clicks(card, "Approve")
-    await (await at.bob.gets_modal("Also allow the next ones like this")).submits(NEXT)
+    await at.bob.clicks(card, "Approve and allow for 30 min")
+    await (await at.bob.gets_modal("Also allow the next ones like this")).submits()
     await at.slack.until(lambda: len(at.ran()) == 1 or None)
 
     for count, amount in ((2, 1600), (3, 1700)):
@@ -88,10 +88,14 @@ def _ran(at: Office, count: int) -> bool | None:
     return len(at.ran()) == count or None
 
 
-async def test_without_the_tick_nothing_is_granted(at: Office) -> None:
+@pytest.mark.parametrize("unticked", [False, True], ids=["one press", "the box unticked"])
+async def test_without_the_tick_nothing_is_granted(at: Office, unticked: bool) -> None:
     card = await at.ask("deploy checkout 2.4.1 to prod")
-    await at.bob.clicks(card, "Approve")
-    await (await at.bob.gets_modal("Also allow the next ones like this")).submits()
+    if unticked:
+        await at.bob.clicks(card, "Approve and allow for 30 min")
+        await (await at.bob.gets_modal("Also allow the next ones like this")).submits({"Next time": []})
+    else:
+        await at.bob.clicks(card, "Approve")
     done = await at.sees(card, "Done: Deploy")
     assert "Revoke grant" not in done.buttons
 

@@ -25,7 +25,7 @@ def notes_for(at: Office, person: Person) -> list[str]:
     return [one.text for one in person.messages(at.deploys) if one.ephemeral]
 
 
-async def test_where_others_write_a_plain_reply_gets_a_hint_once(at: Office) -> None:
+async def test_where_others_write_a_plain_reply_gets_a_hint_once_each(at: Office) -> None:
     card = await at.ask(PAY)
     await at.oscar.says("who is Ada?", at.deploys, thread=card)
     hint = await at.oscar.finds("The agent did not read this", at.deploys, thread=card)
@@ -34,8 +34,47 @@ async def test_where_others_write_a_plain_reply_gets_a_hint_once(at: Office) -> 
     await at.ann.says("a colleague", at.deploys, thread=card)
     await at.oscar.says("ah", at.deploys, thread=card)
     await at.rests()
-    assert (len(notes_for(at, at.oscar)), notes_for(at, at.ann)) == (1, [])
+    assert (len(notes_for(at, at.oscar)), len(notes_for(at, at.ann))) == (1, 1)
     assert "You said" not in at.ann.sees(at.deploys)
+
+
+async def test_words_of_an_approver_get_the_buttons_and_what_a_mention_would_cost(at: Office) -> None:
+    card = await at.ask(PAY)
+    await at.bob.says("approve", at.deploys, thread=card)
+    hint = await at.bob.finds("words don't count as a vote", at.deploys, thread=card)
+    assert hint.ephemeral
+    assert "If you mention @adk-confirm here, you can't approve any more" in hint
+    await at.bob.clicks(hint, "Approve")
+    await at.sees(card, "Done: Pay")
+    assert len(at.ran()) == 1
+
+
+async def test_an_approver_who_mentions_the_agent_learns_it_and_the_card_names_them(at: Office) -> None:
+    card = await at.ask(PAY)
+    assert "can't approve" not in at.ann.sees(at.deploys)
+    await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
+    told = await at.bob.finds("You spoke to the agent, so you can't approve", at.deploys, thread=card)
+    assert told.ephemeral
+    assert "Pay (to Ada, amount 20)" in told
+    await at.sees(card, "bob can't approve, having spoken to the agent here.")
+    await at.bob.says("@adk-confirm and this?", at.deploys, thread=card)
+    await at.rests()
+    assert len(notes_for(at, at.bob)) == 1
+    await at.bob.clicks(at.bob.now(card), "Approve")
+    await at.bob.gets_modal("somebody else has to decide")
+    assert at.ran() == []
+
+
+@pytest.mark.office(ONE + 'allow_requester = "speakers"\n', target=LAB)
+async def test_where_speaking_bars_nobody_a_mention_costs_nothing(at: Office) -> None:
+    card = await at.ask(PAY)
+    await at.bob.says("approve", at.deploys, thread=card)
+    hint = await at.bob.finds("words don't count as a vote", at.deploys, thread=card)
+    assert "any more" not in hint
+    await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
+    await at.rests()
+    assert len(notes_for(at, at.bob)) == 1
+    assert "can't approve" not in at.ann.sees(at.deploys)
 
 
 async def test_stop_offers_whoever_asked_to_withdraw(at: Office) -> None:

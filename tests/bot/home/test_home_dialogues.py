@@ -45,7 +45,7 @@ async def test_a_home_is_drawn_when_it_is_opened_and_once_ones_own_vote_there_is
 
 async def test_deny_and_edit_from_home_open_the_same_forms(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
-    home = await at.bob.opens_home("reimburse")
+    home = await at.bob.opens_home("Reimburse €1,500")
 
     await home.clicks("Edit…")
     await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
@@ -81,14 +81,18 @@ def multiplied(tx: Tx, times: int) -> None:
 async def test_after_my_vote_it_waits_for_others_only(open_office: Opens) -> None:
     async with open_office(TWO) as at:
         card = await at.ask("deploy checkout 2.4.1 to prod")
-        home = await at.bob.opens_home("deploy")
+        home = await at.bob.opens_home("Deploy checkout")
         await home.clicks("Approve")
         await at.bob.sees_home("Nothing waits for you.")
 
-        home = await at.lead.opens_home("Needs 1 more")
+        home = await at.lead.opens_home("1 of 2 approvals")
         await home.clicks("Approve")
         await at.ann.finds("Done: Deploy", at.deploys, thread=card)
         assert len(at.ran()) == 1
+
+        for one in (at.bob, at.lead):
+            assert "Decided by you" in await one.opens_home("Deploy checkout 2.4.1 to prod · done")
+        assert "Decided by you" not in await at.ann.opens_home("You asked for (1)")
 
 
 async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Office) -> None:

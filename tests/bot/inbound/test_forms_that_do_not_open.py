@@ -70,7 +70,7 @@ async def test_a_form_from_a_card(at: Office, caplog: pytest.LogCaptureFixture, 
 
 
 async def from_home(at: Office, card: Seen) -> None:
-    await (await at.bob.opens_home("reimburse")).clicks("Deny…")
+    await (await at.bob.opens_home("Reimburse")).clicks("Deny…")
 
 
 async def from_a_list(at: Office, card: Seen) -> None:

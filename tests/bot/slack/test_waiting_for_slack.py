@@ -61,7 +61,7 @@ async def test_a_home_is_looked_at_again_when_its_lookups_had_to_wait(open_offic
         at.slack.faults.limits("usergroups.users.list", retry_after=60)
         await at.bob.opens_home("Nothing waits for you.")
         await at.later(seconds=61)
-        await at.bob.sees_home("reimburse")
+        await at.bob.sees_home("Reimburse")
 
 
 WHEN = """
