@@ -25,7 +25,7 @@ class Action(StrEnum):
     WITHDRAW = "adk_confirm_withdraw"
     WITHDRAW_OPEN = "adk_confirm_withdraw_open"
     MORE = "adk_confirm_more"
-    """The menu behind "⋯": its options stand for See, History and Withdraw."""
+    """The menu behind "⋯": each of its options stands for an action."""
     SEE = "adk_confirm_see"
     HISTORY = "adk_confirm_card_history"
     HAPPENED = "adk_confirm_happened"
@@ -34,8 +34,6 @@ class Action(StrEnum):
     RUN_AGAIN_OPEN = "adk_confirm_run_again_open"
     REVOKE = "adk_confirm_revoke"
     RETRY = "adk_confirm_retry"
-    LINK = "adk_confirm_link"
-    """A button with a URL: Slack sends its click all the same, and it only wants an ack."""
     FIELD = "adk_confirm_field"
     """The one element of every input block."""
 

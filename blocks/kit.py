@@ -50,10 +50,6 @@ def small_print(lines: Sequence[Line], block_id: str) -> list[JsonObject]:
     return [part("context", elements=elements, block_id=block_id)] if elements else []
 
 
-def divider(block_id: str) -> JsonObject:
-    return part("divider", block_id=block_id)
-
-
 def actions(elements: Sequence[JsonObject], block_id: str) -> list[JsonObject]:
     return [part("actions", elements=[*elements], block_id=block_id)] if elements else []
 
@@ -102,10 +98,6 @@ def option(value: str, label: str) -> JsonObject:
 def menu(options: Sequence[tuple[str, str]]) -> JsonObject:
     """The menu behind "⋯": labels and values."""
     return part("overflow", action_id=Action.MORE.value, options=[option(value, label) for label, value in options])
-
-
-def link_button(label: str, url: str) -> JsonObject:
-    return part("button", text=plain_text(label), action_id=Action.LINK.value, url=url)
 
 
 def input_block(

@@ -76,7 +76,6 @@ class SmallApp:
         self.bolt.action(Action.EDIT.value)(self._on_edit)
         self.bolt.action(Action.WITHDRAW.value)(self._on_withdraw)
         self.bolt.action(Action.MORE.value)(self._on_withdraw)
-        self.bolt.action(Action.LINK.value)(_acked)
         self.bolt.view(Callback.DENY.value)(self._on_denied)
         self.bolt.view(Callback.EDIT.value)(self._on_edited)
         self.bolt.command("/approvals")(self._on_command)
@@ -161,10 +160,6 @@ class SmallApp:
     async def _on_history(self, ack: AsyncAck, body: Body) -> None:
         await ack()
         await self.client.views_open(trigger_id=body["trigger_id"], view=history(samples.HISTORY, samples.STEPS))
-
-
-async def _acked(ack: AsyncAck) -> None:
-    await ack()
 
 
 async def _nothing(event: Body) -> None: ...
