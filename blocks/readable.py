@@ -236,9 +236,26 @@ def _object(value: Mapping[str, JsonValue], formats: Mapping[str, str], limit: i
     if not value:
         return Readable((Say(words.EMPTY),))
     row = _members(dict(value), formats)
-    if row is None or _length(row) > min(limit, WIDTH * lines):
-        return _as_json(dict(value))
-    return Readable(row)
+    if row is not None and _length(row) <= min(limit, WIDTH * lines):
+        return Readable(row)
+    if any(isinstance(inner, list) and len(inner) > _MEMBERS for inner in value.values()) and len(value) <= lines:
+        return _by_member(value, formats) or _as_json(dict(value))
+    return _as_json(dict(value))
+
+
+def _by_member(value: Mapping[str, JsonValue], formats: Mapping[str, str]) -> Readable | None:
+    """A line for each member, long lists with their count. None if one does not fit into a line."""
+    below, whole = list[Line](), True
+    for key, inner in value.items():
+        name = visible(readable_name(key)) or '""'
+        shown = readable(inner, key, {"": formats[key]} if key in formats else {}, WIDTH - len(name), 1)
+        if shown.box or shown.below or "\n" in name:
+            return None
+        whole = whole and shown.whole
+        counted = not shown.whole and isinstance(inner, list) and words.counted(len(inner), key).endswith(name)
+        label = () if counted else (Supplied(name, bold=True), Say(" "))
+        below.append(Line((Say("• "), *label, *shown.beside)))
+    return Readable((), tuple(below), whole=whole)
 
 
 def _as_json(value: JsonValue) -> Readable:

@@ -96,6 +96,14 @@ def test_objects_are_lines_with_a_count_and_formats_reach_into_them() -> None:
     )
 
 
+def test_a_long_list_in_an_object_is_counted() -> None:
+    mail: dict[str, JsonValue] = {"subject": "Outage", "recipients": [f"a{n}@acme.test" for n in range(60)]}
+    assert read(mail, "mail") == "\n• subject Outage\n• 60 recipients: a0@acme.test, … (cut)"
+    both = read({**mail, "to": mail["recipients"]}, "mail")
+    assert both.endswith("\n• to 60 items: a0@acme.test, a1@acme.test, … (cut)")
+    assert readable({**mail, "body": "two\nlines"}, "mail", {}, 400, 6).box
+
+
 def test_what_moves_its_neighbours_or_has_lines_is_in_a_box() -> None:
     values: tuple[JsonValue, ...] = ("a\nb", "ערך 15", {"a": {"b": {"c": "x" * 100}}})
     for value in values:
