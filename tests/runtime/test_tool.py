@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import datetime
-import decimal
 import functools
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
 
 from adk_confirm.runtime.context import SessionState, ToolContext
 from adk_confirm.runtime.errors import Invalid
@@ -211,11 +208,6 @@ async def test_what_a_sync_function_hands_back_to_await_is_awaited() -> None:
         return inner()
 
     assert await tool(outer).run({}, context()) == "done"
-
-
-class Paid(BaseModel):
-    amount: decimal.Decimal
-    on: datetime.date = Field(serialization_alias="paidOn")
 
 
 # After a crash

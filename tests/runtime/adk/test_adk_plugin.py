@@ -125,30 +125,6 @@ async def test_the_same_answer_many_times_at_once_runs_once(at: Visit, server: F
     assert (await at.became(request)) is OutcomeKind.DONE
 
 
-async def test_a_chat_during_a_run_costs_no_result(at: Visit, server: Foreign) -> None:
-    word = f"chat-{at.session.id}"
-    server.holds(word)
-    request = await at.asks(f"please linger {word}")
-    approving = asyncio.create_task(raw(server, at, request, {"confirmed": True}))
-    await server.has_begun(word)
-    chatting = asyncio.create_task(at.say("hello"))
-    server.go_on(word)
-    status, _ = await approving
-    assert (status, await chatting) == (200, ["I see: hello"])
-    assert server.lingered(word) == ["begun", "ended"]
-    assert (await at.became(request)) is OutcomeKind.DONE
-
-
-async def test_a_tool_that_fails_has_its_result(at: Visit, server: Foreign) -> None:
-    request = await at.asks("please break glass")
-    said = await at.approve(request)
-    outcome = await at.outcome(request)
-    assert (outcome.became, outcome.text) == (OutcomeKind.FAILED, "ValueError: no glass today")
-    assert "no glass today" in said[-1]
-    await raw(server, at, request, {"confirmed": True})
-    assert len(server.ran()) == 1
-
-
 async def test_only_what_the_bot_signed_counts(servers: Servers, version: str) -> None:
     guarded = servers.server(version, PLUGIN="1", SECRET=SECRET)
     async with (

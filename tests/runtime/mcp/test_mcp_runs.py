@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -53,17 +50,3 @@ async def test_what_is_denied_or_does_not_fit_never_reaches_the_server(watched: 
         assert heard.result("delete_file")["error"] != ""
         assert (await chat.deny(heard.request, "keep it")).texts == ["Fine."]
     assert watched.ran() == []
-
-
-async def test_a_server_killed_in_the_middle_leaves_it_to_people(watched: Watched) -> None:
-    async with Runner(agent(watched.bare(), call("linger", word="x"), "Done.")) as runner:
-        chat = Chat(runner)
-        request = (await chat.say("Go")).request
-        running = asyncio.create_task(chat.approve(request))
-        await watched.heard("linger x")
-        os.kill((await watched.pids())[0], signal.SIGKILL)
-        heard = await running
-        assert heard.errors == ["OUTCOME_UNKNOWN"]
-        assert heard.texts == []
-        assert (await chat.settle(str(request.call.id), "it happened")).texts == ["Done."]
-    assert watched.ran() == ["linger x"], "never sent again by itself"

@@ -44,22 +44,6 @@ async def chat(gemini: FakeGemini) -> AsyncIterator[Chat]:
         yield Chat(runner)
 
 
-async def test_a_confirmation_from_end_to_end(gemini: FakeGemini, chat: Chat) -> None:
-    gemini.will(call("reimburse", purpose="trip", amount=1500), say("Paid."))
-    heard = await chat.say("I paid 1500 for the trip")
-    assert heard.request.call.arguments == {"purpose": "trip", "amount": 1500}
-    assert len(gemini.heard) == 1
-    heard = await chat.approve(heard.request)
-    assert heard.lines == ['hr got reimburse: {"paid":1500}', "hr says Paid."]
-    asked = {"functionCall": {"name": "reimburse", "args": {"purpose": "trip", "amount": 1500}}}
-    result = {"functionResponse": {"name": "reimburse", "response": {"paid": 1500}}}
-    assert gemini.heard[1]["contents"] == [
-        {"role": "user", "parts": [{"text": "I paid 1500 for the trip"}]},
-        {"role": "model", "parts": [asked]},
-        {"role": "user", "parts": [result]},
-    ]
-
-
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_parallel_calls_and_chat_in_between(gemini: FakeGemini, chat: Chat, streaming: bool) -> None:
     calls = [

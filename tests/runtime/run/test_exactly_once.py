@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -144,49 +142,6 @@ async def test_callers_that_vanish_and_come_back_run_it_once(run: MakeRunner, lo
 
 
 # Many sessions, in any order
-
-
-async def person(chat: Chat, seed: int, verdicts: dict[str, bool]) -> None:
-    """Asks, answers in a random order and company, repeats itself, contradicts itself, and talks in between."""
-    dice = random.Random(seed)
-    names = [f"{chat.session}-{n}" for n in range(dice.randint(1, 4))]
-    requests = (await chat.say(f"ship {' '.join(names)}")).requests
-    for request in requests:
-        verdicts[str(request.call.arguments["version"])] = dice.random() < 0.6
-    pieces: list[asyncio.Task[object]] = []
-    left = requests[:]
-    dice.shuffle(left)
-    while left:
-        together = [left.pop() for _ in range(min(len(left), dice.randint(1, 2)))]
-        answers = [Answer(one.id, verdicts[str(one.call.arguments["version"])]) for one in together]
-        pieces += [asyncio.create_task(_quietly(chat, answers)) for _ in range(dice.randint(1, 3))]
-        if dice.random() < 0.3:
-            pieces.append(asyncio.create_task(_quietly(chat, "and so on")))
-        if dice.random() < 0.5:
-            await asyncio.gather(*pieces)
-    await asyncio.gather(*pieces)
-    for request in requests:
-        contrary = Answer(request.id, not verdicts[str(request.call.arguments["version"])])
-        with pytest.raises(Conflict):
-            await chat.answer(contrary)
-
-
-async def _quietly(chat: Chat, said: list[Answer] | str) -> object:
-    return await (chat.say(said) if isinstance(said, str) else chat.answer(*said))
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 3))])
-async def test_twenty_people_at_once_in_any_order(run: MakeRunner, log: Log, seed: int) -> None:
-    runner = run(operator(log))
-    verdicts: dict[str, bool] = {}
-    chats = [Chat(runner) for _ in range(20)]
-    await asyncio.gather(*(person(chat, seed * 100 + n, verdicts) for n, chat in enumerate(chats)))
-    assert Counter(log.lines) == Counter(f"deployed {name}" for name, approved in verdicts.items() if approved)
-    for chat in chats:
-        history = await chat.history()
-        assert "Settled." in [event.text for event in history]
-        calls = await chat.calls()
-        assert all(one.settled and one.told for one in calls)
 
 
 # Several processes on one PostgreSQL

@@ -97,15 +97,9 @@ def agent(
             return "I am waiting, too."
         return [call("deploy", version=version) for version in ("ab" if kind == "two" else "a")]
 
-    def looks(answer: Json) -> Callable[[str], Json]:
-        def verify(version: str) -> Json:
-            log.write(f"looked for {version}")
-            return answer
-
-        return verify
-
-    def fails(version: str) -> Json:
-        raise ConnectionError("cannot look")
+    def looks(version: str) -> JsonObject:
+        log.write(f"looked for {version}")
+        return {"status": "found"}
 
     previewed = 0
 
@@ -122,14 +116,7 @@ def agent(
         "ungated": FunctionTool(deploy),
         "dynamic": FunctionTool(dynamic),
         "idempotent": FunctionTool(deploy, require_confirmation=True, idempotent=True, preview=plan),
-        "it happened": FunctionTool(deploy, require_confirmation=True, verify=looks(True)),
-        "it gave": FunctionTool(deploy, require_confirmation=True, verify=looks({"status": "found"})),
-        "it happened, and may run again": FunctionTool(
-            deploy, require_confirmation=True, idempotent=True, verify=looks(True)
-        ),
-        "it did not": FunctionTool(deploy, require_confirmation=True, verify=looks(False)),
-        "cannot tell": FunctionTool(deploy, require_confirmation=True, verify=looks(None)),
-        "fails to tell": FunctionTool(deploy, require_confirmation=True, verify=fails),
+        "can be asked": FunctionTool(deploy, require_confirmation=True, verify=looks),
     }
     return Agent("operator", ScriptedModel(reply=reply), tools=[tools[kind]])
 
@@ -228,13 +215,6 @@ async def test_killed_before_the_request_was_stored(store: str, app: str, tmp_pa
         assert [event.text for event in await left.chat.history() if event.author == "user"] == ["Ship a", ""]
 
 
-async def test_killed_while_the_request_waits(store: str, app: str, tmp_path: Path) -> None:
-    async with killed(store, app, tmp_path, "gated", "after write 1") as left:
-        assert await left.runner.recover() == []
-        assert (await left.chat.approve(await left.request())).lines[-1] == LIVE
-        assert len(left.log.lines) == 2
-
-
 # After the approval is stored, before the intent: it runs, once
 
 
@@ -326,34 +306,6 @@ async def test_killed_while_the_tool_ran_leaves_it_unknown_and_never_runs_it_aga
             await left.settle("run again")
 
 
-async def test_people_say_that_it_did_not_happen(store: str, app: str, tmp_path: Path) -> None:
-    async with killed(store, app, tmp_path, "gated", "in the tool") as left:
-        assert (await left.recovered()).errors == ["OUTCOME_UNKNOWN"]
-        settled = await left.settle("it did not")
-        assert settled.result("deploy") == {"error": "It did not take effect: people looked. Nothing ran."}
-        assert "did not take effect" in settled.texts[0]
-        assert left.log.lines == [BEGAN]
-
-
-async def test_people_let_it_run_again(store: str, app: str, tmp_path: Path) -> None:
-    async with killed(store, app, tmp_path, "gated", "in the tool") as left:
-        await left.recovered()
-        settled = await left.settle("run again")
-        assert settled.lines[-1] == LIVE
-        assert same(left.log, [BEGAN, "began a as attempt 2", "ended"])
-        assert (await left.chat.approve(await left.request())).events == []
-        assert len(left.log.lines) == 3
-
-
-async def test_a_word_about_an_attempt_that_is_over_is_a_conflict(store: str, app: str, tmp_path: Path) -> None:
-    async with killed(store, app, tmp_path, "gated", "in the tool") as left:
-        await left.recovered()
-        (unknown,) = await left.chat.calls()
-        with pytest.raises(Conflict, match="attempt 1 now, and this is about attempt 2"):
-            await left.chat.settle(unknown.id, "run again", 2)
-        assert left.log.lines == [BEGAN]
-
-
 async def test_after_a_day_the_model_learns_that_nobody_knows(store: str, app: str, tmp_path: Path) -> None:
     async with killed(store, app, tmp_path, "gated", "in the tool") as left:
         await left.recovered()
@@ -407,32 +359,13 @@ async def test_an_idempotent_tool_runs_again_with_the_same_key(
         assert keys == {f"ended with key {request.call.id}"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "result", "ran"),
-    [
-        ("it happened", {"status": "It took effect before the process stopped; its own result is lost."}, 1),
-        (
-            "it happened, and may run again",
-            {"status": "It took effect before the process stopped; its own result is lost."},
-            1,
-        ),
-        pytest.param("it gave", {"status": "found"}, 1, marks=pytest.mark.slow),
-        ("it did not", {"result": "a is live"}, 2),
-        ("cannot tell", None, 1),
-        pytest.param("fails to tell", None, 1, marks=pytest.mark.slow),
-    ],
-)
-async def test_a_tool_that_can_be_asked_decides(
-    store: str, app: str, tmp_path: Path, kind: str, result: JsonObject | None, ran: int
-) -> None:
-    async with killed(store, app, tmp_path, kind, "in the tool") as left:
+async def test_a_tool_that_can_be_asked_is_not_run_again(store: str, app: str, tmp_path: Path) -> None:
+    """Which answers there are, and what each leads to: `test_recovering.py`."""
+    async with killed(store, app, tmp_path, "can be asked", "in the tool") as left:
         said = await left.recovered()
-        if result is None:
-            assert said.errors == ["OUTCOME_UNKNOWN"]
-        else:
-            assert said.result("deploy") == result
-            assert len(said.texts) == 1
-        assert len([line for line in left.log.lines if line.startswith("began")]) == ran
+        assert said.result("deploy") == {"status": "found"}
+        assert len(said.texts) == 1
+        assert left.log.lines == [BEGAN, "looked for a"]
 
 
 @pytest.mark.parametrize(("kind", "point"), [("ungated", "in the tool"), ("dynamic", "asking")])
@@ -471,10 +404,3 @@ async def test_killed_after_the_result_was_stored(store: str, app: str, tmp_path
         assert (await left.chat.approve(await left.request())).events == []
         texts = [event.text for event in await left.chat.history() if event.text]
         assert texts == ["Ship a", LIVE.removeprefix("operator says ")]
-
-
-async def test_killed_after_the_end_there_is_nothing_left(store: str, app: str, tmp_path: Path) -> None:
-    async with killed(store, app, tmp_path, "gated", "after write 4") as left:
-        assert await left.runner.recover() == []
-        assert (await left.chat.approve(await left.request())).events == []
-        assert len(left.log.lines) == 2

@@ -162,6 +162,7 @@ async def test_a_model_that_fails_is_reported_and_the_session_goes_on(
     assert heard.errors == [code]
     assert words in str(heard.events[-1].error_message)
     assert heard.events[-1].author == "helper"
+    assert not isinstance(model, Odd) or model.closed == 1
     assert (await chat.say("Hello?")).texts == ["Hello again."]
     assert [event.error_code for event in await chat.history() if event.error_code] == [code]
 
@@ -184,12 +185,6 @@ async def test_what_was_said_before_a_failure_is_kept_and_no_call_of_it_is_made(
     assert log == []
     await chat.say("And then?")
     assert shown(following.requests[0]) == ["user: Ship it", "model: First I will", "user: And then?"]
-
-
-async def test_a_model_that_hangs_is_let_go(run: MakeRunner) -> None:
-    model = Odd(HANG)
-    await Chat(run(Agent("helper", Switch(model)), model_patience=0.05)).say("Hello")
-    assert model.closed == 1
 
 
 async def test_any_async_iterator_will_do(run: MakeRunner) -> None:
@@ -250,20 +245,6 @@ async def test_a_model_that_never_stops_calling_is_stopped(run: MakeRunner) -> N
 
 
 # Streaming
-
-
-async def test_pieces_of_an_answer_are_heard_and_not_stored(run: MakeRunner) -> None:
-    model = ScriptedModel("One\nTwo\n", "Three")
-    chat = Chat(run(Agent("helper", model)))
-    heard = await chat.say("Count", streaming=True)
-    assert [(event.text, event.partial) for event in heard.events] == [
-        ("One\n", True),
-        ("Two\n", True),
-        ("One\nTwo\n", None),
-    ]
-    assert [event.text for event in await chat.history()] == ["Count", "One\nTwo\n"]
-    await chat.say("On")
-    assert shown(model.requests[-1]) == ["user: Count", "model: One\nTwo\n", "user: On"]
 
 
 async def test_thoughts_and_files_come_back_as_they_were(run: MakeRunner) -> None:

@@ -36,27 +36,6 @@ SHIP_A = call("deploy", version="a")
 # Restart
 
 
-async def test_waiting_calls_survive_a_restart(run: MakeRunner) -> None:
-    before = Chat(run(operator([SHIP_A, call("deploy", version="b")])))
-    heard = await before.say("Ship both")
-    await before.approve(heard.request_for("deploy", version="a"))
-    await before.runner.close()
-
-    agent = operator("Both settled.")
-    after = Chat(run(agent), before.session)
-    settled = await after.deny(heard.request_for("deploy", version="b"), "not b")
-    assert settled.texts == ["Both settled."]
-    assert log == ["deployed a"]
-    assert isinstance(agent.model, ScriptedModel)
-    assert shown(agent.model.requests[-1]) == [
-        "user: Ship both",
-        'model calls deploy {"version":"a"}',
-        'model calls deploy {"version":"b"}',
-        'user got deploy: {"result":"live"}',
-        'user got deploy: {"error":"tool call was rejected by the user","reason":"not b"}',
-    ]
-
-
 async def test_what_is_seen_warm_and_cold_is_the_same(run: MakeRunner) -> None:
     script = [SHIP_A, "Waiting.", "Live.", "Bye."]
     warm, cold = operator(*script), operator(*script)
@@ -163,20 +142,6 @@ async def test_a_session_at_work_is_not_deleted(run: MakeRunner) -> None:
 
 
 # Making and looking
-
-
-async def test_sessions_are_made_listed_and_found_by_their_user(run: MakeRunner) -> None:
-    runner = run(operator("Hello."))
-    made = await runner.create_session(user_id="ann", state={"a": 1})
-    assert made.id
-    assert (made.state, made.events) == ({"a": 1}, [])
-    with pytest.raises(Conflict, match="already exists"):
-        await runner.create_session(user_id="ann", session_id=made.id)
-    assert [session.id for session in await runner.list_sessions(user_id="ann")] == [made.id]
-    assert await runner.list_sessions(user_id="bob") == []
-    assert await runner.get_session(user_id="bob", session_id=made.id) is None
-    with pytest.raises(NotFound):
-        await runner.start(user_id="bob", session_id=made.id, message="Hello")
 
 
 @pytest.mark.parametrize("text", ["half a pair \ud800"])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import permutations
 
 import pytest
 
-from adk_confirm import Agent, Answer, FunctionTool, ScriptedModel, call
+from adk_confirm import Agent, FunctionTool, ScriptedModel, call
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
-
-REJECTED = {"error": "tool call was rejected by the user"}
 
 log: list[str] = []
 
@@ -45,27 +42,6 @@ PARALLEL = [
 # Parallel calls
 
 
-async def test_ungated_siblings_run_at_once_and_come_before_the_requests(run: MakeRunner) -> None:
-    agent, _ = operator(PARALLEL)
-    heard = await Chat(run(agent)).say("Ship it")
-    placeholder = '{"error":"This tool call requires confirmation, please approve or reject."}'
-    assert heard.lines == [
-        'operator calls deploy {"version":"a"}',
-        'operator calls lookup {"q":"x"}',
-        'operator calls deploy {"version":"b"}',
-        'operator calls deploy {"version":"c"}',
-        f"operator got deploy: {placeholder}",
-        'operator got lookup: {"result":"about x"}',
-        f"operator got deploy: {placeholder}",
-        f"operator got deploy: {placeholder}",
-        "operator asks deploy: Approve execution of tool deploy?",
-        "operator asks deploy: Approve execution of tool deploy?",
-        "operator asks deploy: Approve execution of tool deploy?",
-    ]
-    assert log == ["looked x up"]
-    assert heard.events[-1].long_running_tool_ids == sorted(request.id for request in heard.requests)
-
-
 @pytest.mark.parametrize("order", list(permutations("abc")))
 async def test_parallel_calls_are_answered_one_by_one_in_any_order(run: MakeRunner, order: tuple[str, ...]) -> None:
     agent, model = operator(PARALLEL, "All live.")
@@ -86,36 +62,6 @@ async def test_parallel_calls_are_answered_one_by_one_in_any_order(run: MakeRunn
         'user got deploy: {"result":"b is live"}',
         'user got deploy: {"result":"c is live"}',
     ]
-
-
-async def test_parallel_calls_are_answered_together_with_mixed_verdicts(run: MakeRunner) -> None:
-    agent, model = operator(PARALLEL, "a is live.")
-    chat = Chat(run(agent))
-    heard = await chat.say("Ship it")
-    verdicts = {"a": True, "b": False, "c": True}
-    answers = [Answer(heard.request_for("deploy", version=v).id, verdict) for v, verdict in verdicts.items()]
-    answered = await chat.answer(*answers)
-    assert answered.texts == ["a is live."]
-    assert [response.response for response in answered.events[0].responses()] == [
-        {"result": "a is live"},
-        REJECTED,
-        {"result": "c is live"},
-    ]
-    assert sorted(log) == ["deployed a", "deployed c", "looked x up"]
-    assert len(model.requests) == 2
-
-
-async def test_parallel_tools_run_at_the_same_time(run: MakeRunner) -> None:
-    here: dict[str, asyncio.Event] = {"a": asyncio.Event(), "b": asyncio.Event()}
-
-    async def meet(name: str, other: str) -> str:
-        here[name].set()
-        await here[other].wait()
-        return f"{name} met {other}"
-
-    model = ScriptedModel([call("meet", name="a", other="b"), call("meet", name="b", other="a")], "They met.")
-    heard = await Chat(run(Agent("host", model, tools=[meet]))).say("Go")
-    assert [r.response for r in heard.events[1].responses()] == [{"result": "a met b"}, {"result": "b met a"}]
 
 
 # Late answers, and talk in between
@@ -167,17 +113,6 @@ async def test_two_turns_wait_at_once_and_are_answered_in_the_other_order(run: M
     assert log == ["deployed b", "deployed a"]
 
 
-async def test_answers_of_two_turns_may_come_in_one_message(run: MakeRunner) -> None:
-    agent, _ = operator(call("deploy", version="a"), call("deploy", version="b"), "One is live.", "The other too.")
-    chat = Chat(run(agent))
-    requests = [(await chat.say("Ship a")).request, (await chat.say("Ship b")).request]
-    heard = await chat.answer(*(Answer(request.id, True) for request in requests))
-    assert heard.texts == ["One is live.", "The other too."]
-    assert log == ["deployed a", "deployed b"]
-    by_invocation = {event.invocation_id for event in heard.events}
-    assert by_invocation == {request.invocation_id for request in requests}
-
-
 # Agents that hand over
 
 
@@ -188,7 +123,6 @@ def team(*script: object, keeps_to_itself: bool = False) -> tuple[Agent, Scripte
 
 
 TO_SHIPPER = call("transfer_to_agent", agent_name="shipper")
-TO_DESK = call("transfer_to_agent", agent_name="desk")
 
 
 async def test_a_sub_agent_takes_over_asks_and_goes_on(run: MakeRunner) -> None:
@@ -217,22 +151,6 @@ async def test_a_sub_agent_takes_over_asks_and_goes_on(run: MakeRunner) -> None:
         "model: It is live.",
         "user: Thanks",
     ]
-
-
-async def test_the_owning_agent_replays_its_call_though_another_owns_the_chat_by_now(run: MakeRunner) -> None:
-    agent, model = team(TO_SHIPPER, call("deploy", version="a"), TO_DESK, "Desk speaking.", "It is live.")
-    chat = Chat(run(agent))
-    request = (await chat.say("Ship a")).request
-    heard = await chat.say("Back to the desk, please")
-    assert heard.lines[-1] == "desk says Desk speaking."
-
-    heard = await chat.approve(request)
-    assert heard.lines == ['shipper got deploy: {"result":"a is live"}', "shipper says It is live."]
-    assert shown(model.requests[-1])[-2:] == [
-        'model calls deploy {"version":"a"}',
-        'user got deploy: {"result":"a is live"}',
-    ]
-    assert log == ["deployed a"]
 
 
 async def test_an_agent_that_cannot_hand_over_upwards_does_not_keep_the_conversation(run: MakeRunner) -> None:

@@ -24,7 +24,6 @@ from adk_confirm.runtime.store.lease import (
     renew,
     renew_all,
 )
-from tests.support.kill import child, here
 from tests.support.leased import try_lease, wait_for_lease
 from tests.support.skipping import Skipping, in_skipping_time
 from tests.support.waiting import until
@@ -233,30 +232,6 @@ async def test_a_waiter_gets_it_when_it_is_released(lively: Database) -> None:
         await first.sure()
 
 
-async def test_of_a_crowd_that_waits_each_gets_its_turn(lively: Database) -> None:
-    inside: list[int] = []
-    most = 0
-
-    async def work(number: int) -> None:
-        nonlocal most
-        async with await wait_for_lease(lively, MINE, topic="desk", patience=30):
-            inside.append(number)
-            most = max(most, len(inside))
-            await lively.read(lambda tx: tx.now())
-            inside.remove(number)
-
-    await asyncio.gather(*(work(number) for number in range(12)))
-    assert most == 1
-
-
-async def test_a_stolen_lease_is_noticed_in_the_background(lively: Database) -> None:
-    lease = await try_lease(lively, MINE, term=0.3)
-    assert lease is not None
-    async with lease:
-        await lively.run(stolen)
-        await asyncio.wait_for(lease.lost.wait(), 60)
-
-
 async def test_whether_the_work_has_ended_is_seen_in_the_transaction(lively: Database) -> None:
     lease = await try_lease(lively, MINE, topic="desk")
     assert lease is not None
@@ -410,26 +385,3 @@ async def test_a_lease_released_in_a_transaction_of_ones_own_is_let_alone(lively
         assert next_one is not None
     await next_one.sure()
     assert not lease.lost.is_set()
-
-
-async def hold_for_ever(url: str) -> None:
-    database = await Database.open(url)
-    lease = await try_lease(database, MINE, term=0.3)
-    assert lease is not None
-    async with lease:
-        here("holding")
-
-
-async def test_a_killed_process_keeps_nothing(database_url: str) -> None:
-    database = await Database.open(database_url)
-    await database.run(create)
-    await database.close()
-    async with child(hold_for_ever, database_url) as process:
-        await process.reached("holding")
-        process.kill()
-        await process.gone()
-    database = await Database.open(database_url)
-    lease = await wait_for_lease(database, MINE, topic="desk", patience=10, poll=0.05)
-    assert isinstance(lease, Lease)
-    await lease.release()
-    await database.close()

@@ -46,11 +46,6 @@ async def replicas(postgres_url: str) -> AsyncIterator[tuple[Database, Database]
 Replicas = tuple[Database, Database]
 
 
-async def test_two_replicas_lose_no_update(replicas: Replicas) -> None:
-    await asyncio.gather(*(replicas[turn % 2].run(take, 1, 1) for turn in range(60)))
-    assert await replicas[0].read(amounts) == [40, 100]
-
-
 async def test_of_two_that_block_each_other_both_get_through(replicas: Replicas) -> None:
     attempts: list[int] = []
 
@@ -245,29 +240,6 @@ async def test_a_replica_that_is_frozen_holds_up_the_others_no_longer_than_one_t
         await process.reached("holds the row")
         async with asyncio.timeout(15):
             await replicas[0].run(take, 1, 1)
-
-
-async def test_who_skips_locked_rows_gets_the_next(replicas: Replicas) -> None:
-    """How workers share what is due."""
-    taken, go_on = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def next_one(tx: Tx) -> int:
-        account: int = tx.value("SELECT id FROM accounts ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED")
-        loop.call_soon_threadsafe(taken.set)
-        return account
-
-    def hold(tx: Tx) -> int:
-        account = next_one(tx)
-        while not go_on.is_set():
-            tx.all("SELECT pg_sleep(0.01)")
-        return account
-
-    first = asyncio.create_task(replicas[0].run(hold))
-    await taken.wait()
-    assert await replicas[1].run(next_one) == 2
-    go_on.set()
-    assert await first == 1
 
 
 async def test_a_store_opened_for_reading_can_not_write(replicas: Replicas, postgres_url: str) -> None:

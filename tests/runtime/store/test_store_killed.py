@@ -90,13 +90,3 @@ async def test_whatever_was_answered_is_there(database_url: str) -> None:
     assert len(answered) >= 300
     assert set(answered) <= set(stored)
     await database.close()
-
-
-async def ends_at_once() -> None:
-    raise ValueError("no room")
-
-
-async def test_a_process_that_ends_before_what_a_test_waits_for_says_why() -> None:
-    async with child(ends_at_once) as process:
-        with pytest.raises(AssertionError, match="no room"):
-            await process.until(asyncio.Event().wait())

@@ -31,8 +31,6 @@ def agent(role: Role) -> Agent:
         description=role.description,
         tools=[tool(described) for described in role.tools],
         sub_agents=[agent(below) for below in role.below],
-        disallow_transfer_to_parent=role.stays,
-        disallow_transfer_to_peers=role.stays,
     )
 
 

@@ -197,7 +197,6 @@ class Role:
     tools: Sequence[Callable[..., object] | Gate] = ()
     below: Sequence[Role] = ()
     description: str = ""
-    stays: bool = False  # must not hand over to its parent or its siblings
 
 
 TOOLS = (
