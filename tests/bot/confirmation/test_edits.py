@@ -12,7 +12,7 @@ from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.edits import amendments, apply_edit, check_edit, editable_names
 from adk_confirm.bot.confirmation.model import Confirmation, Edit
 from adk_confirm.bot.policy.model import Policies, Policy
-from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from tests.support.deciding import Desk, make_asked, make_policy
 
 ARGUMENTS: JsonObject = {"version": "2.4.1", "replicas": 3, "auth": {"token": "s3cr3t-1"}, "note": None}
@@ -27,83 +27,80 @@ def refused(held: Confirmation, edit: Edit) -> tuple[Reason, tuple[str, ...]] | 
     return None if refusal is None else (refusal.reason, refusal.fields)
 
 
-class TestWhatMayBeEdited:
-    def test_all_by_default_none_or_names(self) -> None:
-        assert editable_names(row(make_policy())) == ("version", "replicas", "auth", "note")
-        assert editable_names(row(make_policy(edit=False))) == ()
-        assert editable_names(row(make_policy(edit=["version", "nothing"]))) == ("version",)
-
-    def test_never_what_is_redacted_nor_what_holds_it(self) -> None:
-        held = row(make_policy(redact=["token"]))
-        assert editable_names(held) == ("version", "replicas", "note")
-        assert refused(held, Edit({"auth": {}})) == (Reason.NOT_EDITABLE, ("auth",))
-        assert refused(held, Edit({"token": "mine"})) == (Reason.NOT_EDITABLE, ("token",))
-
-    def test_an_argument_that_only_the_schema_knows_may_be_added(self) -> None:
-        schema: JsonObject = {"type": "object", "properties": {"version": {}, "dry_run": {"type": "boolean"}}}
-        held = row(make_policy(), {"version": "1"}, tool_schema=schema)
-        assert editable_names(held) == ("version", "dry_run")
-        assert refused(held, Edit({"dry_run": True})) is None
-        assert refused(held, Edit({"drop_tables": True})) == (Reason.NOT_EDITABLE, ("drop_tables",))
-
-    def test_locked_names_are_named_free_ones_are_not(self) -> None:
-        held = row(make_policy(edit=["version"]))
-        assert refused(held, Edit({"version": "3", "replicas": 9, "extra": 1})) == (
-            Reason.NOT_EDITABLE,
-            ("replicas", "extra"),
-        )
-
-    def test_a_locked_field_sent_back_as_it_was_is_no_edit(self) -> None:
-        assert refused(row(make_policy(edit=["version"])), Edit({"version": "3", "replicas": 3})) is None
-
-    @pytest.mark.parametrize(("name", "value"), [("replicas", "3"), ("replicas", True), ("version", 3), ("auth", [])])
-    def test_a_number_stays_a_number(self, name: str, value: str | int | list[object]) -> None:
-        held = row(make_policy())
-        assert refused(held, Edit({name: value})) == (Reason.WRONG_KIND, (name,))  # type: ignore[dict-item]  # JSON
-
-    def test_null_may_become_anything_and_3_may_become_3_5(self) -> None:
-        assert refused(row(make_policy()), Edit({"note": "hi", "replicas": 3.5})) is None
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [
+        ({}, ("version", "replicas", "auth", "note")),
+        ({"edit": False}, ()),
+        ({"edit": ["version", "nothing"]}, ("version",)),
+        ({"redact": ["token"]}, ("version", "replicas", "note")),
+    ],
+)
+def test_all_may_be_edited_or_none_or_those_named_and_nothing_that_holds_what_is_hidden(
+    keys: dict[str, object], names: tuple[str, ...]
+) -> None:
+    assert editable_names(row(make_policy(**keys))) == names
 
 
+SCHEMA: JsonObject = {"type": "object", "properties": {"version": {}, "dry_run": {"type": "boolean"}}}
+PAYLOAD_SCHEMA: JsonObject = {"properties": {"approved_days": {"type": "integer"}}}
 TEMPLATE: JsonObject = {"approved_days": 0, "pin": {"token": "s3cr3t-1"}}
 
 
-class TestPayloads:
-    def held(self, template: object = None, **more: object) -> Confirmation:
-        payload = TEMPLATE if template is None else template
-        return row(make_policy(edit=False, redact=["token"]), ARGUMENTS, wants_payload=True, payload=payload, **more)
+def test_what_only_a_schema_or_a_form_names_may_be_filled_in() -> None:
+    assert editable_names(row(make_policy(), {"version": "1"}, tool_schema=SCHEMA)) == ("version", "dry_run")
+    assert editable_names(form(TEMPLATE)) == ("approved_days",), "whatever `edit` says"
 
-    def test_a_form_is_there_to_be_filled_in_whatever_edit_says(self) -> None:
-        assert editable_names(self.held()) == ("approved_days",)
-        assert refused(self.held(), Edit(payload={**TEMPLATE, "approved_days": 3})) is None
 
-    def test_but_not_with_what_is_hidden_or_unknown(self) -> None:
-        payloads: list[JsonObject] = [{"approved_days": 3}, {**TEMPLATE, "pin": 1}]
-        for payload in payloads:
-            assert refused(self.held(), Edit(payload=payload)) == (Reason.NOT_EDITABLE, ("pin",))
-        assert refused(self.held(), Edit(payload={**TEMPLATE, "x": 1})) == (Reason.NOT_EDITABLE, ("x",))
+def form(template: Json, **more: object) -> Confirmation:
+    policy = make_policy(edit=False, redact=["token"])
+    return row(policy, ARGUMENTS, wants_payload=True, payload=template, **more)
 
-    def test_a_payload_without_fields(self) -> None:
-        assert refused(self.held("text"), Edit(payload="other")) is None
-        assert refused(self.held({}), Edit(payload={"anything": 1})) is None
-        assert refused(self.held({}), Edit(payload={"token": 1})) == (Reason.NOT_EDITABLE, ("token",))
-        assert refused(self.held([{"token": "x"}]), Edit(payload=[])) == (Reason.NOT_EDITABLE, ("payload",))
 
-    def test_fields_of_the_schema(self) -> None:
-        schema: JsonObject = {"properties": {"approved_days": {"type": "integer"}}}
-        held = self.held({}, payload_schema=schema)
-        assert refused(held, Edit(payload={"approved_days": 3})) is None
-        assert refused(held, Edit(payload={"more": 3})) == (Reason.NOT_EDITABLE, ("more",))
+def fails(*names: str) -> tuple[Reason, tuple[str, ...]]:
+    return Reason.NOT_EDITABLE, names
 
-    def test_a_payload_goes_where_one_is_wanted_arguments_where_not(self) -> None:
-        assert refused(self.held(), Edit({"version": "3"})) == (Reason.NOT_EDITABLE, ("version",))
-        assert refused(row(make_policy()), Edit(payload=3)) == (Reason.NOT_EDITABLE, ("payload",))
-        namesake = self.held({"version": "2.4.1"})
-        assert refused(namesake, Edit({"version": "3"})) == (Reason.NOT_EDITABLE, ("version",))
-        assert refused(row(make_policy(), {"payload": 1}), Edit(payload=3)) == (Reason.NOT_EDITABLE, ("payload",))
 
-    def test_an_object_stays_an_object(self) -> None:
-        assert refused(self.held({"days": 1}), Edit(payload=[1])) == (Reason.NOT_EDITABLE, ("payload",))
+HELD = row(make_policy())
+HIDING, LOCKING = row(make_policy(redact=["token"])), row(make_policy(edit=["version"]))
+KNOWN = row(make_policy(), {"version": "1"}, tool_schema=SCHEMA)
+FORM, NO_FIELDS, OF_A_SCHEMA = form(TEMPLATE), form({}), form({}, payload_schema=PAYLOAD_SCHEMA)
+
+EDITS: list[tuple[str, Confirmation, Edit, tuple[Reason, tuple[str, ...]] | None]] = [
+    ("what holds something hidden", HIDING, Edit({"auth": {}}), fails("auth")),
+    ("a name that would be hidden", HIDING, Edit({"token": "mine"}), fails("token")),
+    ("an argument that the schema knows", KNOWN, Edit({"dry_run": True}), None),
+    ("one that it does not know", KNOWN, Edit({"drop_tables": True}), fails("drop_tables")),
+    ("locked ones are named", LOCKING, Edit({"version": "3", "replicas": 9, "extra": 1}), fails("replicas", "extra")),
+    ("a locked one sent back as it was", LOCKING, Edit({"version": "3", "replicas": 3}), None),
+    ("a number stays a number", HELD, Edit({"replicas": "3"}), (Reason.WRONG_KIND, ("replicas",))),
+    ("and is no yes", HELD, Edit({"replicas": True}), (Reason.WRONG_KIND, ("replicas",))),
+    ("a text stays a text", HELD, Edit({"version": 3}), (Reason.WRONG_KIND, ("version",))),
+    ("an object stays an object", HELD, Edit({"auth": []}), (Reason.WRONG_KIND, ("auth",))),
+    ("null may become anything, 3 may become 3.5", HELD, Edit({"note": "hi", "replicas": 3.5}), None),
+    ("arguments are not a payload", HELD, Edit(payload=3), fails("payload")),
+    ("nor is one of that name", row(make_policy(), {"payload": 1}), Edit(payload=3), fails("payload")),
+    ("a form that is filled in", FORM, Edit(payload={**TEMPLATE, "approved_days": 3}), None),
+    ("without what is hidden", FORM, Edit(payload={"approved_days": 3}), fails("pin")),
+    ("with something else in its place", FORM, Edit(payload={**TEMPLATE, "pin": 1}), fails("pin")),
+    ("with something unknown", FORM, Edit(payload={**TEMPLATE, "x": 1}), fails("x")),
+    ("a payload is no arguments", FORM, Edit({"version": "3"}), fails("version")),
+    ("even of the same name", form({"version": "2.4.1"}), Edit({"version": "3"}), fails("version")),
+    ("a payload that is a text", form("text"), Edit(payload="other"), None),
+    ("without fields", NO_FIELDS, Edit(payload={"anything": 1}), None),
+    ("without fields, hidden all the same", NO_FIELDS, Edit(payload={"token": 1}), fails("token")),
+    ("a list that holds something hidden", form([{"token": "x"}]), Edit(payload=[]), fails("payload")),
+    ("a field of the schema", OF_A_SCHEMA, Edit(payload={"approved_days": 3}), None),
+    ("one that it does not have", OF_A_SCHEMA, Edit(payload={"more": 3}), fails("more")),
+    ("a payload that is an object stays one", form({"days": 1}), Edit(payload=[1]), fails("payload")),
+]
+
+
+@pytest.mark.parametrize(("held", "edit", "why"), [case[1:] for case in EDITS], ids=[case[0] for case in EDITS])
+def test_an_edit_counts_or_its_fields_are_named(
+    held: Confirmation, edit: Edit, why: tuple[Reason, tuple[str, ...]] | None
+) -> None:
+    assert refused(held, edit) == why
 
 
 values = st.one_of(

@@ -47,33 +47,28 @@ def lets_through(
     return why_withheld(grant, asked, policy, rights) is None
 
 
-def test_the_next_one_like_this_needs_no_card() -> None:
-    policy = make_policy(grant="30m", grant_on=["service"])
-    grant = given_by_anna(policy)
-    assert passes(grant, policy, version="2.4.2")
-    assert not passes(grant, policy, service="billing")
-    assert not passes(grant, policy, minutes=30), "it has an end"
-    assert not passes(grant, policy, minutes=-1)
-
-
-def test_unless_arguments_are_named_all_must_be_the_same() -> None:
-    policy = make_policy(grant="30m")
-    grant = given_by_anna(policy)
-    assert passes(grant, policy)
-    assert not passes(grant, policy, version="2.4.2")
-    assert not passes(grant, policy, force=True)
-
-
-def test_none_named_means_none_matters() -> None:
-    policy = make_policy(grant="30m", grant_on=[])
-    assert passes(given_by_anna(policy), policy, service="billing", force=True)
-
-
-def test_a_missing_argument_is_not_the_same_as_one() -> None:
-    policy = make_policy(grant="30m", grant_on=["region"])
-    grant = given_by_anna(policy)
-    assert passes(grant, policy)
-    assert not passes(grant, policy, region="eu")
+@pytest.mark.parametrize(
+    ("grant", "on", "minutes", "changes", "through"),
+    [
+        ("30m", ["service"], 1, {"version": "2.4.2"}, True),
+        ("30m", ["service"], 1, {"service": "billing"}, False),
+        ("30m", ["service"], 30, {}, False),  # it has an end
+        ("30m", ["service"], -1, {}, False),
+        ("session", None, 23 * 60, {}, True),
+        ("session", None, 24 * 60, {}, False),  # and so has a session's
+        ("30m", None, 1, {}, True),  # unless arguments are named, all must be the same
+        ("30m", None, 1, {"version": "2.4.2"}, False),
+        ("30m", None, 1, {"force": True}, False),
+        ("30m", [], 1, {"service": "billing", "force": True}, True),  # none named: none matters
+        ("30m", ["region"], 1, {}, True),  # a missing argument is not the same as one
+        ("30m", ["region"], 1, {"region": "eu"}, False),
+    ],
+)
+def test_the_next_one_like_this_needs_no_card(
+    grant: str, on: list[str] | None, minutes: int, changes: dict[str, object], through: bool
+) -> None:
+    policy = make_policy(grant=grant, grant_on=on)
+    assert passes(given_by_anna(policy), policy, minutes=minutes, **changes) is through
 
 
 def test_never_across_sessions_tools_or_policies() -> None:
@@ -83,13 +78,6 @@ def test_never_across_sessions_tools_or_policies() -> None:
     assert not lets_through(grant, make_asked(arguments=ARGUMENTS, session=other), policy)
     assert not lets_through(grant, make_asked("rollback", arguments=ARGUMENTS), policy)
     assert not passes(grant, make_policy(grant="30m", edit=False))
-
-
-def test_a_session_has_an_end_too() -> None:
-    policy = make_policy(grant="session")
-    grant = given_by_anna(policy)
-    assert passes(grant, policy, minutes=23 * 60)
-    assert not passes(grant, policy, minutes=24 * 60)
 
 
 def test_everybody_whose_approval_made_it_gave_it() -> None:
