@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Any
 
 import aiohttp
 from google import genai
@@ -15,7 +16,7 @@ from google.auth.exceptions import GoogleAuthError
 from google.genai import errors, types
 from pydantic import ValidationError
 
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject, as_object, objects
 from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.wire import Content, Part
 
@@ -30,12 +31,10 @@ class GeminiModel:
     """`gemini-…` on the Gemini API, or on Vertex AI where the environment says so or the name begins `projects/`.
 
     The key comes from `GOOGLE_API_KEY` or `GEMINI_API_KEY`, another base URL from `GOOGLE_GEMINI_BASE_URL`. The SDK
-    asks an overloaded or unreachable server up to `attempts` times, all within `patience` seconds. An answer that
-    streams may take longer, as long as no silence in it does; what has begun to stream is never asked for again.
+    asks an overloaded or unreachable server up to `attempts` times; what has begun to stream is never asked for again.
     """
 
-    def __init__(self, *, patience: float = 60.0, attempts: int = 5, first_pause: float = 0.5) -> None:
-        self._patience = patience
+    def __init__(self, *, attempts: int = 5, first_pause: float = 0.5) -> None:
         self._retries = types.HttpRetryOptions(attempts=attempts, initial_delay=first_pause, jitter=first_pause)
         self._clients: dict[bool, tuple[asyncio.AbstractEventLoop, genai.Client]] = {}
 
@@ -48,17 +47,13 @@ class GeminiModel:
         client = self._client(vertex)
         try:
             async with aclosing(_pieces(client, request, vertex)) as pieces:
-                while True:
-                    async with asyncio.timeout(self._patience):
-                        piece = await anext(pieces, None)
-                    if piece is None:
-                        break
+                async for piece in pieces:
                     begun = True
                     shown = answer.add(piece)
                     if shown is not None and request.streaming:
                         yield ModelResponse(shown, partial=True, model_version=piece.model_version)
         except _KNOWN as error:
-            raise self._failure(error, request.model, begun=begun) from error
+            raise _failure(error, request.model, begun=begun) from error
         yield answer.whole()
 
     async def close(self) -> None:
@@ -67,26 +62,6 @@ class GeminiModel:
         for _, client in clients.values():
             await client.aio.aclose()
             client.close()
-
-    def _failure(self, error: Exception, model: str, *, begun: bool) -> ModelFailure:
-        match error:
-            case TimeoutError():
-                return ModelFailure("MODEL_TIMEOUT", f"{model} did not answer within {self._patience:g} s: try again.")
-            case errors.APIError():
-                headers = getattr(error.response, "headers", None)
-                known = headers if isinstance(headers, Mapping) else {}
-                return explain_refusal(error.code or 0, error.details, known, model)
-            case GoogleAuthError():
-                return ModelFailure("UNAUTHENTICATED", f"Google Cloud's credentials do not work: {error}.")
-            case aiohttp.ClientError() | OSError():
-                if begun:
-                    return ModelFailure("INTERRUPTED", f"The answer of {model} broke off half-way: ask again.")
-                why = f"The server of {model} cannot be reached: {_shorten(error)}. Try again later."
-                return ModelFailure("UNREACHABLE", why)
-            case _:
-                return ModelFailure(
-                    "BAD_RESPONSE", f"The server of {model} sent something that is not an answer from Gemini."
-                )
 
     def _client(self, vertex: bool) -> genai.Client:
         """One client for each event loop, since each has its own connections and TLS contexts."""
@@ -113,7 +88,7 @@ async def _pieces(
 ) -> AsyncGenerator[types.GenerateContentResponse, None]:
     """The answer's pieces. Without streaming there is only one."""
     config = _config(request)
-    contents: types.ContentListUnion = [_sdk_content(one, vertex) for one in request.contents if one.parts]
+    contents: types.ContentListUnionDict = [_sdk_content(one, vertex) for one in request.contents if one.parts]
     models = client.aio.models
     if not request.streaming:
         yield await models.generate_content(model=request.model, contents=contents, config=config)
@@ -152,9 +127,10 @@ def _config(request: ModelRequest) -> types.GenerateContentConfig:
     return config
 
 
-def _sdk_content(content: Content, vertex: bool) -> types.Content:
-    """The SDK's form, without what Gemini refuses: our own ids and, on the Gemini API, file names."""
-    plain = content.model_dump(exclude_none=True)
+def _sdk_content(content: Content, vertex: bool) -> types.ContentDict:
+    """The SDK's form, without what Gemini refuses: our own ids and, on the Gemini API, file names. The SDK takes a long
+    history of dicts apart in a third of the time."""
+    plain: Any = content.model_dump(exclude_none=True)
     for part in plain["parts"]:
         for kind in ("function_call", "function_response"):
             if kind in part and str(part[kind].get("id", "")).startswith(_OURS):
@@ -163,26 +139,47 @@ def _sdk_content(content: Content, vertex: bool) -> types.Content:
             if kind in part and not vertex:
                 part[kind].pop("display_name", None)
     try:
-        return types.Content.model_validate(plain)
+        types.Content.model_validate(plain)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in problem["loc"])
         why = f"A message of this session is not one that Gemini takes: {where}: {problem['msg']}."
         raise ModelFailure("BAD_CONTENT", why) from error
+    sent: types.ContentDict = plain
+    return sent
 
 
 _LONGEST_MESSAGE = 400
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s?")
 
 
-def explain_refusal(code: int, details: object, headers: Mapping[str, str], model: str) -> ModelFailure:
-    """Explains an HTTP error. `details` is its body, as far as it could be read."""
-    body = _error_in(details)
-    status = str(body.get("status") or f"HTTP_{code}").upper().replace(" ", "_")
-    message = " ".join(str(body.get("message") or "no reason given").split())[:_LONGEST_MESSAGE].rstrip(".")
+def _failure(error: Exception, model: str, *, begun: bool) -> ModelFailure:
+    match error:
+        case errors.APIError():
+            return _refusal(error, model)
+        case GoogleAuthError():
+            return ModelFailure("UNAUTHENTICATED", f"Google Cloud's credentials do not work: {error}.")
+        case aiohttp.ClientError() | OSError() if begun:
+            return ModelFailure("INTERRUPTED", f"The answer of {model} broke off half-way: ask again.")
+        case aiohttp.ClientError() | OSError():
+            why = _shorten(str(error)) or type(error).__name__
+            return ModelFailure("UNREACHABLE", f"The server of {model} cannot be reached: {why}. Try again later.")
+    return ModelFailure("BAD_RESPONSE", f"The server of {model} sent something that is not an answer from Gemini.")
+
+
+def _refusal(error: errors.APIError, model: str) -> ModelFailure:
+    """Explains an HTTP error."""
+    body, code = as_object(error.details), error.code or 0
+    details = objects(as_object(body.get("error") or body).get("details"))
+    status = str(error.status or f"HTTP_{code}").upper().replace(" ", "_")
+    message = _shorten(str(error.message or "no reason given"))
     if code in (408, 429) or code >= 500:
-        return ModelFailure(status, _overload_message(code, message, model, _wait_asked_for(headers, body)))
-    if code == 401 or _reason(body) == "API_KEY_INVALID" or "api key not valid" in message.lower():
+        said = "allows no more requests for now" if code == 429 else "is out of order for now"
+        wait = _wait_asked_for(error, details)
+        rest = f" It asks to wait {wait:g} s." if wait else ""
+        return ModelFailure(status, f"The server of {model} {said} ({code}: {message}).{rest} Try again later.")
+    reasons = [one.get("reason") for one in details]
+    if code == 401 or "API_KEY_INVALID" in reasons or "api key not valid" in message.lower():
         return ModelFailure(
             "API_KEY_INVALID",
             f"Gemini does not accept the API key: check GOOGLE_API_KEY or GEMINI_API_KEY ({message}).",
@@ -194,43 +191,19 @@ def explain_refusal(code: int, details: object, headers: Mapping[str, str], mode
     return ModelFailure(status, f"Gemini does not take the request to {model}: {message}.")
 
 
-def bad_config(problem: str) -> ModelFailure:
-    return ModelFailure("BAD_CONFIG", f"generate_content_config does not fit Gemini: {problem}.")
-
-
-def _overload_message(code: int, message: str, model: str, wait: float) -> str:
-    said = "allows no more requests for now" if code == 429 else "is out of order for now"
-    rest = f" It asks to wait {wait:g} s." if wait else ""
-    return f"The server of {model} {said} ({code}: {message}).{rest} Try again later."
-
-
-def _error_in(details: object) -> Mapping[str, object]:
-    """Google's error object: alone, under `error`, or in a list of one."""
-    if isinstance(details, list) and len(details) == 1:
-        details = details[0]
-    if isinstance(details, Mapping) and isinstance(details.get("error"), Mapping):
-        details = details["error"]
-    return details if isinstance(details, Mapping) else {}
-
-
-def _details(body: Mapping[str, object]) -> list[Mapping[str, object]]:
-    listed = body.get("details")
-    return [detail for detail in listed if isinstance(detail, Mapping)] if isinstance(listed, list) else []
-
-
-def _reason(body: Mapping[str, object]) -> object:
-    return next((detail["reason"] for detail in _details(body) if "reason" in detail), None)
-
-
-def _wait_asked_for(headers: Mapping[str, str], body: Mapping[str, object]) -> float:
+def _wait_asked_for(error: errors.APIError, details: list[JsonObject]) -> float:
     """`Retry-After` in seconds, or Google's own `RetryInfo`, whichever is longer. Dates are ignored."""
-    asked = [headers.get("Retry-After", ""), *(str(detail.get("retryDelay", "")) for detail in _details(body))]
+    headers = getattr(error.response, "headers", None) or {}
+    asked = [headers.get("Retry-After", ""), *(str(one.get("retryDelay", "")) for one in details)]
     return max((float(found[1]) for text in asked if (found := _SECONDS.fullmatch(text.strip()))), default=0.0)
 
 
-def _shorten(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text[:_LONGEST_MESSAGE].rstrip(".") or type(error).__name__
+def _shorten(text: str) -> str:
+    return " ".join(text.split())[:_LONGEST_MESSAGE].rstrip(".")
+
+
+def bad_config(problem: str) -> ModelFailure:
+    return ModelFailure("BAD_CONFIG", f"generate_content_config does not fit Gemini: {problem}.")
 
 
 _FINISHED = {None, "STOP", "FINISH_REASON_UNSPECIFIED"}
@@ -240,7 +213,6 @@ _WHY = {
     "for less.",
     "MALFORMED_FUNCTION_CALL": "The model tried to call a tool in a way that nobody can read: ask again.",
     "UNEXPECTED_TOOL_CALL": "The model tried to call a tool that it was not offered: ask again.",
-    "EMPTY_RESPONSE": "The model's answer is empty: ask again, or put it differently.",
 }
 
 
@@ -293,54 +265,32 @@ class AnswerBuilder:
 
         Text that was cut short is kept, since people may have seen it. A tool call that was cut short is dropped.
         """
-        if self._feedback and self._feedback.block_reason:
-            reason = str(self._feedback.block_reason.value)
-            about = f" {message}" if (message := self._feedback.block_reason_message) else ""
-            return self._error(
-                reason, f"The request was blocked before the model answered ({reason}): put it differently.{about}"
-            )
-        if self._finish_reason not in _FINISHED:
-            reason = str(self._finish_reason)
-            known = _WHY.get(reason) or (
-                f"The model stopped before its answer was complete ({reason}): put the request differently."
-            )
-            return self._error(reason, f"{known} {self._finish_message}" if self._finish_message else known)
-        if not any(_says_something(part) for part in self._parts):
-            return self._error("EMPTY_RESPONSE", _WHY["EMPTY_RESPONSE"])
-        return self._response(self._parts)
-
-    def _error(self, code: str, message: str) -> ModelResponse:
-        kept = [part for part in self._parts if part.text] if code == "MAX_TOKENS" else []
-        return self._response(kept, error_code=code, error_message=message)
-
-    def _response(
-        self, parts: list[Part], *, error_code: str | None = None, error_message: str | None = None
-    ) -> ModelResponse:
+        code, why = self._problem()
+        cut = [part for part in self._parts if part.text] if code == "MAX_TOKENS" else []
+        parts = cut if code else self._parts
         return ModelResponse(
             content=Content(role="model", parts=parts) if parts else None,
             finish_reason=self._finish_reason,
-            error_code=error_code,
-            error_message=error_message,
+            error_code=code,
+            error_message=why,
             usage=self._usage,
             model_version=self._model_version,
         )
 
+    def _problem(self) -> tuple[str, str] | tuple[None, None]:
+        """Why this is no whole answer, as a code and a sentence."""
+        if self._feedback and self._feedback.block_reason:
+            reason = str(self._feedback.block_reason.value)
+            said = f" {message}" if (message := self._feedback.block_reason_message) else ""
+            return reason, f"The request was blocked before the model answered ({reason}): put it differently.{said}"
+        if self._finish_reason in _FINISHED:
+            return None, None
+        reason = str(self._finish_reason)
+        known = _WHY.get(reason) or (
+            f"The model stopped before its answer was complete ({reason}): put the request differently."
+        )
+        return reason, f"{known} {self._finish_message}" if self._finish_message else known
+
 
 def _is_plain_text(part: Part) -> bool:
     return part.model_dump(exclude_none=True, exclude={"thought"}).keys() == {"text"}
-
-
-def _says_something(part: Part) -> bool:
-    """Whether there is an answer. A thought or a signature alone does not count."""
-    if part.thought:
-        return False
-    return bool(part.text) or any(
-        kind is not None
-        for kind in (
-            part.function_call,
-            part.inline_data,
-            part.file_data,
-            part.executable_code,
-            part.code_execution_result,
-        )
-    )

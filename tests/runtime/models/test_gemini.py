@@ -16,6 +16,7 @@ from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.gemini import GeminiModel
 from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse, Models, UnknownModel
 from adk_confirm.runtime.models.scripted import ScriptedModel
+from adk_confirm.runtime.run.ask_model import ask_model
 from adk_confirm.runtime.tool import Declaration
 from adk_confirm.runtime.wire import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
 from tests.support.gemini import (
@@ -55,7 +56,7 @@ async def gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 @pytest.fixture
 async def model(gemini: FakeGemini) -> AsyncIterator[GeminiModel]:
     """Asks up to three times, with hardly a pause."""
-    made = GeminiModel(patience=20.0, attempts=3, first_pause=0.01)
+    made = GeminiModel(attempts=3, first_pause=0.01)
     yield made
     await made.close()
 
@@ -301,14 +302,14 @@ async def test_nobody_waits_for_a_quota_longer_than_a_request_may_take(
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-async def test_a_server_that_says_nothing_is_left_in_time(gemini: FakeGemini, streaming: bool) -> None:
-    model = GeminiModel(patience=0.3, first_pause=0.01)
+async def test_a_server_that_says_nothing_is_left_in_time(
+    gemini: FakeGemini, model: GeminiModel, streaming: bool
+) -> None:
     gemini.will(HANG)
-    failed = await failure(model, streaming=streaming)
-    assert failed.code == "MODEL_TIMEOUT"
-    assert str(failed) == "gemini-2.5-flash did not answer within 0.3 s: try again."
+    with pytest.raises(ModelFailure, match=r"did not answer within 0\.3 s") as caught:
+        await ask_model(model, ModelRequest(MODEL, [HELLO], streaming=streaming), 0.3, print)
+    assert caught.value.code == "MODEL_TIMEOUT"
     assert len(gemini.heard) == 1
-    await model.close()
 
 
 async def test_a_server_that_is_not_there_is_left_in_time(
@@ -326,16 +327,16 @@ async def test_a_server_that_is_not_there_is_left_in_time(
 @pytest.mark.parametrize(
     ("end", "code"), [("cut", "INTERRUPTED"), ("hang", "MODEL_TIMEOUT"), ("garbage", "BAD_RESPONSE")]
 )
-async def test_what_was_streamed_is_never_streamed_again(gemini: FakeGemini, end: str, code: str) -> None:
-    model = GeminiModel(patience=0.5, first_pause=0.01)
+async def test_what_was_streamed_is_never_streamed_again(
+    gemini: FakeGemini, model: GeminiModel, end: str, code: str
+) -> None:
     gemini.will(Chunks([piece({"text": "So far"})], then=end))
-    answer = model.generate(ModelRequest(MODEL, [HELLO], streaming=True))
-    assert text(await anext(answer)) == "So far"
+    shown = list[ModelResponse]()
     with pytest.raises(ModelFailure) as caught:
-        await anext(answer)
+        await ask_model(model, ModelRequest(MODEL, [HELLO], streaming=True), 0.5, shown.append)
+    assert [text(one) for one in shown] == ["So far"]
     assert caught.value.code == code
     assert len(gemini.heard) == 1
-    await model.close()
 
 
 async def test_an_error_in_the_middle_of_a_stream_is_an_error(gemini: FakeGemini, model: GeminiModel) -> None:
@@ -459,13 +460,13 @@ async def test_a_call_that_comes_in_pieces_is_not_taken_for_a_whole_one(gemini: 
             "MALFORMED_FUNCTION_CALL",
             "The model tried to call a tool in a way that nobody can read: ask again.",
         ),
-        (finish("STOP"), "EMPTY_RESPONSE", "The model's answer is empty: ask again, or put it differently."),
+        (finish("STOP"), "EMPTY_RESPONSE", "The model answered with nothing. Try again."),
         (
             finish("STOP", {"text": "Hm.", "thought": True}),
             "EMPTY_RESPONSE",
-            "The model's answer is empty: ask again, or put it differently.",
+            "The model answered with nothing. Try again.",
         ),
-        (Chunks([{}]), "EMPTY_RESPONSE", "The model's answer is empty: ask again, or put it differently."),
+        (Chunks([{}]), "EMPTY_RESPONSE", "The model answered with nothing. Try again."),
         (
             finish("MAX_TOKENS"),
             "MAX_TOKENS",
@@ -478,8 +479,9 @@ async def test_no_answer_is_an_error_that_says_why(
     gemini: FakeGemini, model: GeminiModel, answer: Chunks, code: str, sentence: str, streaming: bool
 ) -> None:
     gemini.will(answer)
-    *_, whole = await ask(model, streaming=streaming)
-    assert (whole.partial, whole.content, whole.error_code, whole.error_message) == (False, None, code, sentence)
+    with pytest.raises(ModelFailure) as caught:
+        await ask_model(model, ModelRequest(MODEL, [HELLO], streaming=streaming), 20.0, print)
+    assert (caught.value.code, str(caught.value), caught.value.said) == (code, sentence, None)
 
 
 async def test_a_text_that_was_cut_short_is_kept_but_none_of_its_calls(gemini: FakeGemini, model: GeminiModel) -> None:
