@@ -329,13 +329,6 @@ def test_no_verdict_does_anything_by_itself(tool: str, kind: LineKind, why: Reas
         inert.check(modal, strategies.OURS)
 
 
-def test_a_failed_turn_can_be_tried_again() -> None:
-    payload = agent_failure_message("m41", "429 RESOURCE_EXHAUSTED").payload()
-    assert "The agent could not answer." in inert.shown(payload)
-    assert [element["value"] for element in limits.elements(payload)] == ["m41"]
-    assert "429" not in inert.shown(agent_failure_message("m41", None).payload())
-
-
 def test_a_refusal_of_somebody_else_says_who_can() -> None:
     refused_vote = Verdict(confirmation="c1", refusal=Refusal(reason=Reason.NOT_APPROVER))
     shown = inert.shown(verdict_modal(samples.ESCALATED, refused_vote))

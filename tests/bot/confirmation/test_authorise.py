@@ -51,6 +51,7 @@ def reason(verdict: Ruling) -> Reason | None:
 
 AWAY = Unresolved("group:S0ONCALL", "Slack did not answer")
 GROUP, EITHER = {"approvers": ["group:S0ONCALL"]}, {"approvers": ["group:S0ONCALL", "user:U0BEN"]}
+NAMED_FIRST = {"approvers": ["user:U0BEN", "group:S0ONCALL"]}
 OTHERS = {"approvers": ["email:ben@example.com", "python:my.rota:on_call"]}
 ASKERS = {"approvers": ["user:U0ASKER", "user:U0ANNA"]}
 LATER = {"escalate_to": ["user:U0LEAD"], "escalate_after": "20m"}
@@ -68,6 +69,7 @@ RULINGS: list[tuple[str, dict[str, Any], Claim, Facts, Reason | Approver | None]
     ("a group that could not be asked", EITHER, claim(ANNA), known(ANNA, oncall=AWAY), Reason.CANNOT_ASK),
     ("a group that was never looked up", GROUP, claim(ANNA), known(ANNA), Reason.CANNOT_ASK),
     ("a group of nobody", GROUP, claim(ANNA), known(ANNA, oncall=some()), Reason.NO_APPROVERS),
+    ("a named person and a group of nobody", NAMED_FIRST, claim(ANNA), known(ANNA, oncall=some()), Reason.NOT_APPROVER),
     ("an empty list", {"approvers": []}, claim(ANNA), known(ANNA), Reason.NO_APPROVERS),
     (
         "the same id in another workspace",
