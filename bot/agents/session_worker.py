@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Collection, Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from adk_confirm.bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
@@ -58,6 +58,7 @@ from adk_confirm.runtime.run.arrival import invocation_of
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import NotNow, PutOff
 from adk_confirm.runtime.store.lease import Lease
+from adk_confirm.runtime.store.wakeups import Waiter
 
 log = logging.getLogger(__name__)
 
@@ -76,47 +77,31 @@ LOOK_AGAIN = 10.0
 """Seconds between looks at a session in which the outcome of a call is open."""
 
 
+@dataclass(frozen=True)
 class SessionWorker:
-    def __init__(
-        self,
-        host: Host,
-        slack: Slack,
-        database: Database,
-        intake: Intake,
-        rules: Rules,
-    ) -> None:
-        self._host, self._slack, self._database = host, slack, database
-        self._intake, self._rules = intake, rules
+    host: Host
+    slack: Slack
+    database: Database
+    intake: Intake
+    rules: Rules
 
     async def attend(self, key: str, lease: Lease) -> None:
         """Does everything that is due for a session."""
-        parts = (self._host, self._slack, self._database, self._intake, self._rules)
-        await _LeasedSession(lease, *parts).attend(key)
+        with lease.waiter(STOPS) as stops:
+            await _LeasedSession(self, lease, stops).attend(key)
 
 
 class _LeasedSession:
     """One period of work on a session, while this process holds its lease."""
 
-    def __init__(
-        self,
-        lease: Lease,
-        host: Host,
-        slack: Slack,
-        database: Database,
-        intake: Intake,
-        rules: Rules,
-    ) -> None:
-        self._lease, self._host, self._slack, self._database = lease, host, slack, database
-        self._intake, self._rules = intake, rules
-        self._deliveries = Deliveries(lease, host)
+    def __init__(self, parts: SessionWorker, lease: Lease, stops: Waiter) -> None:
+        self._host, self._slack, self._database = parts.host, parts.slack, parts.database
+        self._intake, self._rules = parts.intake, parts.rules
+        self._lease, self._stops = lease, stops
+        self._deliveries = Deliveries(lease, parts.host)
         self._under_way: frozenset[int] = frozenset()
-        self._stops = lease.waiter(STOPS)
 
     async def attend(self, key: str) -> None:
-        with self._stops:
-            await self._attend(key)
-
-    async def _attend(self, key: str) -> None:
         capabilities = await self._capabilities()
         together, several = _grouping(capabilities)
         session, mail = await self._lease.read(read_first, key, together=together, several=several)

@@ -53,7 +53,7 @@ from adk_confirm.bot.confirmation.edits import amendments
 from adk_confirm.bot.confirmation.effects import Delivery, Step
 from adk_confirm.bot.confirmation.grants import make_grant
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, OutsideAnswer, Revision, State, VoteKind
-from adk_confirm.bot.confirmation.states import ConfirmationEvent, Illegal, Transition, change_decision, next_version
+from adk_confirm.bot.confirmation.states import Illegal, Transition, change_decision, next_version
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import Person, is_operator
 from adk_confirm.bot.policy.model import Policy
@@ -98,13 +98,13 @@ def approve(row: Confirmation, now: datetime) -> Transition:
     """Approves: the counted votes are from enough *people*, on the current revision."""
     voters = row.voters(VoteKind.APPROVE)
     if len(voters) < row.policy.quorum:
-        raise Illegal(row, ConfirmationEvent.APPROVE, f" with {len(voters)} of {row.policy.quorum} votes")
+        raise Illegal(row, "approve", f" with {len(voters)} of {row.policy.quorum} votes")
     amended = amendments(row)
     if amended and not row.asked.wants_payload and not row.asked.can_edit:
         wish = decision_texts.wanted_otherwise_to_model(row.asked.tool, amended)
-        return refuse(row, ConfirmationEvent.DENY, LineKind.DENIED, now, voters[-1], wish)
+        return refuse(row, State.DENIED, LineKind.DENIED, now, voters[-1], wish)
     grant = make_grant(row, now)
-    row = change_decision(row, ConfirmationEvent.APPROVE, now, by=voters[-1])
+    row = change_decision(row, State.APPROVED, now, by=voters[-1])
     row = replace(row, start_by=now + row.policy.start_within, grant=grant)
     steps = [
         replace(
@@ -124,7 +124,7 @@ def approve(row: Confirmation, now: datetime) -> Transition:
 def approve_by_grant(confirmation_id: str, asked: AskedCall, policy: Policy, now: datetime, grant: Grant) -> Transition:
     """Approves a request that a grant covers, without asking anybody."""
     row = open_confirmation(confirmation_id, asked, policy, now).row
-    row = change_decision(row, ConfirmationEvent.APPROVE, now, by=grant.given_by[-1])
+    row = change_decision(row, State.APPROVED, now, by=grant.given_by[-1])
     row = replace(row, start_by=now + policy.start_within, by_grant=grant.id)
     shown, hidden = row.redactor.mask_call(asked.arguments)
     step = replace(
@@ -143,7 +143,7 @@ def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None
     """Ends the grant that came with an approval. What it let through before stays approved. `said`: the person's
     reason."""
     if row.grant is None:
-        raise Illegal(row, ConfirmationEvent.REVOKE)
+        raise Illegal(row, "revoke")
     row = next_version(replace(row, grant=None), now)
     masked_reason = row.redactor.mask_text(said) if said else None
     step = replace(step_of(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id, text=masked_reason)
@@ -152,7 +152,7 @@ def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None
 
 def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None) -> Transition:
     """Denies. One Deny is enough. `by` is `None` when the policies leave nobody who could approve."""
-    return refuse(row, ConfirmationEvent.DENY, LineKind.DENIED, now, by, reason)
+    return refuse(row, State.DENIED, LineKind.DENIED, now, by, reason)
 
 
 def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
@@ -161,7 +161,7 @@ def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = No
         decision_texts.withdrawn_by_operator_to_model(said) if is_operator(by) else decision_texts.WITHDRAWN_TO_MODEL
     )
     reason = decision_texts.QUESTION_WITHDRAWN_TO_MODEL if row.asked.question else reason
-    change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
+    change = refuse(row, State.WITHDRAWN, LineKind.WITHDRAWN, now, by, reason)
     masked_reason = row.redactor.mask_text(said) if said else None
     return replace(change, steps=tuple(replace(step, text=masked_reason) for step in change.steps))
 
@@ -170,7 +170,7 @@ def close_asked_anew(row: Confirmation, now: datetime) -> Transition:
     """Ends a confirmation whose answer a newer request would get. The agent gets no message."""
     if row.state is not State.WAITING:
         return Transition(row=row)
-    closed = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.ASKED_ANEW, now, None, decision_texts.ASKED_ANEW)
+    closed = refuse(row, State.WITHDRAWN, LineKind.ASKED_ANEW, now, None, decision_texts.ASKED_ANEW)
     return replace(closed, delivery=None)
 
 
@@ -180,16 +180,16 @@ def record_outside_answer(row: Confirmation, confirmed: bool | None, now: dateti
         return Transition(row=row)
     step = replace(step_of(row, LineKind.ELSEWHERE, now), yes=confirmed, text=row.state)
     if row.state is State.WAITING:
-        row = change_decision(row, ConfirmationEvent.ANSWERED_ELSEWHERE, now)
+        row = change_decision(row, State.ELSEWHERE, now)
     row = next_version(replace(row, outside=OutsideAnswer(at=now, confirmed=confirmed)), now)
     return Transition(row=row, steps=(step,))
 
 
 def refuse(
-    row: Confirmation, event: ConfirmationEvent, line: LineKind, now: datetime, by: Person | None, reason: str | None
+    row: Confirmation, state: State, line: LineKind, now: datetime, by: Person | None, reason: str | None
 ) -> Transition:
     """Ends the confirmation without an approval. The session gets a denial with the reason."""
-    row = change_decision(row, event, now, by=by, reason=reason)
+    row = change_decision(row, state, now, by=by, reason=reason)
     step = replace(step_of(row, line, now), who=by, reason=row.redactor.mask_text(reason) if reason else None)
     return Transition(row=row, steps=(step,), delivery=delivery_of(row, "denied", reason))
 

@@ -31,7 +31,6 @@ from adk_confirm.bot.confirmation.model import (
 )
 from adk_confirm.bot.confirmation.states import (
     OUTCOMES,
-    ConfirmationEvent,
     Illegal,
     Transition,
     begin_next_attempt,
@@ -76,11 +75,11 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime) -> Transition:
     """
     stands = row.state is State.APPROVED and delivery.approves and delivery.attempt == row.attempt
     if row.decision is None or not stands:
-        raise Illegal(row, ConfirmationEvent.BEGIN)
+        raise Illegal(row, "begin")
     if row.outcome is not None or row.handed_at is not None:
-        raise Illegal(row, ConfirmationEvent.BEGIN, " a second time")
+        raise Illegal(row, "begin", " a second time")
     if row.start_by is None or now >= row.start_by:
-        raise Illegal(row, ConfirmationEvent.BEGIN, f" after {row.start_by}")
+        raise Illegal(row, "begin", f" after {row.start_by}")
     decided = delivery_of(row, delivery.word)
     if canonical([decided.arguments, decided.payload]) != canonical([delivery.arguments, delivery.payload]):
         return record_altered(row, now)
@@ -115,7 +114,7 @@ def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: 
 def take_back(row: Confirmation, now: datetime) -> Transition:
     """Records that the host did not get the approval. It may be sent again, or expire."""
     if row.handed_at is None or row.outcome is not None:
-        raise Illegal(row, ConfirmationEvent.TAKE_BACK)
+        raise Illegal(row, "take back")
     return Transition(row=next_version(replace(row, handed_at=None), now, visible=False))
 
 
@@ -177,7 +176,7 @@ def run_again(row: Confirmation, now: datetime) -> Transition:
     """A new quorum wants the same approved call to run once more."""
     voters = row.voters(VoteKind.RUN_AGAIN)
     if len(voters) < row.policy.quorum:
-        raise Illegal(row, ConfirmationEvent.RUN_AGAIN, f" with {len(voters)} of {row.policy.quorum} votes")
+        raise Illegal(row, "run again", f" with {len(voters)} of {row.policy.quorum} votes")
     row = begin_next_attempt(row, now, by=voters[-1])
     step = replace(
         step_of(row, LineKind.RUN_AGAIN, now),
@@ -193,10 +192,10 @@ def lapse(row: Confirmation, now: datetime) -> Transition:
     """Records that an approved call did not begin in time. If that was a later attempt, the earlier outcome stays
     unknown."""
     if row.outcome is not None:
-        raise Illegal(row, ConfirmationEvent.LAPSE)
+        raise Illegal(row, "lapse")
     if row.attempt == 1:
         reason = decision_texts.lapsed_to_model(row.policy.start_within)
-        return refuse(row, ConfirmationEvent.LAPSE, LineKind.LAPSED, now, None, reason)
+        return refuse(row, State.LAPSED, LineKind.LAPSED, now, None, reason)
     step = step_of(row, LineKind.LAPSED, now)
     return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
 
@@ -316,7 +315,7 @@ def tick(row: Confirmation, now: datetime) -> Transition:
     due = due_work(row, now)
     if DueWork.EXPIRE in due:
         reason = decision_texts.expired_to_model(row.policy.expires_after, question=row.asked.question)
-        return refuse(row, ConfirmationEvent.EXPIRE, LineKind.EXPIRED, now, None, reason)
+        return refuse(row, State.EXPIRED, LineKind.EXPIRED, now, None, reason)
     if DueWork.LAPSE in due:
         return lapse(row, now)
     if DueWork.GIVE_UP in due:

@@ -1,7 +1,7 @@
 """The states of a confirmation, and which may follow which. Pure.
 
 There are two tables: one for the decision, one for the outcome that is copied from the host. Only `change_decision` and
-`change_outcome` apply them. An event that is not in the table raises `Illegal` and changes nothing.
+`change_outcome` apply them. What is not in the table raises `Illegal` and changes nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import StrEnum
 from types import MappingProxyType
 
 from adk_confirm.bot.confirmation.effects import Delivery, Step
@@ -17,37 +16,15 @@ from adk_confirm.bot.confirmation.model import Confirmation, Decision, Grant, Ou
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.runtime.errors import Conflict
 
-
-class ConfirmationEvent(StrEnum):
-    APPROVE = "approve"
-    DENY = "deny"
-    EXPIRE = "expire"
-    WITHDRAW = "withdraw"
-    ANSWERED_ELSEWHERE = "answered elsewhere"
-    LAPSE = "lapse"
-    BEGIN = "begin"
-    TAKE_BACK = "take back"
-    RUN_AGAIN = "run again"
-    COUNT = "count"
-    REAPPLY = "reapply"
-    REVOKE = "revoke"
-
-
-DECISIONS: Mapping[State, Mapping[ConfirmationEvent, State]] = MappingProxyType(
+DECISIONS: Mapping[State, frozenset[State]] = MappingProxyType(
     {
-        State.WAITING: {
-            ConfirmationEvent.APPROVE: State.APPROVED,
-            ConfirmationEvent.DENY: State.DENIED,
-            ConfirmationEvent.EXPIRE: State.EXPIRED,
-            ConfirmationEvent.WITHDRAW: State.WITHDRAWN,
-            ConfirmationEvent.ANSWERED_ELSEWHERE: State.ELSEWHERE,
-        },
-        State.APPROVED: {ConfirmationEvent.LAPSE: State.LAPSED},
-        State.DENIED: {},
-        State.EXPIRED: {},
-        State.WITHDRAWN: {},
-        State.ELSEWHERE: {},
-        State.LAPSED: {},
+        State.WAITING: frozenset({State.APPROVED, State.DENIED, State.EXPIRED, State.WITHDRAWN, State.ELSEWHERE}),
+        State.APPROVED: frozenset({State.LAPSED}),
+        State.DENIED: frozenset(),
+        State.EXPIRED: frozenset(),
+        State.WITHDRAWN: frozenset(),
+        State.ELSEWHERE: frozenset(),
+        State.LAPSED: frozenset(),
     }
 )
 
@@ -74,12 +51,11 @@ OUTCOMES: Mapping[OutcomeKind | None, frozenset[OutcomeKind]] = MappingProxyType
 
 
 class Illegal(Conflict):
-    """The confirmation's state does not allow this event. Nothing was changed."""
+    """The confirmation's state does not allow this. Nothing was changed."""
 
-    def __init__(self, row: Confirmation, event: ConfirmationEvent | OutcomeKind, why: str = "") -> None:
+    def __init__(self, row: Confirmation, what: str, why: str = "") -> None:
         outcome = f" ({row.outcome.kind})" if row.outcome else ""
-        super().__init__(f'Confirmation {row.id} is {row.state}{outcome}: "{event}" is not possible{why}.')
-        self.row, self.event = row, event
+        super().__init__(f'Confirmation {row.id} is {row.state}{outcome}: "{what}" is not possible{why}.')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,18 +86,17 @@ def next_version(row: Confirmation, now: datetime, *, visible: bool = True) -> C
 
 
 def change_decision(
-    row: Confirmation, event: ConfirmationEvent, now: datetime, by: Person | None = None, reason: str | None = None
+    row: Confirmation, state: State, now: datetime, by: Person | None = None, reason: str | None = None
 ) -> Confirmation:
-    """Applies an event to the decision. Nothing else does."""
-    state = DECISIONS[row.state].get(event)
-    if state is None:
-        raise Illegal(row, event)
+    """Decides. Nothing else does."""
+    if state not in DECISIONS[row.state]:
+        raise Illegal(row, state)
     decision = Decision(state=state, at=now, revision=row.revision.number, by=by, reason=reason)
     return next_version(replace(row, state=state, decision=decision, remind_at=None), now)
 
 
 def change_outcome(row: Confirmation, outcome: Outcome, now: datetime) -> Confirmation:
-    """Applies an event to the outcome of a call that was approved here or answered elsewhere. Nothing else does."""
+    """Changes the outcome of a call that was approved here or answered elsewhere. Nothing else does."""
     before = row.outcome.kind if row.outcome else None
     if row.state not in (State.APPROVED, State.ELSEWHERE) or outcome.kind not in OUTCOMES[before]:
         raise Illegal(row, outcome.kind)
@@ -131,7 +106,7 @@ def change_outcome(row: Confirmation, outcome: Outcome, now: datetime) -> Confir
 def begin_next_attempt(row: Confirmation, now: datetime, by: Person) -> Confirmation:
     """Goes from unknown back to approved and not begun, for the next attempt."""
     if row.state is not State.APPROVED or not row.unknown:
-        raise Illegal(row, ConfirmationEvent.RUN_AGAIN)
+        raise Illegal(row, "run again")
     decision = Decision(state=State.APPROVED, at=now, revision=row.revision.number, by=by)
     start_by = now + row.policy.start_within
     fresh = replace(

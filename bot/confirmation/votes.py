@@ -29,7 +29,7 @@ from adk_confirm.bot.confirmation.edits import EditedCall, apply_edit, check_edi
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, Revision, State, Vote, VoteKind, VoteState
 from adk_confirm.bot.confirmation.outcome import run_again, settle
-from adk_confirm.bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
+from adk_confirm.bot.confirmation.states import Illegal, Transition, next_version
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import Account, Person, Unresolved, is_operator
 from adk_confirm.bot.policy.model import Policies
@@ -153,14 +153,14 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, p
     """
     pending = row.pending_votes
     if not pending or pending[0].id != vote_id:
-        raise Illegal(row, ConfirmationEvent.COUNT, f": vote {vote_id} is not the oldest one stored")
+        raise Illegal(row, "count", f": vote {vote_id} is not the oldest one stored")
     vote = pending[0]
     refusal = refusal_without_asking(row, vote)
     if refusal is not None:
         return _reject(row, vote, refusal, now)
     if facts is None:
         if needs_asking(row, vote):
-            raise Illegal(row, ConfirmationEvent.COUNT, ": who may decide now was not asked")
+            raise Illegal(row, "count", ": who may decide now was not asked")
         facts = Facts(account=Unresolved(vote.voter.user, "it was not asked"))
     verdict = authorise(row.policy, claim_of(row, vote), facts)
     row, fallen = drop_votes(row, dict.fromkeys(_votes_of_barred(row, facts), Refusal(reason=Reason.BARRED)), now)

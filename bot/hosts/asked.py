@@ -47,22 +47,17 @@ ANSWER = "answer"
 WAITS = "requires confirmation, please approve or reject"
 """Part of every ADK's response to a call that waits for confirmation."""
 
+WHOLE = "the whole answer"
+"""The comment in the schema of such an answer's form."""
+
 _RESULT = "result"
 _STATUS, APPROVED, REJECTED = "status", "approved", "rejected"
 
 
-@dataclass(frozen=True)
-class StoredAnswer:
-    """An answer that is in the session."""
-
-    answer: Answer
-    at: float | None
-
-
 @dataclass
 class AdkRequest:
-    """A request to people, and what its session says about it: the answers, and two responses to its call, the last
-    before the first answer and the first after it."""
+    """A request to people, and what its session says about it: the answers with their times, and two responses to its
+    call, the last before the first answer and the first after it."""
 
     request: Request
     part_id: str
@@ -72,7 +67,7 @@ class AdkRequest:
     siblings: str = ""  # the same for all requests of one agent in one turn and branch; may be empty
     announcement: Announcement | None = None
     twice: bool = False  # another call has the same id, so it is unknown which of them an answer would run
-    given: list[StoredAnswer] = field(default_factory=list)
+    given: list[tuple[Answer, float | None]] = field(default_factory=list)
     before: JsonObject | None = None
     after: tuple[JsonObject, float | None] | None = None
     answered: int = 0  # how many answers to its part's id the session has, for any event
@@ -324,9 +319,10 @@ def form_of(schema: JsonObject | None) -> tuple[JsonObject, JsonObject]:
             if isinstance(rules, dict) and "default" in rules
         }
         return schema or {}, defaults
-    plain: JsonObject = {name: part for name, part in (schema or {}).items() if name not in ("$defs", "definitions")}
-    whole: JsonObject = {"type": "object", "properties": {ANSWER: plain or {"type": "string"}}, "required": [ANSWER]}
-    return {**whole, **{name: (schema or {})[name] for name in ("$defs", "definitions") if name in (schema or {})}}, {}
+    shared = {name: part for name, part in (schema or {}).items() if name in ("$defs", "definitions")}
+    whole: JsonObject = {name: part for name, part in (schema or {}).items() if name not in shared}
+    form: JsonObject = {"$comment": WHOLE, "type": "object", "properties": {ANSWER: whole or {"type": "string"}}}
+    return {**form, "required": [ANSWER], **shared}, {}
 
 
 def has_fields(schema: JsonObject | None) -> bool:
@@ -356,7 +352,7 @@ def answer_part(asks: AdkRequest, answer: Answer) -> FunctionResponse | None:
 def _response(asks: AdkRequest, payload: Json) -> JsonObject:
     """The response for an answer. google-adk takes the single value out of `{"result": …}`, and parses a text in it
     that is JSON."""
-    value = answer_from_form(asks.schema, payload)
+    value = answer_from_form(form_of(asks.schema)[0], payload)
     if has_fields(asks.schema):
         return answer_to_question(value)
     if asks.by_node and isinstance(value, str) and _is_json(value):
@@ -364,9 +360,10 @@ def _response(asks: AdkRequest, payload: Json) -> JsonObject:
     return {_RESULT: value}
 
 
-def answer_from_form(schema: JsonObject | None, payload: Json) -> Json:
-    """The answer, from what was filled into a form (`form_of`)."""
-    return as_object(payload) if has_fields(schema) else as_object(payload).get(ANSWER)
+def answer_from_form(form: JsonObject | None, payload: Json) -> Json:
+    """The answer, from what was filled into a form of this schema (`form_of`)."""
+    filled = as_object(payload)
+    return filled.get(ANSWER) if form is not None and form.get("$comment") == WHOLE else filled
 
 
 def _is_json(text: str) -> bool:

@@ -21,7 +21,6 @@ from adk_confirm.bot.hosts.host import (
     UserWords,
 )
 from adk_confirm.runtime.calls.call import Call, CallState, Word
-from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.recent_dict import RecentDict
 from adk_confirm.runtime.run.runner import Position, Run
 from adk_confirm.runtime.store.database import Database
@@ -94,8 +93,7 @@ class EmbeddedHost:
         self, session: SessionKey, answers: Sequence[HostAnswer], stop: asyncio.Event | None
     ) -> Run | None:
         """None: it has another answer already; `look` shows what became of it."""
-        schemas = await self._questions(session) if any(a.asked.ask is Ask.INPUT for a in answers) else {}
-        contents = [_answer(a, schemas.get(a.asked.request_id)).as_content() for a in answers]
+        contents = [_answer(one).as_content() for one in answers]
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
         try:
             return await self.runner.start(
@@ -107,11 +105,6 @@ class EmbeddedHost:
             if isinstance(error, NotFound):
                 raise RequestLost(str(error)) from error
             return None
-
-    async def _questions(self, session: SessionKey) -> dict[str, JsonObject | None]:
-        """The schemas of the questions, by request id."""
-        calls = await self.runner.calls(user_id=session.user, session_id=session.id)
-        return {asked.request_id: asked.payload_schema for call in calls for asked in call.asked}
 
     async def _settle(self, session: SessionKey, answer: HostAnswer, word: Word, stop: asyncio.Event | None) -> Run:
         about, attempt = answer.asked.call_id, answer.delivery.lost_attempt
@@ -163,11 +156,11 @@ def _message_in(event: Event) -> AgentMessage | None:
     return AgentMessage(event=event.id, author=event.author, text=event.text, invocation_id=event.invocation_id)
 
 
-def _answer(given: HostAnswer, schema: JsonObject | None) -> Answer:
+def _answer(given: HostAnswer) -> Answer:
     request, delivery = given.asked.request_id, given.delivery
     if given.asked.ask is Ask.CONFIRMATION:
         return Answer(request, delivery.approves, delivery.payload, delivery.reason)
-    value = answer_from_form(schema, delivery.payload) if delivery.approves else None
+    value = answer_from_form(given.asked.payload_schema, delivery.payload) if delivery.approves else None
     return Answer(request, delivery.approves, value, delivery.reason, question=True)
 
 

@@ -20,7 +20,6 @@ from adk_confirm.bot.hosts.asked import (
     CHOICE_TOOL,
     OF_THE_FRAMEWORK,
     AdkRequest,
-    StoredAnswer,
     asked_in,
     other_waits_in,
     read_stored_answer,
@@ -220,7 +219,7 @@ class SessionReading:
         if not asks.given and asks.ask is Ask.CONFIRMATION:
             asks.before = self._responses.get(asks.call_id)
             self._running.setdefault(asks.call_id, []).append(asks)
-        asks.given.append(StoredAnswer(answer, at))
+        asks.given.append((answer, at))
         asks.answered += 1
 
 
@@ -242,9 +241,9 @@ def _as_told(asks: AdkRequest, on_its_way: int | None) -> Call | None:
     if not given:
         refused = replace(call, state=CallState.REFUSED, reason=decision_texts.ASKED_ANEW)
         return refused if asks.asked_anew else call
-    first, last = asks.given[0], asks.given[-1]
-    confirmed: bool | None = first.answer.confirmed
-    state, begun, result = CallState.DONE if confirmed else CallState.REFUSED, first.at, None
+    answer, first = asks.given[0]
+    confirmed: bool | None = answer.confirmed
+    state, begun, result = CallState.DONE if confirmed else CallState.REFUSED, first, None
     if asks.ask in ENDED_BY_THEIR_ANSWER:
         begun = None
     elif asks.after is not None:
@@ -254,7 +253,7 @@ def _as_told(asks: AdkRequest, on_its_way: int | None) -> Call | None:
     elif on_its_way == given:
         return None
     elif on_its_way is not None or not asks.ended_empty:
-        begun = last.at
+        begun = asks.given[-1][1]
         if confirmed:
             state = CallState.UNKNOWN if on_its_way is None or given < on_its_way else CallState.RUNNING
     asked = tuple(replace(one, confirmed=confirmed) for one in call.asked)

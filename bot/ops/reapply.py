@@ -16,7 +16,7 @@ from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, autho
 from adk_confirm.bot.confirmation.decision import deny, step_of
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, State
-from adk_confirm.bot.confirmation.states import ConfirmationEvent, Illegal, Transition, next_version
+from adk_confirm.bot.confirmation.states import Illegal, Transition, next_version
 from adk_confirm.bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
 from adk_confirm.bot.ops.waiting import stored_confirmations
 from adk_confirm.bot.policy.approvers import OPERATOR, Person, Unresolved
@@ -194,7 +194,7 @@ def reapply(
     can.
     """
     if row.state is not State.WAITING:
-        raise Illegal(row, ConfirmationEvent.REAPPLY)
+        raise Illegal(row, "reapply")
     if _same_policy(row, found):
         return Transition(row=row)
     step = step_of(row, LineKind.REAPPLIED, now)

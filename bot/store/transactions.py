@@ -83,8 +83,8 @@ def _start(tx: Tx, confirmation_id: str, call: Call, *, again: bool) -> Confirma
     if row.is_void:
         return row
     answer = delivery_of(row, "approved").payload
-    if call.asks_input and call.request is not None:
-        answer = answer_from_form(call.request.payload_schema, answer)
+    if call.asks_input:
+        answer = answer_from_form(row.asked.payload_schema, answer)
     change = start(row, call, answer, now(tx), again=again)
     return row if change.row is row else save(tx, session, change)
 

@@ -93,7 +93,7 @@ class Confirming(RuleBasedStateMachine):
     def took(self, change: Transition) -> None:
         before, after = self.desk.row, change.row
         if before.state is not after.state:
-            assert after.state in DECISIONS[before.state].values()
+            assert after.state in DECISIONS[before.state]
             self.decisions.append(after.state)
         if before.outcome != after.outcome:
             self.check_outcome(before, after)
