@@ -337,7 +337,7 @@ class _LeasedSession:
     # In: what the session says
 
     async def _store_news(self, session: Session, letter: Letter, held: Sequence[AgentMessage] = ()) -> None:
-        look = await self._host.look(session.session)
+        look = await self._host.look(session.session, after_exchange=True)
         said_now = (*look.said, *held)
         rows, spoken = await self._lease.read(read_known, session.key)
         await self._copy_outcomes(rows, look)  # first, so that words about a call come after it and are masked

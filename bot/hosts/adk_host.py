@@ -188,7 +188,7 @@ class AdkHost:
         self._clock = clock or time.time
         self._sent: dict[str, float] = {}  # marks of messages whose sending broke off: when they were sent
         self._running: dict[SessionKey, dict[str, int]] = {}
-        self._read_after: dict[SessionKey, SessionReading] = {}  # after an exchange, until somebody looks
+        self._read_after: dict[SessionKey, SessionReading] = {}  # at the end of an exchange, until somebody looks
 
     @property
     def app(self) -> str:
@@ -208,10 +208,11 @@ class AdkHost:
     async def close(self) -> None:
         await self.server.close()
 
-    async def look(self, session: SessionKey) -> SessionSnapshot:
+    async def look(self, session: SessionKey, *, after_exchange: bool = False) -> SessionSnapshot:
         about = await self.server.about()
         before = self._running.get(session, {})
-        found = self._read_after.pop(session, None) or await self._read(session)
+        read_after = self._read_after.pop(session, None) if after_exchange else None
+        found = read_after or await self._read(session)
         # A call may have ended while this was read, and the result may show the state before or after.
         running = {**self._running.get(session, {}), **before}
         return found.look(running, about.schemas)

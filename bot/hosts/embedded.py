@@ -116,7 +116,7 @@ class EmbeddedHost:
             # Stored before. A process that died may have left the run unfinished.
             return await self.runner.take_up(user_id=session.user, session_id=session.id, stop=stop)
 
-    async def look(self, session: SessionKey) -> SessionSnapshot:
+    async def look(self, session: SessionKey, *, after_exchange: bool = False) -> SessionSnapshot:  # noqa: ARG002  (of `Host`)
         before = self._read.pop(session, None)
         news = await self.runner.news(
             user_id=session.user, session_id=session.id, since=None if before is None else before.position

@@ -138,7 +138,8 @@ async def test_an_answer_costs_two_readings_and_the_second_shows_what_became_of_
     there.after_sending = [*there.events, approved(), paid()]
     session = f"/apps/clerk/users/{OURS.user}/sessions/{OURS.id}"
     await there.answers()
-    assert kind_of((await there.host.look(OURS)).calls["r1"]) is OutcomeKind.DONE
+    after = await there.host.look(OURS, after_exchange=True)
+    assert kind_of(after.calls["r1"]) is OutcomeKind.DONE
     assert len(there.ear.at(session)) == 2
     await there.host.look(OURS)
     assert len(there.ear.at(session)) == 3
