@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import aclosing, contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts import adk_services
@@ -29,105 +31,81 @@ if TYPE_CHECKING:
     from google.adk.runners import Runner
 
 
-import threading
-from collections.abc import Coroutine
-from concurrent.futures import Future
-from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Generic, TypeVar
-
 T = TypeVar("T")
 
 
 class LoopThread:
-    def __init__(self, name: str) -> None:
-        self._begun = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run_until_enough()), name=name, daemon=True)
-        self._thread.start()
-        self._begun.wait()
+    """An event loop in a thread of its own."""
 
-    async def call(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def __init__(self, name: str) -> None:
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    async def call(
+        self, function: Callable[[], Coroutine[Any, Any, T]], stopping: Callable[[], None] | None = None
+    ) -> T:
         """Awaits a coroutine in the thread and returns its result, or raises its error. If the caller is cancelled, so
-        is the coroutine, and the caller waits until it has ended."""
-        errand = _Errand(self._loop, function)
-        result = asyncio.wrap_future(errand.result)
+        is the coroutine, and the caller waits until it has ended. `stopping` is called in the thread just before."""
+        result, tasks = Future[T](), list[asyncio.Task[T]]()
+
+        def begin() -> None:
+            tasks.append(self._loop.create_task(function()))
+            tasks[0].add_done_callback(end)
+
+        def cancel() -> None:
+            if stopping is not None:
+                stopping()
+            tasks[0].cancel()
+
+        def end(task: asyncio.Task[T]) -> None:
+            if task.cancelled():
+                result.cancel()
+            elif (error := task.exception()) is not None:
+                result.set_exception(error)
+            else:
+                result.set_result(task.result())
+
+        self._loop.call_soon_threadsafe(begin)
+        ended = asyncio.wrap_future(result)
         try:
-            return await asyncio.shield(result)
+            return await asyncio.shield(ended)
         finally:
-            await errand.stop()
+            if not result.done():
+                self._loop.call_soon_threadsafe(cancel)
+                await asyncio.wait({ended})
 
     async def iterate(
         self, function: Callable[[], AsyncGenerator[T, None]], stopping: Callable[[], None] | None = None
     ) -> AsyncGenerator[T, None]:
         """Yields what an iterator in the thread yields. If the caller stops early, the iterator is cancelled, and the
-        caller waits until it has ended. `stopping` is called in the thread just before."""
-        here, heard = asyncio.get_running_loop(), asyncio.Queue[_Heard[T] | None]()
+        caller waits until it has ended."""
+        here, heard = asyncio.get_running_loop(), asyncio.Queue[tuple[T] | None]()
 
         async def listened() -> None:
             async with aclosing(function()) as made:
                 async for one in made:
-                    here.call_soon_threadsafe(heard.put_nowait, _Heard(one))
+                    here.call_soon_threadsafe(heard.put_nowait, (one,))
 
-        errand = _Errand(self._loop, listened, stopping)
-        errand.result.add_done_callback(lambda _: here.call_soon_threadsafe(heard.put_nowait, None))
+        listening = asyncio.create_task(self.call(listened, stopping))
+        listening.add_done_callback(lambda _: heard.put_nowait(None))
         try:
             while (one := await heard.get()) is not None:
-                yield one.value
-            errand.result.result()
+                yield one[0]
+            await listening
         finally:
-            await errand.stop()
+            listening.cancel()
+            await asyncio.wait({listening})
 
     async def close(self) -> None:
         """Cancels what still runs in the thread. Returns when the thread has ended."""
-        self._loop.call_soon_threadsafe(self._enough.set)
+        self._loop.call_soon_threadsafe(self._loop.stop)
         await asyncio.to_thread(self._thread.join)
 
-    async def _run_until_enough(self) -> None:
-        self._loop, self._enough = asyncio.get_running_loop(), asyncio.Event()
-        self._begun.set()
-        await self._enough.wait()
-
-
-@dataclass(frozen=True)
-class _Heard(Generic[T]):
-    value: T
-
-
-class _Errand(Generic[T]):
-    """One coroutine that runs in the thread."""
-
-    def __init__(
-        self,
-        there: asyncio.AbstractEventLoop,
-        function: Callable[[], Coroutine[Any, Any, T]],
-        stopping: Callable[[], None] | None = None,
-    ) -> None:
-        self.result: Future[T] = Future()
-        self._there, self._function, self._stopping = there, function, stopping
-        there.call_soon_threadsafe(self._begin)
-
-    async def stop(self) -> None:
-        """Cancels the coroutine if it still runs, and returns when it has ended."""
-        if not self.result.done():
-            self._there.call_soon_threadsafe(self._cancel)
-            await asyncio.wait({asyncio.wrap_future(self.result)})
-
-    def _begin(self) -> None:
-        self._task = self._there.create_task(self._function())
-        self._task.add_done_callback(self._end)
-
-    def _cancel(self) -> None:
-        if self._stopping is not None:
-            self._stopping()
-        self._task.cancel()
-
-    def _end(self, task: asyncio.Task[T]) -> None:
-        if task.cancelled():
-            self.result.cancel()
-        elif (error := task.exception()) is not None:
-            self.result.set_exception(error)
-        else:
-            self.result.set_result(task.result())
+    def _run(self) -> None:
+        with self._runner:
+            self._loop.run_forever()
 
 
 log = logging.getLogger(__name__)
@@ -270,8 +248,7 @@ def open_adk(
             app=app.model_copy(update={"plugins": plugins}),
             session_service=adk_services.session_service(store_url),
             artifact_service=adk_services.artifact_service(services, store_url),
-            memory_service=adk_services.memory_service(services),
-            credential_service=adk_services.credential_service(services),
+            **adk_services.services_in_memory(services),
         )
     server = AdkServer(runner)
     for note in server.notes():

@@ -18,8 +18,6 @@ from adk_confirm.runtime.target import BadTarget, load_object
 
 if TYPE_CHECKING:
     from google.adk.artifacts.base_artifact_service import BaseArtifactService
-    from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
-    from google.adk.memory.base_memory_service import BaseMemoryService
     from google.adk.sessions.base_session_service import BaseSessionService
 
 ARTIFACTS_IN_MEMORY = (
@@ -85,20 +83,19 @@ def artifact_service(given: Mapping[str, str], store_url: str) -> BaseArtifactSe
         raise Invalid(f"The agent's artifacts can't be kept next to the store: {error.strerror or error}") from error
 
 
-def memory_service(given: Mapping[str, str]) -> BaseMemoryService:
+def services_in_memory(given: Mapping[str, str]) -> dict[str, Any]:
+    """Those for memory and credentials: in this process's memory, unless others are given."""
+    from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
+    from google.adk.auth.credential_service.in_memory_credential_service import InMemoryCredentialService
     from google.adk.memory.base_memory_service import BaseMemoryService
     from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 
-    memory: BaseMemoryService | None = _configured(given, "memory_service", BaseMemoryService)
-    return InMemoryMemoryService() if memory is None else memory
-
-
-def credential_service(given: Mapping[str, str]) -> BaseCredentialService:
-    from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
-    from google.adk.auth.credential_service.in_memory_credential_service import InMemoryCredentialService
-
-    credentials: BaseCredentialService | None = _configured(given, "credential_service", BaseCredentialService)
-    return InMemoryCredentialService() if credentials is None else credentials
+    memory = _configured(given, "memory_service", BaseMemoryService)
+    credentials = _configured(given, "credential_service", BaseCredentialService)
+    return {
+        "memory_service": InMemoryMemoryService() if memory is None else memory,
+        "credential_service": InMemoryCredentialService() if credentials is None else credentials,
+    }
 
 
 def is_in_memory(service: object) -> bool:
