@@ -72,13 +72,6 @@ def test_an_agent_knows_its_place() -> None:
     assert repr(daughter) == "Agent(daughter)"
 
 
-def test_who_may_be_handed_the_conversation() -> None:
-    root, mother, son, _ = family()
-    assert [agent.name for agent in root.targets()] == ["mother"]
-    assert [agent.name for agent in mother.targets()] == ["son", "daughter", "root"]
-    assert [agent.name for agent in son.targets()] == ["mother", "daughter"]
-
-
 @pytest.mark.parametrize(
     ("options", "targets", "keeps"),
     [

@@ -12,7 +12,6 @@ import pytest
 
 from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
 from adk_confirm.bot.hosts.host import Unreachable
-from adk_confirm.runtime.adk.signing import Turns
 from adk_confirm.runtime.adk.type_checks import check_edit
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject
@@ -169,26 +168,6 @@ async def test_a_secret_that_nobody_asks_for_is_warned_of(
     async with visiting(servers.server(version), SECRET) as visit:
         await visit.approve(await visit.asks("please pay 1500"))
         assert "asks for no signature" in caplog.text
-
-
-class TestTurns:
-    async def test_runs_of_one_session_wait_for_each_other(self) -> None:
-        turns, first, second = Turns(), object(), object()
-        assert await turns.take("s", first)
-        assert not await turns.take("s", first)  # it asks at every step
-        waiting = asyncio.create_task(turns.take("s", second))
-        assert await asyncio.create_task(turns.take("another", object()))
-        assert not waiting.done()
-        turns.leave("s", second)  # it is not its turn to leave
-        assert not waiting.done()
-        turns.leave("s", first)
-        assert await waiting
-
-    async def test_a_run_that_broke_off_holds_nobody_up(self) -> None:
-        turns = Turns()
-        await asyncio.create_task(turns.take("s", object()))
-        assert await turns.take("s", object())
-        assert await turns.take("s", object())  # the same task, whose run before broke off
 
 
 SCHEMA: JsonObject = {

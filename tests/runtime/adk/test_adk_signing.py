@@ -19,7 +19,7 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from adk_confirm.runtime.adk.reading import SessionRequest
-from adk_confirm.runtime.adk.signing import GOOD_FOR, UNSIGNED, SignedAnswer, announcement_about
+from adk_confirm.runtime.adk.signing import GOOD_FOR, UNSIGNED, SignedAnswer
 from adk_confirm.runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
@@ -100,15 +100,6 @@ async def test_only_the_boolean_approves(confirmed: str | int) -> None:
     asked = await at.asks("please pay 1500")
     with pytest.raises(RuntimeError, match="can't be read"):
         await at.answer(asked, {"confirmed": confirmed})
-    assert ran() == []
-
-
-async def test_a_signed_denial_is_no_approval_in_other_words() -> None:
-    at = Alone(ConfirmationPlugin(secret=SECRET))
-    asked = await at.asks("please pay 1500")
-    denial = signed(verdict(at, asked, confirmed=False))
-    with pytest.raises(RuntimeError, match="can't be read"):
-        await at.answer(asked, {**denial, "confirmed": "true"})
     assert ran() == []
 
 
@@ -308,18 +299,6 @@ async def test_while_the_secret_changes_both_count() -> None:
         asked = await at.asks(f"please pay {amount}")
         await at.answer(asked, signed(verdict(at, asked), secret))
     assert [line["amount"] for line in ran()] == [1500, 1600]
-
-
-async def test_the_secret_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET", "s" * 16)
-    at = Alone(ConfirmationPlugin(name="as adk api_server --extra_plugins makes it"))
-    asked = await at.asks("please pay 1500")
-    announcements = [announcement_about(event.custom_metadata, asked.call_id) for event in await at.events()]
-    assert [one.signed for one in announcements if one] == [True]
-    with pytest.raises(RuntimeError, match="Not signed"):
-        await at.answer(asked, {"confirmed": True})
-    await at.answer(asked, signed(verdict(at, asked), "s" * 16))
-    assert len(ran()) == 1
 
 
 async def test_in_the_environment_there_may_be_two_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

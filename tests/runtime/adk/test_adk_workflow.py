@@ -17,7 +17,7 @@ from google.genai import types
 
 from adk_confirm import ConfirmationPlugin
 from adk_confirm.runtime.adk.reading import SessionRequest, requests_in_event
-from adk_confirm.runtime.adk.signing import GOOD_FOR, SIGNATURES, UNSIGNED, SignedAnswer
+from adk_confirm.runtime.adk.signing import GOOD_FOR, SIGNATURES, SignedAnswer
 from adk_confirm.runtime.jsontypes import JsonObject
 
 with warnings.catch_warnings():
@@ -259,7 +259,3 @@ async def test_without_a_secret_google_adk_reads_answers_as_it_does() -> None:
     await at.begin()
     await at.answer(await at.asks(5), {"confirmed": True})
     assert paid == [5]
-
-
-def test_the_sentence_is_the_one_that_the_bot_knows() -> None:
-    assert UNSIGNED.startswith("Not signed")

@@ -18,7 +18,7 @@ import pytest
 import pytest_asyncio
 
 from adk_confirm.runtime.context import ToolContext
-from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.jsontypes import Json
 from adk_confirm.runtime.mcp.toolset import (
     Connection,
     HttpConnection,
@@ -27,7 +27,6 @@ from adk_confirm.runtime.mcp.toolset import (
     StdioConnection,
     ToolFailed,
 )
-from adk_confirm.runtime.signature import BadArguments
 from adk_confirm.runtime.tool import BadTool, ConfirmationPolicy, Tool, ToolOutcomeUnknown, Toolset
 from tests.support.mcp_servers import Watched, is_running
 
@@ -112,12 +111,6 @@ async def run(toolset: McpToolset, name: str, **args: Json) -> Json:
 
 async def gated(toolset: McpToolset) -> set[str]:
     return {one.name for one in await toolset.tools() if await one.gated({}, context())}
-
-
-async def refused(toolset: McpToolset, name: str, args: JsonObject) -> dict[str, str]:
-    with pytest.raises(BadArguments) as caught:
-        (await tool(toolset, name)).bind(args)
-    return caught.value.fields
 
 
 # What a server offers, and what people are asked about
@@ -235,21 +228,6 @@ async def test_a_preview_that_hangs_is_given_up(made: Make, shared: Server) -> N
 
 
 # Arguments
-
-
-async def test_arguments_are_checked_against_the_servers_schema(made: Make, shared: Server) -> None:
-    connection, _ = shared
-    toolset = made(connection)
-    delete = await tool(toolset, "delete_file")
-    delete.bind({"path": "/tmp/x", "times": 2})
-    assert await refused(toolset, "delete_file", {}) == {"path": "is missing"}
-    assert await refused(toolset, "delete_file", {"path": 5, "times": "two"}) == {
-        "path": "must be text",
-        "times": "must be a whole number",
-    }
-    assert await refused(toolset, "delete_file", {"path": "x", "extra": 1}) == {
-        "extra": "is not an argument (there are: path, times)"
-    }
 
 
 # Results

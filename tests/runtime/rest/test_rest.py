@@ -8,8 +8,8 @@ import pytest
 
 from adk_confirm.bot.hosts.remote import find_out
 from adk_confirm.runtime.jsontypes import Json
-from tests.support.twins.client import Client
-from tests.support.twins.scenes import say, script
+from tests.support.twins.client import Client, answers_with, responses
+from tests.support.twins.scenes import call, say, script
 
 RUN = {"appName": "clerk", "userId": "ada", "sessionId": "s"}
 
@@ -148,3 +148,22 @@ async def test_ids_that_need_quoting_find_their_way(ada: Client) -> None:
     assert made["id"] == odd
     status, found = await ada.request("GET", f"{ada.sessions}/a%20b%2Fc%3Fd%23%C3%A9%252F")
     assert (status, found["id"]) == (200, odd)
+
+
+async def test_an_edited_approval_runs_and_another_answer_is_a_conflict(ada: Client) -> None:
+    await ada.say(call("deploy", service="checkout", version="2.4.1"), say("It is out."))
+    approval = {"confirmed": True, "payload": {"version": "2.4.0"}}
+    status, refused = await ada.post("/run", answers_with((ada.request_id(), {"confirmed": True, "payload": 3})))
+    assert (status, "must be an object with arguments of deploy" in refused["detail"]) == (400, True)
+    events = await ada.answer((ada.request_id(), approval))
+    assert responses(events) == [{"deployed": "checkout", "version": "2.4.0"}]
+    [held] = (await ada.request("GET", f"{ada.sessions}/s/calls"))[1]
+    assert held["args"] == {"service": "checkout", "version": "2.4.1"}
+    assert held["runArgs"] == {"service": "checkout", "version": "2.4.0"}
+    before = await ada.look()
+    assert await ada.answer((ada.request_id(), approval)) == []
+    for endpoint in ("/run", "/run_sse"):
+        for request, status, said in ((ada.request_id(), 409, "already approved"), ("adk-none", 404, "adk-none")):
+            answered = await ada.post(endpoint, answers_with((request, {"confirmed": False})))
+            assert (answered[0], said in answered[1]["detail"]) == (status, True)
+    assert await ada.look() == before

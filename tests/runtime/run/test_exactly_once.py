@@ -127,20 +127,6 @@ async def test_a_chat_message_mid_run_disturbs_nothing(run: MakeRunner, log: Log
     assert log.lines == ["deployed a"]
 
 
-async def test_callers_that_vanish_and_come_back_run_it_once(run: MakeRunner, log: Log) -> None:
-    chat = Chat(run(operator(log)))
-    request = (await chat.say("ship a")).request
-    for steps in range(30):
-        answering = asyncio.create_task(chat.approve(request))
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        answering.cancel()
-        await asyncio.wait([answering])
-    await chat.approve(request)
-    assert log.lines == ["deployed a"]
-    assert [event.text for event in await chat.history() if event.text] == ["ship a", "Settled."]
-
-
 # Many sessions, in any order
 
 

@@ -42,20 +42,6 @@ async def approved(client: Client, number: int = -1, **answer: object) -> list[s
     return texts(await client.answer((client.request_id(number), {"confirmed": True, **answer})))
 
 
-async def test_what_is_small_is_paid_at_once_and_what_is_large_when_people_say_so(ada: Client, tmp_path: Path) -> None:
-    assert await said(ada, "reimburse 40 for the taxi") == ["I reimbursed 40 for the taxi."]
-    assert await said(ada, "Please reimburse 1500 for the team dinner.") == []
-    assert [line["amount"] for line in log(tmp_path)] == [40]
-    assert await approved(ada) == ["I reimbursed 1500 for the team dinner."]
-    assert log(tmp_path)[1] == {"tool": "reimburse", "purpose": "the team dinner", "amount": 1500}
-
-
-async def test_the_agent_says_what_an_approver_has_changed(ada: Client, tmp_path: Path) -> None:
-    await said(ada, "reimburse 1500 for the team dinner")
-    assert await approved(ada, payload={"amount": 1200}) == ["I reimbursed 1200 for the team dinner."]
-    assert [line["amount"] for line in log(tmp_path)] == [1200]
-
-
 async def test_a_denial_is_reported_with_its_reason(ada: Client, tmp_path: Path) -> None:
     await said(ada, "deploy checkout 2.4.1 to prod")
     denial = {"confirmed": False, "payload": {"reason": "Not before the release freeze ends"}}
@@ -90,13 +76,6 @@ async def test_several_wishes_at_once_are_several_requests(ada: Client, tmp_path
         "I reimbursed 1500 for food and drinks. checkout 2.4.1 is on prod now. search runs in version 1.9.3."
     ]
     assert [line["tool"] for line in log(tmp_path)] == ["deploy", "reimburse"]
-
-
-async def test_a_refund_has_lines(ada: Client, tmp_path: Path) -> None:
-    await said(ada, "refund Ada 12.50 for the broken mug")
-    assert await approved(ada) == ["Ada got 12.5 back."]
-    [line] = log(tmp_path)
-    assert line["lines"] == [{"item": "the broken mug", "amount": 12.5}]
 
 
 async def test_it_remembers_what_it_did(ada: Client, tmp_path: Path) -> None:
@@ -199,13 +178,6 @@ async def test_what_is_left_out_is_reported_and_the_rest_is_done(ada: Client, tm
     first, second = await said(ada, "reimburse 40 for the taxi and deploy checkout")
     assert first == "I did not understand all of that. Say it like this: “deploy checkout 2.4.1 to prod”."
     assert second == "I reimbursed 40 for the taxi."
-
-
-async def test_a_place_that_there_is_not_is_no_deployment(ada: Client, tmp_path: Path) -> None:
-    [sentence] = await said(ada, "deploy checkout 2.4.1 to the moon")
-    assert "The deployment of checkout 2.4.1 did not work" in sentence
-    assert "prod" in sentence
-    assert log(tmp_path) == []
 
 
 def test_what_people_found_out_about_a_call_is_reported_in_sentences() -> None:

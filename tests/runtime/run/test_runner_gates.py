@@ -440,23 +440,6 @@ async def test_a_statically_gated_tool_may_look_at_its_approval(run: MakeRunner)
     assert log == [ToolConfirmation(hint="Deploy?", confirmed=True, payload={"version": "2"})]
 
 
-async def test_a_static_gate_and_the_tools_own_question_come_one_after_the_other(run: MakeRunner) -> None:
-    def deploy(version: str, tool_context: ToolContext) -> str:
-        if tool_context.tool_confirmation and tool_context.tool_confirmation.hint == "Deploy?":
-            tool_context.request_confirmation(hint="Now?")
-            return "waiting"
-        log.append(version)
-        return "deployed"
-
-    gated = FunctionTool(deploy, require_confirmation=True, hint="Deploy?")
-    chat, first, _ = await held(run, gated, call("deploy", version="1"), "Done.")
-    second = (await chat.approve(first, {"version": "2"})).request
-    assert second.hint == "Now?"
-    assert log == []
-    assert (await chat.approve(second)).texts == ["Done."]
-    assert log == ["2"]
-
-
 # A tool that writes into its arguments
 
 

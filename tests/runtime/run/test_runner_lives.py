@@ -54,26 +54,6 @@ def greeter() -> Agent:
 # Callers that go away
 
 
-async def test_a_caller_that_leaves_after_the_first_event_stops_nothing(run: MakeRunner) -> None:
-    work = Work()
-    chat = Chat(run(work.worker("Finished.")))
-    request = (await chat.say("Work")).request
-
-    async def listen() -> None:
-        message = Answer(request.id, True).as_content()
-        async for _ in chat.runner.run(user_id=chat.user, session_id=chat.session, message=message):
-            pass
-
-    listening = asyncio.create_task(listen())
-    await work.running.wait()
-    listening.cancel()
-    await asyncio.wait([listening])
-    work.may_end.set()
-    assert (await chat.approve(request)).events == []  # waits for the run, and finds it answered
-    assert [event.text for event in await chat.history() if event.text] == ["Work", "Finished."]
-    assert log == ["began", "ended"]
-
-
 @pytest.mark.parametrize("steps", [*range(12), 15, 20, 30, 50, 100])
 async def test_a_caller_may_be_cancelled_at_any_moment(run: MakeRunner, steps: int) -> None:
     chat = Chat(run(greeter()))

@@ -203,15 +203,6 @@ async def test_a_model_that_fails_after_the_tool_does_not_undo_it(run: MakeRunne
     assert shown(model.requests[-1])[-2:] == ['user got deploy: {"result":"live"}', "user: And?"]
 
 
-async def test_a_model_that_fails_while_a_request_waits_leaves_it_waiting(run: MakeRunner) -> None:
-    model = ScriptedModel(call("deploy", version="a"), ConnectionError("no network"), "a is live.")
-    chat = Chat(run(Agent("helper", model, tools=[FunctionTool(deploy, require_confirmation=True)])))
-    request = (await chat.say("Ship a")).request
-    assert (await chat.say("And?")).errors == ["ConnectionError"]
-    assert (await chat.approve(request)).texts == ["a is live."]
-    assert log == ["deployed a"]
-
-
 async def test_an_instruction_that_fails_is_reported_as_the_models_failure(run: MakeRunner) -> None:
     def instruct(context: object) -> str:
         raise LookupError("no handbook")

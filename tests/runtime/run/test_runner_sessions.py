@@ -188,20 +188,6 @@ async def test_a_message_that_cannot_be_stored_is_refused(run: MakeRunner) -> No
     assert [event.text for event in await chat.history()] == ["a whole one 🎉, and \0", "Hello."]
 
 
-async def test_state_is_changed_between_messages_and_the_agent_sees_it(run: MakeRunner) -> None:
-    runner = run(operator(SHIP_A, "Hello {mood}."))
-    chat = Chat(runner)
-    request = (await chat.say("Ship a", state={"mood": "calm"})).request
-    changed = await runner.update_state(
-        user_id=chat.user, session_id=chat.session, delta={"mood": "glad", "user:name": "Ann", "temp:x": 1}
-    )
-    assert changed.state == {"mood": "glad", "user:name": "Ann"}
-    assert changed.events[-1].actions.state_delta == {"mood": "glad", "user:name": "Ann"}
-    assert (await chat.approve(request)).texts == ["Hello {mood}."]
-    with pytest.raises(NotFound):
-        await runner.update_state(user_id="bob", session_id=chat.session, delta={"a": 1})
-
-
 async def test_calls_are_listed_in_the_order_they_were_made(run: MakeRunner) -> None:
     runner = run(operator([call("deploy", version=str(n)) for n in range(3)], SHIP_A, "Done."))
     chat = Chat(runner)
