@@ -14,6 +14,7 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
 from adk_confirm import ConfirmationPlugin
+from adk_confirm.runtime.adk.signing import Turns
 from tests.support.foreign.alone import Alone, ran
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -73,3 +74,23 @@ async def test_words_whose_run_has_read_the_session_before_are_said_all_the_same
 
 def texts_of(event: Event) -> str:
     return "".join(part.text or "" for part in (event.content.parts if event.content else None) or ())
+
+
+class TestTurns:
+    async def test_runs_of_one_session_wait_for_each_other(self) -> None:
+        turns, first, second = Turns(), object(), object()
+        assert await turns.take("s", first)
+        assert not await turns.take("s", first)  # it asks at every step
+        waiting = asyncio.create_task(turns.take("s", second))
+        assert await asyncio.create_task(turns.take("another", object()))
+        assert not waiting.done()
+        turns.leave("s", second)  # it is not its turn to leave
+        assert not waiting.done()
+        turns.leave("s", first)
+        assert await waiting
+
+    async def test_a_run_that_broke_off_holds_nobody_up(self) -> None:
+        turns = Turns()
+        await asyncio.create_task(turns.take("s", object()))
+        assert await turns.take("s", object())
+        assert await turns.take("s", object())  # the same task, whose run before broke off

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from adk_confirm.runtime.wire import Blob, Content, FileData, FunctionCall, Func
 from tests.support.gemini import (
     CUT,
     HANG,
+    Answer,
     Chunks,
     FakeGemini,
     Refusal,
@@ -277,30 +279,6 @@ async def test_a_connection_that_breaks_before_the_answer_is_not_noticed(
     assert text((await ask(model))[-1]) == "Back again."
 
 
-async def test_after_a_few_times_it_is_given_up(gemini: FakeGemini, model: GeminiModel) -> None:
-    gemini.will(*[refuse(503)] * 3)
-    failed = await failure(model)
-    assert failed.code == "UNAVAILABLE"
-    assert str(failed) == (
-        "The server of gemini-2.5-flash is out of order for now (503: The model is overloaded). Try again later."
-    )
-
-
-@pytest.mark.parametrize(
-    "asking", [{"details": [retry_after("3600s")]}, {"headers": {"Retry-After": "3600"}}], ids=["body", "header"]
-)
-async def test_nobody_waits_for_a_quota_longer_than_a_request_may_take(
-    gemini: FakeGemini, model: GeminiModel, asking: dict[str, object]
-) -> None:
-    gemini.will(*[refuse(429, "RESOURCE_EXHAUSTED", "Quota exceeded.", **asking)] * 3)  # type: ignore[arg-type]
-    failed = await failure(model)
-    assert failed.code == "RESOURCE_EXHAUSTED"
-    assert str(failed) == (
-        "The server of gemini-2.5-flash allows no more requests for now (429: Quota exceeded). It asks to wait 3600 s. "
-        "Try again later."
-    )
-
-
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_a_server_that_says_nothing_is_left_in_time(
     gemini: FakeGemini, model: GeminiModel, streaming: bool
@@ -339,14 +317,6 @@ async def test_what_was_streamed_is_never_streamed_again(
     assert len(gemini.heard) == 1
 
 
-async def test_an_error_in_the_middle_of_a_stream_is_an_error(gemini: FakeGemini, model: GeminiModel) -> None:
-    broken = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
-    gemini.will(Chunks([piece({"text": "So far"}), broken]))
-    failed = await failure(model, streaming=True)
-    assert failed.code == "UNAVAILABLE"
-    assert len(gemini.heard) == 1
-
-
 async def test_a_caller_that_stops_listening_leaves_the_model_usable(gemini: FakeGemini, model: GeminiModel) -> None:
     gemini.will(Chunks([piece({"text": "So far"})], then="hang"), say("Here."))
     async with aclosing(model.generate(ModelRequest(MODEL, [HELLO], streaming=True))) as answer:
@@ -365,6 +335,90 @@ async def test_a_caller_that_cancels_waits_no_longer(gemini: FakeGemini, model: 
 
 
 # A request that will never work is not repeated
+
+
+OVERLOADED = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
+QUOTA = (
+    "The server of gemini-2.5-flash allows no more requests for now (429: Quota exceeded). It asks to wait 3600 s. "
+    "Try again later."
+)
+IN_PIECES = (
+    {"functionCall": {"name": "wipe", "willContinue": True}},
+    {"functionCall": {"partialArgs": [{"jsonPath": "$.disk", "stringValue": "sda"}]}},
+    {"functionCall": {}},
+)
+NONSENSE = "The server of gemini-2.5-flash sent something that is not an answer from Gemini."
+UNFIT = "generate_content_config does not fit Gemini: "
+
+
+def out_of_quota(**asking: Any) -> Refusal:
+    return refuse(429, "RESOURCE_EXHAUSTED", "Quota exceeded.", **asking)
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked", "code", "sentence"),
+    [
+        (
+            [refuse(503)] * 3,
+            {},
+            "UNAVAILABLE",
+            "The server of gemini-2.5-flash is out of order for now (503: The model is overloaded). Try again later.",
+        ),
+        ([out_of_quota(details=[retry_after("3600s")])] * 3, {}, "RESOURCE_EXHAUSTED", QUOTA),
+        ([out_of_quota(headers={"Retry-After": "3600"})] * 3, {}, "RESOURCE_EXHAUSTED", QUOTA),
+        ([Chunks([piece({"text": "So far"}), OVERLOADED])], {"streaming": True}, "UNAVAILABLE", "The server of gemini"),
+        (
+            [refuse(403, "PERMISSION_DENIED", "Not for you.")],
+            {},
+            "PERMISSION_DENIED",
+            "The API key may not use gemini-2.5-flash: Not for you.",
+        ),
+        (
+            [],
+            {"name": "gemini-0.1"},
+            "NOT_FOUND",
+            "Gemini has no model 'gemini-0.1': check its name (models/gemini-0.1 is not found",
+        ),
+        ([], {"config": {"temprature": 1}}, "BAD_CONFIG", f"{UNFIT}it has no 'temprature'."),
+        (
+            [],
+            {"config": {"temperature": "hot"}},
+            "BAD_CONFIG",
+            f"{UNFIT}temperature: Input should be a valid number, unable to parse string as a number.",
+        ),
+        (
+            [Chunks([piece(one) for one in IN_PIECES])],
+            {"streaming": True},
+            "BAD_CONFIG",
+            f"{UNFIT}stream_function_call_arguments is not supported",
+        ),
+        *(
+            ([Refusal(200, body)], {}, "BAD_RESPONSE", NONSENSE)
+            for body in ('{"candidates": [5]}', '{"candidates": [{"content": 5}]}', "hello")
+        ),
+    ],
+    ids=[
+        *("three times out of order", "quota in the body", "quota in a header", "in the middle of a stream"),
+        *("forbidden", "unknown model", "unknown setting", "wrong setting", "a call in pieces"),
+        *("odd candidates", "odd content", "no JSON"),
+    ],
+)
+async def test_what_does_not_pass_is_asked_no_more_and_said(
+    gemini: FakeGemini, model: GeminiModel, answers: list[Answer], asked: dict[str, Any], code: str, sentence: str
+) -> None:
+    gemini.will(*answers)
+    failed = await failure(model, **asked)
+    assert failed.code == code
+    assert str(failed).startswith(sentence)
+    assert len(gemini.heard) <= max(1, len(answers))
+
+
+async def test_a_bad_request_is_reported(gemini: FakeGemini, model: GeminiModel) -> None:
+    with pytest.raises(ModelFailure) as caught:
+        await ask(model, Content(role="assistant", parts=[Part(text="Hm")]))
+    assert caught.value.code == "INVALID_ARGUMENT"
+    assert "Please use a valid role: user, model." in str(caught.value)
+    assert len(gemini.heard) == 1
 
 
 async def test_a_wrong_key_is_reported(gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,58 +441,7 @@ async def test_a_missing_key_is_reported(
     assert text((await ask(model))[0]) == "Now it works."
 
 
-async def test_an_unknown_model_is_reported(gemini: FakeGemini, model: GeminiModel) -> None:
-    failed = await failure(model, name="gemini-0.1")
-    assert failed.code == "NOT_FOUND"
-    assert str(failed).startswith("Gemini has no model 'gemini-0.1': check its name (models/gemini-0.1 is not found")
-
-
-async def test_a_bad_request_is_reported(gemini: FakeGemini, model: GeminiModel) -> None:
-    with pytest.raises(ModelFailure) as caught:
-        await ask(model, Content(role="assistant", parts=[Part(text="Hm")]))
-    assert caught.value.code == "INVALID_ARGUMENT"
-    assert "Please use a valid role: user, model." in str(caught.value)
-    assert len(gemini.heard) == 1
-
-
-async def test_a_forbidden_model_is_reported(gemini: FakeGemini, model: GeminiModel) -> None:
-    gemini.will(refuse(403, "PERMISSION_DENIED", "Not for you."))
-    failed = await failure(model)
-    assert (failed.code, str(failed)) == ("PERMISSION_DENIED", "The API key may not use gemini-2.5-flash: Not for you.")
-
-
-@pytest.mark.parametrize(
-    ("config", "problem"),
-    [
-        ({"temprature": 1}, "it has no 'temprature'"),
-        ({"temperature": "hot"}, "temperature: Input should be a valid number, unable to parse string as a number"),
-    ],
-)
-async def test_a_wrong_setting_is_named(
-    gemini: FakeGemini, model: GeminiModel, config: JsonObject, problem: str
-) -> None:
-    failed = await failure(model, config=config)
-    assert failed.code == "BAD_CONFIG"
-    assert str(failed) == f"generate_content_config does not fit Gemini: {problem}."
-    assert gemini.heard == []
-
-
 # Answers that are none
-
-
-async def test_a_call_that_comes_in_pieces_is_not_taken_for_a_whole_one(gemini: FakeGemini, model: GeminiModel) -> None:
-    gemini.will(
-        Chunks(
-            [
-                piece({"functionCall": {"name": "wipe", "willContinue": True}}),
-                piece({"functionCall": {"partialArgs": [{"jsonPath": "$.disk", "stringValue": "sda"}]}}),
-                piece({"functionCall": {}}),
-            ]
-        )
-    )
-    failed = await failure(model, streaming=True)
-    assert failed.code == "BAD_CONFIG"
-    assert "stream_function_call_arguments is not supported" in str(failed)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -489,14 +492,6 @@ async def test_a_text_that_was_cut_short_is_kept_but_none_of_its_calls(gemini: F
     [whole] = await ask(model)
     assert (whole.error_code, whole.finish_reason) == ("MAX_TOKENS", "MAX_TOKENS")
     assert whole.content == Content.of_text("First I", "model")
-
-
-@pytest.mark.parametrize("body", ['{"candidates": [5]}', '{"candidates": [{"content": 5}]}', "hello"])
-async def test_nonsense_from_the_server_is_no_traceback(gemini: FakeGemini, model: GeminiModel, body: str) -> None:
-    gemini.will(Refusal(200, body))
-    failed = await failure(model)
-    assert failed.code == "BAD_RESPONSE"
-    assert str(failed) == "The server of gemini-2.5-flash sent something that is not an answer from Gemini."
 
 
 # From a name to a model
