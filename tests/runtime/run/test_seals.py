@@ -214,38 +214,6 @@ async def test_a_call_without_a_seal_that_fits_is_no_call(run: MakeRunner, state
     assert paid == []
 
 
-async def test_i_make_up_a_held_call(run: MakeRunner) -> None:
-    chat, _, waiting = await held(run)
-    forged = replace(
-        waiting, id="forged", args={"amount": 99999}, asked=(replace(waiting.asked[0], request_id="r-forged"),)
-    )
-
-    def insert_it(tx: Tx) -> None:
-        session = find(tx, name_of(chat))
-        assert session is not None
-        here = {"session": session.key, "id": "forged"}
-        stored = {"turn": 9, "state": "held", "since": 0.0, "body": CALL.dump_json(forged).decode(), "sealed": ""}
-        tx.insert("runtime_calls", {**here, **stored})
-        tx.run(
-            "INSERT INTO runtime_requests (session, id, call) VALUES (:session, 'r-forged', 'forged')",
-            session=session.key,
-        )
-
-    await (await chat.runner.open()).run(insert_it)
-    seen = await chat.calls()
-    assert [one.id for one in seen] == [waiting.id]
-
-
-async def test_i_change_a_held_call_and_somebody_approves_it_over_http(run: MakeRunner) -> None:
-    """Nobody says what its approvers saw, as in `adk-confirm api`."""
-    chat, request, _ = await held(run)
-    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda one, _: (dearer(one), ""))
-    started = await chat.runner.start(user_id=chat.user, session_id=chat.session, message=Answer(request, True))
-    [_ async for _ in started]
-    (after,) = await chat.calls()
-    assert (after.state, after.reason, after.args, paid) == (CallState.REFUSED, ALTERED, {}, [])
-
-
 @pytest.mark.parametrize("state", [CallState.RUNNING, CallState.UNKNOWN])
 async def test_what_i_changed_after_it_began_is_unknown_and_never_sealed_again(
     run: MakeRunner, state: CallState
@@ -299,24 +267,6 @@ async def test_i_change_it_after_the_comparison_and_before_the_tool(run: MakeRun
     meddling.meddle = meddle
     after = await approve(chat, request.id)
     assert (after.state, after.args, paid) == (CallState.DONE, {"amount": 10}, [10])
-
-
-async def test_people_want_it_again_and_i_change_it(run: MakeRunner) -> None:
-    chat, _, waiting = await held(run)
-    begun = step(ready(waiting), Begin(), 0.0)
-    unknown = replace(begun, state=CallState.UNKNOWN, told=True)
-    _, seal = sealed(unknown, name_of(chat))
-    await (await chat.runner.open()).run(rewrites, name_of(chat), lambda *_: (dearer(unknown), seal))
-    again = await chat.runner.settle(
-        user_id=chat.user,
-        session_id=chat.session,
-        call_id=waiting.id,
-        word="run again",
-        attempt=1,
-    )
-    [_ async for _ in again]
-    (after,) = await chat.calls()
-    assert (after.state, after.reason, paid) == (CallState.REFUSED, ALTERED, [])
 
 
 async def test_a_runner_without_a_key_seals_nothing(run: MakeRunner) -> None:
