@@ -76,17 +76,22 @@ WRONG: list[tuple[str, str, Plain]] = [
     ("POST", "{run}", {"data": b"{}", "headers": {"Content-Type": "text/plain"}}),
     ("POST", "{run}", {"data": b"\xff\xfe", "headers": {"Content-Type": "application/json"}}),
     ("POST", "{run}", {"json": {"userId": "u", "sessionId": "s"}}),
-    ("POST", "{run}", {"json": {"appName": "nobody", "userId": "u", "sessionId": "s"}}),
-    ("POST", "{run}", {"json": {"appName": "clerk", "userId": "u", "sessionId": "none"}}),
-    ("POST", "{run}", {"json": {"appName": "clerk", "userId": 1, "sessionId": []}}),
-    ("POST", "{run}", {"json": {"appName": "clerk", "userId": "u", "sessionId": "s", "streaming": "maybe"}}),
-    ("POST", "{run}", {"json": {"appName": "clerk", "userId": "u", "sessionId": "s", "stateDelta": []}}),
-    ("POST", "{run}", {"json": {"appName": "clerk", "userId": "u", "sessionId": "s", "newMessage": "hello"}}),
-    ("POST", "{run}", {"json": {"appName": "clerk", "userId": "u", "sessionId": "s", "newMessage": {"parts": 1}}}),
-    (
-        "POST",
-        "{run}",
-        {"json": {"appName": "clerk", "userId": "u", "sessionId": "s", "newMessage": {"parts": [{"txt": "hello"}]}}},
+    *(
+        ("POST", "{run}", {"json": {"appName": "clerk", "userId": "u", "sessionId": "s", **field}})
+        for field in (
+            {"appName": None},
+            {"appName": "nobody"},
+            {"sessionId": "none"},
+            {"userId": 1, "sessionId": []},
+            {"streaming": "maybe"},
+            {"stateDelta": []},
+            {"newMessage": "hello"},
+            {"newMessage": {"parts": 1}},
+            {"newMessage": {"part": []}},
+            {"newMessage": {"parts": [{"text": 3}]}},
+            {"newMessage": {"parts": [{"txt": "hello"}]}},
+            {"newMessage": {"parts": [{"inlineData": {"data": "@@@"}}]}},
+        )
     ),
 ]
 
@@ -105,6 +110,7 @@ async def test_what_is_wrong_is_refused_alike(adk: str, ours: str, sse: bool) ->
                 status, refused = await client.request(method, path, **body)
                 places = [wrong["loc"] for wrong in refused["detail"] if "loc" in wrong] if status == 422 else []
                 found.append([method, path, body, status, places])
+            assert (await client.look())["events"] == []
             return found
 
     theirs = await refusals(adk)
