@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import certifi
+import pytest
 from aiohttp import web
 
 from tests.support.gemini_rules import BadRequest, check, in_camel_case
@@ -198,6 +200,19 @@ class FakeGemini:
             assert request.transport is not None
             request.transport.abort()
             raise asyncio.CancelledError
+
+
+@asynccontextmanager
+async def asked_by_default(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, *, keep_alive: bool = True
+) -> AsyncIterator[FakeGemini]:
+    """The server that every model of this process asks, until the block ends."""
+    for name in ("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_API_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+    async with FakeGemini(keep_alive=keep_alive) as server:
+        for name, value in server.environment(directory).items():
+            monkeypatch.setenv(name, value)
+        yield server
 
 
 async def _close_after(request: web.Request, response: web.StreamResponse) -> None:

@@ -24,7 +24,7 @@ from adk_confirm.bot.policy.model import CallFacts, GoverningPolicy
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.support.foreign.visit import Visit
-from tests.support.gemini import FakeGemini, call, say
+from tests.support.gemini import FakeGemini, asked_by_default, call, say
 from tests.support.stores import temporary_store
 from tests.support.waiting import until
 
@@ -37,10 +37,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itse
 
 @pytest.fixture
 async def gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
-    async with FakeGemini(keep_alive=False) as server:
-        for name, value in server.environment(tmp_path).items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET", SECRET)
+    monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET", SECRET)
+    async with asked_by_default(tmp_path, monkeypatch, keep_alive=False) as server:
         yield server
     await hang_up()
 

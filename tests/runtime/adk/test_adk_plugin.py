@@ -11,7 +11,6 @@ import aiohttp
 import pytest
 
 from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
-from adk_confirm.bot.hosts.host import Unreachable
 from adk_confirm.runtime.adk.type_checks import check_edit
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject
@@ -122,30 +121,6 @@ async def test_the_same_answer_many_times_at_once_runs_once(at: Visit, server: F
     await asyncio.gather(*(raw(server, at, request, {"confirmed": True}) for _ in range(8)))
     assert server.ran() == [{"tool": "deploy", "service": "search"}]
     assert (await at.became(request)) is OutcomeKind.DONE
-
-
-async def test_only_what_the_bot_signed_counts(servers: Servers, version: str) -> None:
-    guarded = servers.server(version, PLUGIN="1", SECRET=SECRET)
-    async with (
-        visiting(guarded, SECRET) as visit,
-        visiting(guarded, "known to somebody else altogether") as stranger,
-        visiting(guarded) as careless,
-    ):
-        stranger.session = careless.session = visit.session
-        request = await visit.asks("please pay 1500")
-        yes: JsonObject = {"confirmed": True}
-        no: JsonObject = {"confirmed": False}
-        for forged in (yes, no, {**yes, "hint": "adk-confirm v1 00"}):
-            assert (await raw(guarded, visit, request, forged))[0] == 500
-        with pytest.raises(Unreachable, match="its plugin has another secret"):
-            await stranger.approve(request)
-        with pytest.raises(Unreachable, match="has no secret to sign with"):
-            await careless.approve(request)
-        assert await visit.requests() == [request]
-        assert guarded.ran() == []
-
-        await visit.approve(request, payload={"amount": 1200})
-        assert guarded.ran() == [{"tool": "reimburse", "amount": 1200}]
 
 
 async def test_it_is_one_of_the_server_s_extra_plugins(servers: Servers, version: str) -> None:

@@ -27,6 +27,7 @@ from tests.support.gemini import (
     Chunks,
     FakeGemini,
     Refusal,
+    asked_by_default,
     blocked,
     call,
     finish,
@@ -47,11 +48,7 @@ LOOKUP = Declaration("lookup", "Looks a city up.", {"type": "object", "propertie
 
 @pytest.fixture
 async def gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
-    for name in ("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_API_VERSION"):
-        monkeypatch.delenv(name, raising=False)
-    async with FakeGemini() as server:
-        for name, value in server.environment(tmp_path).items():
-            monkeypatch.setenv(name, value)
+    async with asked_by_default(tmp_path, monkeypatch) as server:
         yield server
 
 
@@ -342,7 +339,7 @@ QUOTA = (
     "The server of gemini-2.5-flash allows no more requests for now (429: Quota exceeded). It asks to wait 3600 s. "
     "Try again later."
 )
-IN_PIECES = (
+IN_PIECES: tuple[dict[str, Any], ...] = (
     {"functionCall": {"name": "wipe", "willContinue": True}},
     {"functionCall": {"partialArgs": [{"jsonPath": "$.disk", "stringValue": "sda"}]}},
     {"functionCall": {}},

@@ -10,7 +10,7 @@ import pytest
 from adk_confirm import Agent, FunctionTool, Runner
 from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.dialogue import Chat
-from tests.support.gemini import Chunks, FakeGemini, call, piece, say
+from tests.support.gemini import Chunks, FakeGemini, asked_by_default, call, piece, say
 
 # The SDK's own sessions: aiohttp discourages deriving from its class, and the SDK does.
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
@@ -20,10 +20,7 @@ MODEL = "gemini-2.5-flash"
 
 @pytest.fixture
 async def gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
-    async with FakeGemini() as server:
-        for name, value in server.environment(tmp_path).items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+    async with asked_by_default(tmp_path, monkeypatch) as server:
         yield server
 
 

@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-from adk_confirm.bot.hosts.remote import find_out
-from adk_confirm.runtime.jsontypes import Json
 from tests.support.twins.client import Client, answers_with, responses
 from tests.support.twins.scenes import call, say, script
 
@@ -38,16 +36,6 @@ async def test_what_may_be_asked_is_described_and_there(quick: Client) -> None:
             names = {parameter["name"]: "none" for parameter in operation["parameters"]}
             status, body = await quick.request(method.upper(), path.format(**names))
             assert (status, body) not in [(404, {"detail": "Not Found"}), (405, {"detail": "Method Not Allowed"})]
-
-
-async def test_our_own_bot_finds_out_what_it_can_rely_on(quick: Client) -> None:
-    async def get(path: str) -> tuple[int, Json]:
-        return await quick.request("GET", path)
-
-    about = await find_out("clerk", get)
-    assert about.metadata
-    assert about.settle is None
-    assert "deploy" in about.schemas
 
 
 async def test_what_an_app_consists_of(quick: Client) -> None:

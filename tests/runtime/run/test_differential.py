@@ -58,6 +58,20 @@ async def test_in_scenes_that_nobody_wrote_too(adk: str, ours: str, seed: int) -
     assert await improvised(ours) == theirs
 
 
+FIELDS: list[Plain] = [
+    {"appName": None},
+    {"appName": "nobody"},
+    {"sessionId": "none"},
+    {"userId": 1, "sessionId": []},
+    {"streaming": "maybe"},
+    {"stateDelta": []},
+    {"newMessage": "hello"},
+    {"newMessage": {"parts": 1}},
+    {"newMessage": {"part": []}},
+    {"newMessage": {"parts": [{"text": 3}]}},
+    {"newMessage": {"parts": [{"txt": "hello"}]}},
+    {"newMessage": {"parts": [{"inlineData": {"data": "@@@"}}]}},
+]
 WRONG: list[tuple[str, str, Plain]] = [
     ("GET", "{sessions}/none", {}),
     ("PATCH", "{sessions}/none", {"json": {"stateDelta": {}}}),
@@ -76,23 +90,7 @@ WRONG: list[tuple[str, str, Plain]] = [
     ("POST", "{run}", {"data": b"{}", "headers": {"Content-Type": "text/plain"}}),
     ("POST", "{run}", {"data": b"\xff\xfe", "headers": {"Content-Type": "application/json"}}),
     ("POST", "{run}", {"json": {"userId": "u", "sessionId": "s"}}),
-    *(
-        ("POST", "{run}", {"json": {"appName": "clerk", "userId": "u", "sessionId": "s", **field}})
-        for field in (
-            {"appName": None},
-            {"appName": "nobody"},
-            {"sessionId": "none"},
-            {"userId": 1, "sessionId": []},
-            {"streaming": "maybe"},
-            {"stateDelta": []},
-            {"newMessage": "hello"},
-            {"newMessage": {"parts": 1}},
-            {"newMessage": {"part": []}},
-            {"newMessage": {"parts": [{"text": 3}]}},
-            {"newMessage": {"parts": [{"txt": "hello"}]}},
-            {"newMessage": {"parts": [{"inlineData": {"data": "@@@"}}]}},
-        )
-    ),
+    *(("POST", "{run}", {"json": {"appName": "clerk", "userId": "u", "sessionId": "s", **field}}) for field in FIELDS),
 ]
 
 

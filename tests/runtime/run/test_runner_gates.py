@@ -398,37 +398,6 @@ async def test_a_payload_may_be_a_pydantic_model_and_its_schema_is_kept(run: Mak
     assert heard.result("leave") == {"payload": {"approved_days": 2, "comment": "ok"}}
 
 
-def hire(name: str, tool_context: ToolContext) -> JsonObject:
-    """Asks twice: for the salary, then for the date."""
-    confirmation = tool_context.tool_confirmation
-    if confirmation is None:
-        tool_context.request_confirmation(hint="What salary?")
-        return {"status": "waiting for a salary"}
-    if confirmation.hint == "What salary?":
-        log.append(f"salary {confirmation.payload}")
-        tool_context.request_confirmation(hint="From when?")
-        return {"status": "waiting for a date"}
-    log.append(f"hired {confirmation.payload}")
-    return {"status": "hired"}
-
-
-async def test_a_tool_may_ask_again_on_resume(run: MakeRunner) -> None:
-    chat, first, model = await held(run, hire, call("hire", name="Bo"), "Bo starts.")
-    heard = await chat.approve(first, 100)
-    assert heard.lines == ["clerk asks hire: From when?", 'clerk got hire: {"status":"waiting for a date"}']
-    second = heard.request
-    assert second.id != first.id
-    assert second.call.id == first.call.id
-
-    assert (await chat.approve(first, 100)).events == []  # the first answer again is none to the second request
-    assert log == ["salary 100"]
-
-    heard = await chat.approve(second, "May")
-    assert heard.lines == ['clerk got hire: {"status":"hired"}', "clerk says Bo starts."]
-    assert log == ["salary 100", "hired May"]
-    assert len(model.requests) == 2
-
-
 async def test_a_statically_gated_tool_may_look_at_its_approval(run: MakeRunner) -> None:
     def deploy(version: str, tool_context: ToolContext) -> str:
         log.append(tool_context.tool_confirmation)

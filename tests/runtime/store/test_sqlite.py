@@ -35,9 +35,16 @@ def bound_the_disk(tx: Tx) -> None:
     tx.value(f"PRAGMA max_page_count={pages + 4}")
 
 
-async def test_a_full_disk_fails_the_whole_group_and_then_the_store_goes_on(sqlite_url: str) -> None:
-    database = await Database.open(sqlite_url)
-    await database.run(create)
+@pytest.fixture
+async def database(sqlite_url: str) -> AsyncIterator[Database]:
+    """A store with a table of its own."""
+    opened = await Database.open(sqlite_url)
+    await opened.run(create)
+    yield opened
+    await opened.close()
+
+
+async def test_a_full_disk_fails_the_whole_group_and_then_the_store_goes_on(database: Database) -> None:
     await database.run(bound_the_disk)
     answers = await together(
         database,
@@ -53,13 +60,10 @@ async def test_a_full_disk_fails_the_whole_group_and_then_the_store_goes_on(sqli
     assert await database.read(count) == 0
     await database.run(put, 4)
     assert await database.read(count) == 1
-    await database.close()
 
 
-async def test_a_refusal_that_rests_on_what_was_not_stored_is_no_answer(sqlite_url: str) -> None:
+async def test_a_refusal_that_rests_on_what_was_not_stored_is_no_answer(database: Database) -> None:
     """The second saw what the first wrote; when that is lost, "there already" would be a lie."""
-    database = await Database.open(sqlite_url)
-    await database.run(create)
     await database.run(bound_the_disk)
     _, refused, _ = await together(
         database,
@@ -69,13 +73,10 @@ async def test_a_refusal_that_rests_on_what_was_not_stored_is_no_answer(sqlite_u
     )
     assert isinstance(refused, StoreError)
     await database.run(put, 1)
-    await database.close()
 
 
-async def test_a_commit_that_fails_fails_the_group(sqlite_url: str) -> None:
+async def test_a_commit_that_fails_fails_the_group(database: Database) -> None:
     """A deferred constraint is looked at in the commit: nobody of the group has been told anything before."""
-    database = await Database.open(sqlite_url)
-    await database.run(create)
     await database.run(
         lambda tx: tx.run("CREATE TABLE labels (parcel REFERENCES parcels (id) DEFERRABLE INITIALLY DEFERRED)")
     )
@@ -88,25 +89,19 @@ async def test_a_commit_that_fails_fails_the_group(sqlite_url: str) -> None:
         "SQLite could not do this (FOREIGN KEY constraint failed). Nothing of it was stored."
     ] * 2
     assert await database.read(count) == 0
-    await database.close()
 
 
-async def test_a_function_that_ends_the_transaction_is_found_out(sqlite_url: str) -> None:
-    database = await Database.open(sqlite_url)
-    await database.run(create)
+async def test_a_function_that_ends_the_transaction_is_found_out(database: Database) -> None:
     with pytest.raises(StoreError, match="ended from inside"):
         await database.run(lambda tx: tx.run("ROLLBACK"))
     await database.run(put, 1)
     assert await database.read(count) == 1
-    await database.close()
 
 
-async def test_when_the_writer_breaks_nobody_waits_for_ever(sqlite_url: str) -> None:
+async def test_when_the_writer_breaks_nobody_waits_for_ever(database: Database) -> None:
     def break_it(tx: Tx) -> None:
         tx._connection.close()
 
-    database = await Database.open(sqlite_url)
-    await database.run(create)
     answers = await asyncio.wait_for(together(database, database.run(put, 1), database.run(break_it)), 60)
     assert {str(answer) for answer in answers} == {
         "SQLite's writer broke (Cannot operate on a closed database.). Nothing of it was stored. Restart this process."
@@ -114,12 +109,9 @@ async def test_when_the_writer_breaks_nobody_waits_for_ever(sqlite_url: str) -> 
     with pytest.raises(StoreError, match="The store is closed"):
         await database.run(put, 2)
     assert await database.read(count) == 0
-    await database.close()
 
 
-async def test_those_that_wait_together_share_one_commit(sqlite_url: str) -> None:
-    database = await Database.open(sqlite_url)
-    await database.run(create)
+async def test_those_that_wait_together_share_one_commit(database: Database) -> None:
     commits: list[str] = []
 
     def watch(tx: Tx) -> None:
@@ -130,7 +122,6 @@ async def test_those_that_wait_together_share_one_commit(sqlite_url: str) -> Non
     await database.run(watch)
     commits.clear()
     await together(database, *(database.run(put, number) for number in range(300)))
-    await database.close()
     assert 2 <= len(commits) <= 3  # 256 and the rest; before them, perhaps, the one that held them up
 
 
@@ -190,16 +181,13 @@ async def test_a_reader_of_a_store_that_nobody_writes_to(sqlite_url: str) -> Non
     await reader.close()
 
 
-async def test_readers_do_not_wait_for_a_writer_that_takes_long(sqlite_url: str) -> None:
-    database = await Database.open(sqlite_url)
-    await database.run(create)
+async def test_readers_do_not_wait_for_a_writer_that_takes_long(database: Database) -> None:
     go_on = threading.Event()
     writing = asyncio.create_task(database.run(lambda _: go_on.wait()))
     assert await asyncio.gather(*(database.read(count) for _ in range(20))) == [0] * 20
     assert not writing.done()
     go_on.set()
     await writing
-    await database.close()
 
 
 async def test_files_that_are_no_store_get_a_sentence(tmp_path: Path) -> None:
@@ -277,14 +265,11 @@ async def test_trouble_that_sqlite_tells_in_detail_is_trouble_of_the_store(sqlit
     await database.close()
 
 
-async def test_a_file_that_can_not_be_written_any_more_is_the_stores_trouble(sqlite_url: str) -> None:
+async def test_a_file_that_can_not_be_written_any_more_is_the_stores_trouble(database: Database) -> None:
     """As on a disk that the system has turned read-only."""
-    database = await Database.open(sqlite_url)
-    await database.run(create)
     await database.run(lambda tx: tx.run("PRAGMA query_only=ON"))
     with pytest.raises(StoreError, match="Nothing of it was stored"):
         await database.run(put, 1)
-    await database.close()
 
 
 # Two processes: one serves the store, and a command writes beside it
