@@ -9,6 +9,7 @@ from adk_confirm.sandbox.people.people import Person
 from tests.support.office import AT_ONCE, IMPATIENT, Office, Opens, withdraws
 
 DINNER = "reimburse 1500 for the team dinner"
+PYTHON = "python:tests.support.python_approvers:"
 
 
 def policy(*approvers: str, more: str = "") -> str:
@@ -96,12 +97,18 @@ async def test_whoever_is_not_named_is_refused_when_they_press_before_they_fill_
         await at.oscar.gets_modal("the policy names others")
 
 
-@pytest.mark.office(policy("user:U0HANK", "user:U0LEAD", more="shared_channels = true"))
-async def test_somebody_of_another_company_in_a_shared_channel(at: Office) -> None:
+def of_another_company(at: Office) -> Person:
+    """hank, who sees the channel, because it is shared with his."""
     globex = at.slack.workspace.directory.add_team("Globex")
     hank = at.slack.person("hank", team=globex, id="U0HANK")
     at.slack.workspace.directory.set_members(at.deploys.id, add=(hank.id,))
     at.deploys.shared_with = frozenset({globex.id})
+    return hank
+
+
+@pytest.mark.office(policy("user:U0HANK", "user:U0LEAD", more="shared_channels = true"))
+async def test_somebody_of_another_company_in_a_shared_channel(at: Office) -> None:
+    hank = of_another_company(at)
     card = await at.ask(DINNER)
 
     made = await hank.clicks(card, "Approve")
@@ -115,10 +122,7 @@ async def test_somebody_of_another_company_in_a_shared_channel(at: Office) -> No
 
 @pytest.mark.office(policy("user:U0LEAD", more="shared_channels = true"))
 async def test_somebody_of_another_company_may_ask_and_take_it_back(at: Office) -> None:
-    globex = at.slack.workspace.directory.add_team("Globex")
-    hank = at.slack.person("hank", team=globex, id="U0HANK")
-    at.slack.workspace.directory.set_members(at.deploys.id, add=(hank.id,))
-    at.deploys.shared_with = frozenset({globex.id})
+    hank = of_another_company(at)
     card = await at.ask(DINNER, hank)
 
     await at.refuses(at.ann, card, "Withdraw…", "Only the person who asked can withdraw it")
@@ -136,16 +140,6 @@ async def test_no_card_is_posted_where_another_company_can_read(at: Office) -> N
 
     await at.sees(said, "This channel is shared with another company", "where nothing may be approved")
     assert "Approve" not in at.ann.sees(at.deploys)
-    assert at.ran() == []
-
-
-@pytest.mark.office(limits=IMPATIENT)
-async def test_a_channel_of_which_slack_says_nothing_gets_no_card(at: Office) -> None:
-    at.slack.faults.fails("conversations.info", times=None)
-
-    said = await at.ann.says(f"@adk-confirm {DINNER}", at.deploys)
-
-    await at.sees(said, "did not say whether this channel is shared")
     assert at.ran() == []
 
 
@@ -243,46 +237,30 @@ async def test_an_approver_who_takes_no_message_keeps_no_other_from_being_asked(
     await at.ann.finds("I reimbursed 1500")
 
 
-@pytest.mark.office(policy("user:U0BOB"))
-async def test_approvers_who_all_take_no_message_are_reported(at: Office) -> None:
-    takes_no_message(at, at.bob)
-    await at.ann.says(DINNER)
-    await at.ann.finds("Nobody can be asked by direct message: This account is deactivated. Or ask the agent in a")
-    assert at.ran() == []
-
-
-async def test_nobody_to_write_to_is_reported(at: Office) -> None:
-    at.slack.group("oncall", id="S0ONCALL")
-
-    await at.ann.says(DINNER)
-
-    await at.ann.finds("Nobody is behind the policy's names")
-    assert at.ran() == []
-
-
 @pytest.mark.parametrize(
     ("approver", "why"),
     [
+        ("user:U0BOB", "Nobody can be asked by direct message: This account is deactivated. Or ask the agent in a"),
+        ("group:S0EMPTY", "Nobody is behind the policy's names"),
+        (f"{PYTHON}fails", f"message: {PYTHON}fails could not be looked up: it raised KeyError. Or ask the agent in a"),
         (
-            "python:tests.support.python_approvers:fails",
-            "python:tests.support.python_approvers:fails could not be looked up: it raised KeyError",
+            "group:S0NEVER",
+            "message: group:S0NEVER could not be looked up: Slack knows no user group of this id. Or ask",
         ),
-        ("group:S0NEVER", "group:S0NEVER could not be looked up: Slack knows no user group of this id"),
     ],
 )
-async def test_people_who_cannot_be_looked_up_get_no_message_and_that_is_reported(
-    open_office: Opens, approver: str, why: str
-) -> None:
+async def test_where_nobody_can_be_written_to_the_asker_reads_why(open_office: Opens, approver: str, why: str) -> None:
     async with open_office(policy(approver)) as at:
+        at.slack.group("empty", id="S0EMPTY")
+        takes_no_message(at, at.bob)
         await at.ann.says(DINNER)
-
-        await at.ann.finds(f"Nobody can be asked by direct message: {why}. Or ask the agent in a channel.")
+        await at.ann.finds(why)
         assert at.ran() == []
 
 
 @pytest.mark.parametrize("function", ["fails", "one_text", "names", "nowhere"])
 async def test_a_function_that_names_nobody_is_not_blamed_on_slack(open_office: Opens, function: str) -> None:
-    entry = f"python:tests.support.python_approvers:{function}"
+    entry = f"{PYTHON}{function}"
     async with open_office(policy(entry)) as at:
         card = await at.ask(DINNER)
         await at.refuses(at.bob, card, "Approve", f"{entry} could not be looked up")
