@@ -1,5 +1,5 @@
-"""The bot is killed with SIGKILL at every step of a call and started again: nothing is missing and nothing happens
-twice.
+"""The bot is killed with SIGKILL at every step of a call and of a reply, and started again: nothing is missing, and
+nothing happens twice.
 
 One live card, one run (or an outcome that people are asked about), each line of the thread once and in its order.
 """
@@ -28,9 +28,10 @@ PAY_AT_LENGTH = f"{PAY}\nat length"
 STORY = "✅ Approved by bob · ran"
 ANSWER = 'pay: {"did":"pay"}'
 DEAD_LETTERS = 61  # seconds after which Slack tells again what was not acknowledged
+PATIENCE = 30.0
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.every_case]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -40,9 +41,14 @@ async def at(tmp_path: Path) -> AsyncIterator[Staff]:
 
 
 @pytest.fixture
-async def bot(at: Staff, database_url: str, tmp_path: Path) -> AsyncIterator[Serving]:
-    gate = {"LAB_GATE": str(tmp_path / "gate")}
-    async with serving(at.slack, database_url, tmp_path, POLICY, env=gate) as serves:
+def gate(tmp_path: Path) -> Path:
+    """The model and the tools wait until it is there."""
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+async def bot(at: Staff, database_url: str, tmp_path: Path, gate: Path) -> AsyncIterator[Serving]:
+    async with serving(at.slack, database_url, tmp_path, POLICY, env={"LAB_GATE": str(gate)}) as serves:
         yield serves
 
 
@@ -96,6 +102,7 @@ async def is_posted_whole_and_once(at: Staff) -> None:
 # After a transaction, and before anything that would follow
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("nth", range(1, 28))
 async def test_killed_after_any_transaction(at: Staff, bot: Serving, nth: int) -> None:
     """All of them in turn, whatever they are; where the tool had been begun, people are asked."""
@@ -111,6 +118,7 @@ async def test_killed_after_any_transaction(at: Staff, bot: Serving, nth: int) -
         await is_posted_whole_and_once(at)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(("stored", "nth"), [("count_next", 1), ("enter", 2)])
 async def test_what_could_not_begin_in_time_does_not_begin_because_a_server_came_back(
     at: Staff, bot: Serving, stored: str, nth: int
@@ -145,7 +153,7 @@ def words(args: JsonObject) -> bool:
     return "adk_confirmation_said" in str(args.get("metadata"))
 
 
-@pytest.mark.slow
+@pytest.mark.every_case
 @pytest.mark.parametrize("acted", [True, False], ids=["done", "not-done"])
 @pytest.mark.parametrize(
     ("method", "what"),
@@ -220,6 +228,7 @@ async def killed_in_the_tool(at: Staff, bot: Serving, tool: str) -> Seen:
     return card
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [("It took effect", "It took effect: people looked"), ("It did not", "It did not take effect: people looked")],
@@ -271,3 +280,57 @@ async def test_killed_in_a_tool_that_may_run_again_it_runs_again(at: Staff, bot:
 
 async def a_file(path: Path) -> None:
     await until(path.exists)
+
+
+# In the middle of a reply
+
+
+def whole(args: JsonObject) -> bool:
+    """The reply, to take the place of what was seen of it."""
+    return "and ends." in str(args.get("blocks"))
+
+
+@pytest.mark.parametrize(
+    "where", ["it grows", "chat.stopStream", "chat.stopStream done", "chat.update", "chat.update done"]
+)
+async def test_a_reply_is_there_whole_and_once(at: Staff, bot: Serving, gate: Path, where: str) -> None:
+    """Wherever the process dies: what was seen of it by then does not look like the reply."""
+    await bot.starts()
+    said = await at.ann.says("@adk-confirm speak", at.deploys)
+    await at.ann.finds("It goes on,", at.deploys, thread=said, timeout=PATIENCE)
+    if where.startswith("chat."):
+        method, _, acted = where.partition(" ")
+        hang = at.slack.faults.hangs(method, acted=bool(acted), where=whole if method == "chat.update" else None)
+        gate.touch()
+        await bot.until(hang.reached())
+    await killed_and_started_again(at, bot)
+    gate.touch()
+
+    reply = await at.ann.finds("and ends.", at.deploys, thread=said, timeout=PATIENCE)
+    await at.slack.until(lambda: halves(at, said) == [] or None, timeout=PATIENCE)
+    await at.ann.says("@adk-confirm is that all?", at.deploys, thread=said)
+    await at.ann.finds("You said: is that all?", at.deploys, thread=said, timeout=PATIENCE)
+    assert [seen.ts for seen in at.ann.messages(at.deploys, thread=said) if "and ends." in seen] == [reply.ts]
+    assert halves(at, said) == []
+
+
+async def test_killed_after_the_run_and_before_slack_has_named_what_is_seen_of_it(
+    at: Staff, bot: Serving, gate: Path
+) -> None:
+    await bot.starts("finish_and_read_next")
+    hang = at.slack.faults.hangs("chat.startStream", acted=True)
+    said = await at.ann.says("@adk-confirm speak", at.deploys)
+    await bot.until(hang.reached())
+    assert halves(at, said)
+    gate.touch()
+    await bot.reached()
+    await killed_and_started_again(at, bot)
+
+    await at.ann.finds("and ends.", at.deploys, thread=said, timeout=PATIENCE)
+    await at.slack.until(lambda: halves(at, said) == [], timeout=PATIENCE)
+
+
+def halves(at: Staff, thread: Seen) -> list[Seen]:
+    """What looks like a reply, and is none, or is still being written."""
+    seen = [one for one in at.ann.messages(at.deploys, thread=thread) if one.author == "adk-confirm"]
+    return [one for one in seen if one.message.streaming_since is not None or ("It " in one and "ends." not in one)]
