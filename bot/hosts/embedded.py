@@ -22,7 +22,8 @@ from adk_confirm.bot.hosts.host import (
 )
 from adk_confirm.runtime.calls.call import Call, CallState, Word
 from adk_confirm.runtime.recent_dict import RecentDict
-from adk_confirm.runtime.run.runner import Position, Run
+from adk_confirm.runtime.run.runner import Position
+from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.lease import TERM
 from adk_confirm.runtime.store.sessions import OnChange

@@ -33,7 +33,8 @@ from adk_confirm.runtime.rest.bodies import (
 )
 from adk_confirm.runtime.rest.guard import Guard, cors_headers
 from adk_confirm.runtime.rest.page import app_info, page_routes
-from adk_confirm.runtime.run.runner import Run, Runner
+from adk_confirm.runtime.run.runner import Runner
+from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.wire import SessionRecord, WireModel
 
 log = logging.getLogger(__name__)

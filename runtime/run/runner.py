@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -124,16 +123,82 @@ class SessionNews:
     calls: tuple[Call, ...]
 
 
-class AppSessions(ABC):
-    """The part of a runner that runs nothing: its sessions."""
+POLL = 5.0
+UNKNOWN_FOR = 24 * 3600.0
 
-    agent: Agent
-    app_name: str
-    _sequencer: Sequencer
-    _sender: Writer
+_WORDS: dict[Word, CallEvent] = {
+    "it happened": Finish({"status": "It took effect: people looked. Its own result is lost."}),
+    "it did not": Finish({"error": "It did not take effect: people looked. Nothing ran."}),
+    "run again": RunAgain(),
+    "nobody knows": Finish({"error": NOBODY_KNOWS}),
+}
 
-    @abstractmethod
-    async def open(self) -> Database: ...
+
+class Runner:
+    """Runs one app: an agent, with those below it, over a store. It belongs to the event loop that opened it.
+
+    `store` is a URL (`sqlite:///x.db`, `postgresql://…`; in memory without one) or an open `Database`. A desk's runner
+    gives `desk`, with which all names begin that are its own: only it writes to sessions of such names, and to those
+    that it opened. `shares_state` lets other runners write `app:` state beside a desk. With a `seal`, or a
+    `Database` that was opened with one, nobody who can only write to the database can change a call. `on_change`
+    hears of each change of a gated call, in the transaction that stores it.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        store: str | Database = "sqlite://",
+        *,
+        app_name: str | None = None,
+        dialect: Dialect = "call",
+        clock: Callable[[], float] | None = None,
+        lease_term: float = TERM,
+        model_patience: float = 60.0,
+        most_model_calls: int = 500,
+        on_change: OnChange | None = None,
+        seal: Seal | None = None,
+        desk: str | None = None,
+        shares_state: bool = False,
+    ) -> None:
+        self.agent = agent
+        self.app_name = app_name or agent.name
+        self._store, self._dialect, self._clock = store, dialect, clock
+        self._term, self._model_patience, self._most_model_calls = lease_term, model_patience, most_model_calls
+        self._on_change, self._seal, self._prefix = on_change, seal, desk
+        self._sender = Writer(desk is not None, shares_state)
+        self._models = Models()
+        self._opening = asyncio.Lock()
+        self._opened: tuple[asyncio.AbstractEventLoop, AppContext] | None = None
+        self._sequencer = Sequencer(self._app)
+        self._recovery = Recovery(self._find_owed)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> Database:
+        """Opens the store and updates its schema. `run` does this by itself."""
+        return (await self._app()).database
+
+    @property
+    def is_desk(self) -> bool:
+        return self._sender.desk
+
+    async def close(self, *, patience: float = 10.0) -> None:
+        """Lets runs end that end soon. The next process resumes the others."""
+        await self._sequencer.close(patience)
+        await self.agent.close()
+        await self._models.close()
+        opened, self._opened = self._opened, None
+        if opened is not None and not isinstance(self._store, Database):
+            await opened[1].database.close()
+
+    # Sessions
 
     async def create_session(
         self,
@@ -202,98 +267,6 @@ class AppSessions(ABC):
 
         database = await self.open()
         return await database.read(read)
-
-    def _name(self, user_id: str, session_id: str) -> SessionId:
-        return SessionId(self.app_name, user_id, session_id)
-
-
-def _record(stored: StoredSession, events: list[Event]) -> SessionRecord:
-    return SessionRecord(
-        id=stored.name.id,
-        app_name=stored.name.app,
-        user_id=stored.name.user_id,
-        state={**stored.shared, **stored.state},
-        events=events,
-        last_update_time=stored.updated,
-    )
-
-
-__all__ = ["Run", "Runner"]
-
-POLL = 5.0
-UNKNOWN_FOR = 24 * 3600.0
-
-_WORDS: dict[Word, CallEvent] = {
-    "it happened": Finish({"status": "It took effect: people looked. Its own result is lost."}),
-    "it did not": Finish({"error": "It did not take effect: people looked. Nothing ran."}),
-    "run again": RunAgain(),
-    "nobody knows": Finish({"error": NOBODY_KNOWS}),
-}
-
-
-class Runner(AppSessions):
-    """Runs one app: an agent, with those below it, over a store. It belongs to the event loop that opened it.
-
-    `store` is a URL (`sqlite:///x.db`, `postgresql://…`; in memory without one) or an open `Database`. A desk's runner
-    gives `desk`, with which all names begin that are its own: only it writes to sessions of such names, and to those
-    that it opened. `shares_state` lets other runners write `app:` state beside a desk. With a `seal`, or a
-    `Database` that was opened with one, nobody who can only write to the database can change a call. `on_change`
-    hears of each change of a gated call, in the transaction that stores it.
-    """
-
-    def __init__(
-        self,
-        agent: Agent,
-        store: str | Database = "sqlite://",
-        *,
-        app_name: str | None = None,
-        dialect: Dialect = "call",
-        clock: Callable[[], float] | None = None,
-        lease_term: float = TERM,
-        model_patience: float = 60.0,
-        most_model_calls: int = 500,
-        on_change: OnChange | None = None,
-        seal: Seal | None = None,
-        desk: str | None = None,
-        shares_state: bool = False,
-    ) -> None:
-        self.agent = agent
-        self.app_name = app_name or agent.name
-        self._store, self._dialect, self._clock = store, dialect, clock
-        self._term, self._model_patience, self._most_model_calls = lease_term, model_patience, most_model_calls
-        self._on_change, self._seal, self._prefix = on_change, seal, desk
-        self._sender = Writer(desk is not None, shares_state)
-        self._models = Models()
-        self._opening = asyncio.Lock()
-        self._opened: tuple[asyncio.AbstractEventLoop, AppContext] | None = None
-        self._sequencer = Sequencer(self._app)
-        self._recovery = Recovery(self._find_owed)
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def open(self) -> Database:
-        """Opens the store and updates its schema. `run` does this by itself."""
-        return (await self._app()).database
-
-    @property
-    def is_desk(self) -> bool:
-        return self._sender.desk
-
-    async def close(self, *, patience: float = 10.0) -> None:
-        """Lets runs end that end soon. The next process resumes the others."""
-        await self._sequencer.close(patience)
-        await self.agent.close()
-        await self._models.close()
-        opened, self._opened = self._opened, None
-        if opened is not None and not isinstance(self._store, Database):
-            await opened[1].database.close()
 
     # Messages
 
@@ -391,6 +364,9 @@ class Runner(AppSessions):
 
     # Helpers
 
+    def _name(self, user_id: str, session_id: str) -> SessionId:
+        return SessionId(self.app_name, user_id, session_id)
+
     async def _answer(
         self,
         arrival: Arrival,
@@ -473,6 +449,17 @@ class Runner(AppSessions):
             patience=self._model_patience,
             most_model_calls=self._most_model_calls,
         )
+
+
+def _record(stored: StoredSession, events: list[Event]) -> SessionRecord:
+    return SessionRecord(
+        id=stored.name.id,
+        app_name=stored.name.app,
+        user_id=stored.name.user_id,
+        state={**stored.shared, **stored.state},
+        events=events,
+        last_update_time=stored.updated,
+    )
 
 
 def _needs_no_tools(incoming: IncomingMessage) -> bool:

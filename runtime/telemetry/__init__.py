@@ -1,4 +1,4 @@
-"""Logs and traces. OpenTelemetry is optional; only `otel.py` knows it.
+"""Logs and traces. OpenTelemetry is optional; only `tracing.py` knows it.
 
 How a log line looks is changed here alone, and what it hides in `logs.py`. Begin with `tracing.py`.
 """

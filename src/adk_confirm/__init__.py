@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from adk_confirm.runtime.mcp.toolset import HttpConnection, McpToolset, StdioConnection
     from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
     from adk_confirm.runtime.models.scripted import ScriptedModel, call
-    from adk_confirm.runtime.run.runner import Run, Runner
+    from adk_confirm.runtime.run.runner import Runner
+    from adk_confirm.runtime.run.sequencer import Run
     from adk_confirm.runtime.tool import ConfirmationPolicy, FunctionTool, Tool, ToolOutcomeUnknown, Toolset
     from adk_confirm.runtime.wire import (
         REQUEST_CONFIRMATION,
@@ -84,7 +85,8 @@ _HOMES = {
     "runtime.mcp.toolset": "HttpConnection McpToolset StdioConnection",
     "runtime.models.model": "Model ModelFailure ModelRequest ModelResponse",
     "runtime.models.scripted": "ScriptedModel call",
-    "runtime.run.runner": "Run Runner",
+    "runtime.run.runner": "Runner",
+    "runtime.run.sequencer": "Run",
     "runtime.tool": "ConfirmationPolicy FunctionTool Tool ToolOutcomeUnknown Toolset",
     "runtime.wire": "ConfirmationRequest Content Event EventActions "
     "FunctionCall FunctionResponse Part REQUEST_CONFIRMATION ToolConfirmation",
