@@ -40,6 +40,13 @@ tools = ["*"]
 approvers = ["group:S0ONCALL", "user:U0LEAD"]
 """
 
+ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+"""One approval by whoever is on call."""
+
+LAB = "tests.support.lab:agent"
+"""An agent that calls what it is told to."""
+
+PAY = 'pay {"to": "Ada", "amount": 20}'
 
 TOPICS = (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES)
 

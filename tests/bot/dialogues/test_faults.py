@@ -23,9 +23,8 @@ from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.faults import Fault, Faults
 from adk_confirm.sandbox.workspace.records import Channel
-from tests.support.office import AT_ONCE, POLICY, Office, Opens
+from tests.support.office import AT_ONCE, PAY, POLICY, Office, Opens
 
-PAY = 'pay {"to": "Ada", "amount": 20}'
 STORY = "✅ Approved by bob · ran"
 ANSWER = 'pay: {"did":"pay"}'
 QUICK = CallLimits(time_limit=0.2, posts=AT_ONCE.posts, lookups=10)

@@ -8,10 +8,7 @@ import pytest
 
 from adk_confirm.sandbox.people.people import AskedFirst
 from tests.support.anything import taken
-from tests.support.office import Office, Opens
-
-LAB = "tests.support.lab:agent"
-PAY = 'pay {"to": "Ada", "amount": 20}'
+from tests.support.office import LAB, PAY, Office, Opens
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.office import Office
+from tests.support.office import LAB, Office
 
-LAB = "tests.support.lab:agent"
 POLICIES = """
 [[policy]]
 tools = ["delete_project"]

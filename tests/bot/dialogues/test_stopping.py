@@ -12,12 +12,11 @@ from adk_confirm.bot.store.mailbox import StopPress, stop_run
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import Office, Opens
+from tests.support.office import ONE, Office, Opens
 from tests.support.talking import Mouth
 from tests.support.talking import mouth as the_mouth
 
 TALKER, LAB = "tests.support.talking:agent", "tests.support.lab:agent"
-ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 ANN = Person("T0ACME", "U0ANN")
 SECRET = "not a secret, but long enough"
 SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])

@@ -9,12 +9,7 @@ import pytest
 
 from adk_confirm.bot.app import running_bot
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import AT_ONCE, Office, Opens, configured
-
-LAB = "tests.support.lab:agent"
-PAY = 'pay {"to": "Ada", "amount": 20}'
-ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
-
+from tests.support.office import AT_ONCE, LAB, ONE, PAY, Office, Opens, configured
 
 pytestmark = pytest.mark.office(ONE, target=LAB)
 

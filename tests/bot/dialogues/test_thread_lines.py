@@ -10,11 +10,8 @@ import pytest
 from adk_confirm.bot.store.agent_sessions import SUSPENDED_AFTER
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.counting import at_most, counted_work
-from tests.support.office import Office
+from tests.support.office import LAB, ONE, PAY, Office
 
-LAB = "tests.support.lab:agent"
-PAY = 'pay {"to": "Ada", "amount": 20}'
-ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 CYCLES = 4
 LOOK_UPS = ("conversations.info", "users.info", "usergroups.users.list")
 """Who people are is asked every 30 seconds at most, once for all calls that wait."""

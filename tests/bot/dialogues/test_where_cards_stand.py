@@ -7,11 +7,7 @@ import re
 import pytest
 
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import Office, Opens
-
-LAB = "tests.support.lab:agent"
-PAY = 'pay {"to": "Ada", "amount": 20}'
-ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+from tests.support.office import LAB, ONE, PAY, Office, Opens
 
 
 def in_channel(at: Office) -> list[Seen]:

@@ -8,13 +8,10 @@ from adk_confirm.bot.inbound.payloads import read_message_event
 from adk_confirm.bot.ops.operate import pause, resume
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.people.people import Person
-from tests.support.office import Office, Opens
+from tests.support.office import LAB, ONE, PAY, Office, Opens
 from tests.support.talking import mouth
 
-LAB = "tests.support.lab:agent"
 TALKER = "tests.support.talking:agent"
-PAY = 'pay {"to": "Ada", "amount": 20}'
-ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 
 
 pytestmark = pytest.mark.office(ONE, target=LAB)
