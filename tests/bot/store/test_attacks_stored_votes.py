@@ -241,9 +241,9 @@ async def test_i_write_that_somebody_else_asked(open_office: Opens) -> None:
 
 async def granted(at: Office) -> Seen:
     card = await at.ask("deploy checkout 2.4.1 to prod")
-    await at.bob.clicks(card, "Approve")
+    await at.bob.clicks(card, "Approve and allow for 30 min")
     form = await at.bob.gets_modal("Also allow the next ones like this")
-    await form.submits({"Next time": ["Also allow the next ones like this"]})
+    await form.submits()
     await at.ann.finds("Done: Deploy", at.deploys, thread=card)
     await at.rests()
     return card
