@@ -245,7 +245,7 @@ def confirm_withdraw(view: Shown) -> tuple[str, str]:
 
 def outcome(view: Shown, room: Space) -> tuple[list[Piece], bool]:
     """What the card says about its state, and whether some of it had to be cut."""
-    pieces: list[Piece] = [Line(_sentence(view))] if view.stage not in _OPEN else []
+    pieces: list[Piece] = [Line(state_sentence(view))] if view.stage not in _OPEN else []
     cut = False
     if view.result is not ABSENT:
         drawn, cut = result(view.result, room)
@@ -274,7 +274,7 @@ def after_a_no(asked: Asked) -> str:
     return "The agent got a rejection." if asked.operation else "It did not run."
 
 
-def _sentence(view: Shown) -> tuple[TextSpan, ...]:
+def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
     people, no = by(view.decided_by), after_a_no(view)
     runs, yes = not (view.question or view.operation), "Answered" if view.question else "Approved"
 
@@ -372,13 +372,13 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     """`Approved by @ops · Needs 1 more approval from @oncall · expires today at 09:05`."""
     if view.stage is OutcomeKind.UNKNOWN:
         votes = [_run_again_votes(view)] if view.voted else []
-        return join([*votes, _deciders(view, "{approvers} can answer", most)], words.DOT)
+        return join([*votes, deciders(view, "{approvers} can answer", most)], words.DOT)
     if view.stage is not State.WAITING:
         return ()
     parts = [say("Approved by {people}", people=by(view.voted))] if view.voted else []
     needed = (Say(words.needed(len(view.voted), view.quorum), bold=True),)
     template = "{approvers} can answer" if view.question else "{needed} from {approvers}"
-    parts.append(_deciders(view, template, most, needed=needed))
+    parts.append(deciders(view, template, most, needed=needed))
     parts.append(say(words.UNTIL, when=When(view.expires_at)))
     return join(parts, words.DOT)
 
@@ -388,7 +388,7 @@ def _run_again_votes(view: Shown) -> tuple[TextSpan, ...]:
     return say("{votes}: {people}", votes=votes, people=by(view.voted))
 
 
-def _deciders(view: Shown, template: str, most: int, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
+def deciders(view: Shown, template: str, most: int = _PEOPLE, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
     """The people who can still decide. Somebody who is named and has approved already is left out."""
     left = [one for one in view.approvers if one.kind is not ApproverKind.USER or one.value not in view.voted]
     named = approvers(left, most) or approvers(view.approvers, most)
@@ -402,6 +402,15 @@ def _deciders(view: Shown, template: str, most: int, **spans: tuple[TextSpan, ..
     if view.escalated_to and (leads := approvers(view.escalated_to, most)):
         row += (Say(words.DOT), *say("escalated to {approvers}", approvers=leads))
     return row
+
+
+def who_can(view: Shown) -> tuple[TextSpan, ...]:
+    """` @oncall can, @lead from 14:11.`, after a sentence about somebody who can't."""
+    now = [one for one in (*view.approvers, *view.escalated_to) if one.kind is not ApproverKind.EMAIL]
+    row = say(" {approvers} can", approvers=approvers(now)) if now else say(" The card says who can")
+    if now and view.escalates_at and (leads := approvers(view.escalates_to)):
+        row += say(", and {leads} {when}", leads=leads, when=When(view.escalates_at, lead="from "))
+    return (*row, Say("."))
 
 
 def approvers(who: Sequence[Approver], most: int = _PEOPLE) -> tuple[TextSpan, ...]:
@@ -448,6 +457,12 @@ def _revision_notes(view: Shown) -> tuple[TextSpan, ...]:
     if view.unbound and view.stage is State.WAITING:
         parts.append(say("The server does not say which arguments this tool takes."))
     return join(parts, words.DOT)
+
+
+def audit_line(view: Shown) -> Line:
+    """How somebody who may read the audit finds this confirmation there."""
+    found = code(f"adk-confirm audit show {view.id[:8]}")
+    return line("Under the policy for {tools} · {found}", tools=code(", ".join(view.policy_tools)), found=found)
 
 
 def grant_text(grant: GrantView, *, listed: bool = False) -> Line:

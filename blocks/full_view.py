@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.card import approval_status, heading, notices, outcome, small_facts
+from adk_confirm.blocks.card import approval_status, audit_line, heading, notices, outcome, small_facts
 from adk_confirm.blocks.content import WHOLE, asked_by_line, content
 from adk_confirm.blocks.ids import Callback, Ref, block_id
 from adk_confirm.blocks.kit import JsonObject, header, modal, small_print
@@ -105,7 +105,8 @@ def _everything(view: Shown) -> list[Piece]:
 def everything(view: Shown) -> JsonObject:
     """What "See everything" opens."""
     pages = split_pages(_everything(view), _name(view), *room_beside())
-    blocks = [*_frame(view), *pages.blocks, *small_print(small_facts(view), f"facts.{_name(view)}"), *cut_note(pages)]
+    small = small_print([*small_facts(view), audit_line(view)], f"facts.{_name(view)}")
+    blocks = [*_frame(view), *pages.blocks, *small, *cut_note(pages)]
     return modal(Callback.SHOW, "Everything", blocks, metadata=Ref(view.id, view.revision).encode())
 
 

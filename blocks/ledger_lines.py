@@ -80,7 +80,8 @@ class ShownLine:
         self.asker: str | None = None  # who is notified that the call has ended
         self.editor: str | None = None  # whose edit is what was decided on
         self.several = False  # the thread has other calls as well, so that a line has to name its own
-        self.headline = ""  # what the call would do, as its card says it, where people are asked again to decide
+        self.headline = ""  # what the call would do, as its card says it
+        self.card_link: str | None = None  # where people are asked to decide
         self.notified: tuple[Approver, ...] = ()  # who is asked in place of the approvers, or to vote again
         self.carded = False  # the card is in the same thread, so the line does not repeat what it shows
 
@@ -147,8 +148,6 @@ class LineEntry:
     """The thread leaves this line out, since the card shows it."""
     approvers: bool = False
     """The thread's line notifies approvers."""
-    headline: bool = False
-    """The thread's line says what the call does. Other lines name the tool."""
     result: bool = False
     """`text` is what the tool returned, or how it failed. It is shown in a box."""
     arguments: bool = False
@@ -250,16 +249,14 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.REMINDED: LineEntry(
         sentence=_by_approvers(words.LINE_REMINDED_WHO, words.LINE_REMINDED),
         approvers=True,
-        headline=True,
     ),
     LineKind.ESCALATED: LineEntry(
-        sentence="⏫ {tool} still waits. From now on {approvers} may decide as well.", approvers=True, headline=True
+        sentence="⏫ {tool} still waits. From now on {approvers} may decide as well.", approvers=True
     ),
     LineKind.APPROVAL: LineEntry(sentence=words.LINE_APPROVAL, card=True, of_question=False),
     LineKind.EDITED: LineEntry(sentence=_edit_words, card=True, of_question=False),
     LineKind.VOTE_REFUSED: LineEntry(
         sentence="✋ {who} tried to decide on {tool}, but the vote did not count: {why}.",
-        headline=True,
     ),
     LineKind.VOTE_FELL: LineEntry(
         sentence=lambda step: (
@@ -270,7 +267,6 @@ LINES: Mapping[LineKind, LineEntry] = {
             else "↘️ The approval of {tool} by {who} no longer counts."
         ),
         approvers=True,
-        headline=True,
     ),
     LineKind.REAPPLIED: LineEntry(
         sentence=_if_nobody(
@@ -279,7 +275,6 @@ LINES: Mapping[LineKind, LineEntry] = {
         ),
         text=True,
         reason=True,
-        headline=True,
     ),
     LineKind.APPROVED: LineEntry(
         sentence=_by_ask("💬 {people} answered {tool}.", words.LINE_APPROVED, words.LINE_APPROVED),
@@ -299,7 +294,7 @@ LINES: Mapping[LineKind, LineEntry] = {
         end=End("↩️ ", ("withdrawn by {who}",)),
         text=True,
     ),
-    LineKind.ASKED_ANEW: LineEntry(sentence="↩️ The agent asks about {tool} again. Use the newer card.", headline=True),
+    LineKind.ASKED_ANEW: LineEntry(sentence="↩️ The agent asks about {tool} again. Use the newer card."),
     LineKind.ELSEWHERE: LineEntry(
         sentence=lambda step: words.LINE_ELSEWHERE[step.yes],
     ),
@@ -347,17 +342,16 @@ LINES: Mapping[LineKind, LineEntry] = {
         ),
         end=End("⚠️ ", (*_APPROVED, "started, but nobody knows how it ended")),
         approvers=True,
-        headline=True,
     ),
-    LineKind.SETTLED: LineEntry(sentence=lambda step: words.LINE_SETTLED[step.yes], headline=True),
+    LineKind.SETTLED: LineEntry(sentence=lambda step: words.LINE_SETTLED[step.yes]),
     LineKind.RUN_AGAIN_VOTE: LineEntry(sentence="👍 {who} wants {tool} to run again: {votes}.", card=True),
     LineKind.RUN_AGAIN: LineEntry(sentence="🔁 {tool} runs again, attempt {attempt}, decided by {people}.", card=True),
-    LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS, headline=True),
+    LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS),
     LineKind.GRANTED: LineEntry(
         sentence="🔓 {calls} run without asking until {when}, in this conversation. Allowed by {people}."
     ),
     LineKind.GRANT_USED: LineEntry(
-        sentence="🔓 {tool} runs without asking, because {people} allowed calls like it.", arguments=True, headline=True
+        sentence="🔓 {tool} runs without asking, because {people} allowed calls like it.", arguments=True
     ),
     LineKind.GRANT_REVOKED: LineEntry(sentence=_revocation_words, text=True),
     LineKind.STOPPED: LineEntry(sentence=_stop_words),

@@ -13,11 +13,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.card import after_a_no, approvers, by, calls_like, took, votes_of
-from adk_confirm.blocks.content import LIST, differences, headline, result, values
+from adk_confirm.blocks.card import after_a_no, approvers, audit_line, by, calls_like, took, votes_of
+from adk_confirm.blocks.content import LIST, asked_by_line, differences, headline, result, values
 from adk_confirm.blocks.full_view import room_beside, split_pages
 from adk_confirm.blocks.ids import Callback, LineMark, Ref, block_id
-from adk_confirm.blocks.kit import JsonObject, Message, header, modal
+from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_print
 from adk_confirm.blocks.ledger_kinds import LineKind
 from adk_confirm.blocks.ledger_lines import LINES, End, ShownLine, describe_answer, shown_line, stopped_calls, words_for
 from adk_confirm.blocks.readable import LONGEST_TITLE
@@ -25,6 +25,7 @@ from adk_confirm.blocks.rich import (
     Box,
     Channel,
     Line,
+    Link,
     Piece,
     Prose,
     Quote,
@@ -79,8 +80,10 @@ def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Coll
         return step if step.question else None  # the card or the line about the end shows it
     if step.kind is LineKind.VOTE_FELL and step.why is None and step.who == call.edited_by:
         return None  # the line about the edit replaces this one
-    if entry.headline and not step.question:
+    if not step.question:
         step = step.but(headline=headline(call))
+    if entry.approvers and call.stage in (State.WAITING, OutcomeKind.UNKNOWN):
+        step = step.but(card_link=call.card_link)
     if step.kind in (LineKind.REMINDED, LineKind.UNKNOWN):
         step = step.but(notified=call.notified)
     asked_again = step.who if call.stage is State.WAITING and step.who not in call.voted else None
@@ -156,7 +159,12 @@ _NEEDS: Mapping[str, str] = {**dict.fromkeys(_APPROVED, "people"), words.THREAD_
 
 
 def thread_line(step: ShownLine) -> tuple[Piece, ...]:
-    """A line, with a person's own words about it."""
+    """A line, with a person's own words about it, and a link to the card for whoever has to act."""
+    link = (Line((Link(step.card_link, words.OPEN_CARD),)),) if step.card_link else ()
+    return (*_thread_line(step), *link)
+
+
+def _thread_line(step: ShownLine) -> tuple[Piece, ...]:
     if step.question:
         return history_pieces(step)
     if (end := LINES[step.kind].end) is not None:
@@ -179,7 +187,8 @@ def _asked_to_say(step: ShownLine) -> tuple[Piece, ...]:
     if step.kind is not LineKind.UNKNOWN:
         return ()
     able = step.notified or step.approvers
-    sentence = "{able} can say on the card what happened: {tool}." if able else "The card asks what happened: {tool}."
+    what = "" if step.several else ": {tool}"  # then the line has begun with it
+    sentence = f"{{able}} can say on the card what happened{what}." if able else f"The card asks what happened{what}."
     return (Line(say(sentence, able=approvers(able) if able else (), tool=_spans(step)["tool"])),)
 
 
@@ -198,7 +207,7 @@ def _end(step: ShownLine, end: End) -> tuple[TextSpan, ...]:
         shown.append("asked by {asker}")
     row: tuple[TextSpan, ...] = (Say(end.sign),)
     if step.several:
-        row += (name(step.tool), Say(words.DOT))
+        row += (call_name(step.headline, step.tool), Say(words.DOT))
     for index, part in enumerate(shown):
         dot = (Say(words.DOT),) if index else ()
         template = part if index or step.several else part[0].upper() + part[1:]
@@ -216,10 +225,12 @@ def _with_answer(part: str, step: ShownLine) -> str:
 # The history
 
 
-def history_pieces(step: ShownLine) -> tuple[Piece, ...]:
-    """A step: a sentence, with the words of an agent, a tool or a person."""
+def history_pieces(step: ShownLine, *, title_above: bool = False) -> tuple[Piece, ...]:
+    """A step: a sentence, with the words of an agent, a tool or a person. `title_above`: the call need not be named."""
     template = words_for(LINES[step.kind].sentence or "", step).replace("{no}", after_a_no(step))
-    if step.question:  # at the beginning of a sentence
+    if title_above:
+        template = re.sub(r"^(\S+) \{tool\}", r"\1 It", template).replace("{tool}", "it")
+    elif step.question:  # at the beginning of a sentence
         template = re.sub(r"^(\S+) \{tool\}", r"\1 The question of {name}", template)
     row = say(template, **_spans(step))
     changes = () if step.answer else differences(step.changes)
@@ -281,7 +292,11 @@ def history(call: Shown, lines: Sequence[ShownLine]) -> JsonObject:
     ref = Ref(call.id, call.revision)
     name = block_id("step", ref, call.version)
     title = header(plain(headline(call), LONGEST_TITLE), f"title.{name}")
-    return modal(Callback.SHOW, words.TITLE_HISTORY, [title, *_steps(lines, name)], metadata=ref.encode())
+    asked = small_print([asked_by_line(call)], f"asked.{name}")
+    found = small_print([audit_line(call)], f"audit.{name}")
+    return modal(
+        Callback.SHOW, words.TITLE_HISTORY, [title, *asked, *_steps(lines, name), *found], metadata=ref.encode()
+    )
 
 
 def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
@@ -297,7 +312,7 @@ def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
 
 
 def _step_pieces(step: ShownLine) -> list[Piece]:
-    first, *rest = history_pieces(step)
+    first, *rest = history_pieces(step, title_above=True)
     if not isinstance(first, Line):
         return [Line((When(step.at),)), first, *rest]
     return [Line((When(step.at), Say("  "), *first.spans)), *rest]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.card import approvers, confirm_withdraw
+from adk_confirm.blocks.card import confirm_withdraw, deciders, state_sentence, who_can, withdraw_button
 from adk_confirm.blocks.content import headline
 from adk_confirm.blocks.home import decidable
 from adk_confirm.blocks.ids import Action, Callback, Ref, checked_id
@@ -30,17 +30,21 @@ from adk_confirm.blocks.rich import (
 from adk_confirm.blocks.text import BUTTON, fit, fit_visible, plain
 from adk_confirm.bot.confirmation.authorise import Refusal
 from adk_confirm.bot.confirmation.effects import Verdict
+from adk_confirm.bot.confirmation.model import State
 from adk_confirm.bot.confirmation.shown import Shown
-from adk_confirm.bot.policy.approvers import ApproverKind
 
 
-def verdict_modal(call: Shown, made: Verdict) -> JsonObject:
+def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
     title = "Your answer" if call.question else "Your vote"
-    return modal(Callback.SHOW, title, [rich([verdict(call, made)], "verdict")])
+    return modal(Callback.SHOW, title, [*verdict_message(call, made, voter).blocks])
 
 
-def verdict_message(call: Shown, made: Verdict) -> Message:
-    return _message(verdict(call, made))
+def verdict_message(call: Shown, made: Verdict, voter: str = "") -> Message:
+    """Who asked and can't vote can withdraw instead."""
+    said = verdict(call, made)
+    own = made.refusal is not None and call.withdrawable and call.asked_by == voter
+    row = actions([withdraw_button(call)], f"verdict.{call.id}") if own else []
+    return message([said], rich([said], "verdict"), *row)
 
 
 def notice_modal(sentence: str, title: str = "Not possible") -> JsonObject:
@@ -49,7 +53,8 @@ def notice_modal(sentence: str, title: str = "Not possible") -> JsonObject:
 
 
 def notice_message(sentence: str) -> Message:
-    return _message(_sentence(sentence))
+    said = _sentence(sentence)
+    return message([said], rich([said], "verdict"))
 
 
 def agent_failure_message(retry: str, why: str | None) -> Message:
@@ -93,9 +98,12 @@ _TEMPLATES = {
 
 
 def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
+    """Why the vote does not count, and who can decide, from when, or what was decided."""
     names = [name(one) for one in refusal.fields[:10]]
     stage = refusal.state or call.stage
     why = refusal.reason
+    if why is Reason.TOO_LATE and stage == call.stage and stage is not State.APPROVED:
+        return (Say(words.TOO_LATE), *state_sentence(call))
     row = say(
         (words.WHY_QUESTION.get(why) if call.question else None) or words.WHY[why],
         state=words.STATES[stage] if stage else "decided",
@@ -104,18 +112,16 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
     )
     if why is Reason.CANNOT_ASK and refusal.unresolved:
         row = (*say("{entry} could not be looked up.", entry=code(refusal.unresolved.what)), Say(" "), *row)
-    if why is Reason.NOT_APPROVER:
-        able = [one for one in (*call.approvers, *call.escalated_to) if one.kind is not ApproverKind.EMAIL]
-        row += say(" {approvers} can.", approvers=approvers(able)) if able else say(" The card says who can.")
+    if why is Reason.ALREADY_VOTED and call.stage is State.WAITING:
+        needed = (Say(words.needed(len(call.voted), call.quorum)),)
+        row += (Say(" "), *deciders(call, "{needed} from {approvers}", needed=needed), Say("."))
+    if why in (Reason.NOT_APPROVER, Reason.REQUESTER, Reason.TURN_AUTHOR):
+        row += who_can(call)
     return row
 
 
 def _sentence(sentence: str) -> Line:
     return Line((Prose(sentence),))
-
-
-def _message(said: Line) -> Message:
-    return message([said], rich([said], "verdict"))
 
 
 _MOST = 5

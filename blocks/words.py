@@ -266,6 +266,7 @@ VERDICT_DENIED = "You denied {call}. It won't run."
 VERDICT_WITHDRAWN = "You withdrew {call}. It won't run."
 VERDICT_SETTLED = "Noted. The agent learns what you said about {call}."
 VERDICT_REVOKED = "The grant is revoked. Calls of {tool} ask again."
+TOO_LATE = "You are too late. "
 
 WHY = {
     Reason.NOT_APPROVER: "You can't decide this one: the policy names others.",

@@ -280,5 +280,6 @@ class Cards:
         if row is None:
             return  # it was purged
         call = Shown(row)
-        window = verdict_modal(call, made) if made.refusal is not None else None  # good news opens no window
-        await self._slack.at(lease).whisper(seat, verdict_message(call, made), window)
+        voter = seat.person.user
+        window = verdict_modal(call, made, voter) if made.refusal is not None else None  # good news opens no window
+        await self._slack.at(lease).whisper(seat, verdict_message(call, made, voter), window)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from adk_confirm.blocks import markdown
 from adk_confirm.blocks.ids import CardMark, LineMark, SaidMark, identity, parse_mark
 from adk_confirm.blocks.kit import Message
-from adk_confirm.blocks.ledger_lines import ShownLine
+from adk_confirm.blocks.ledger_lines import LINES, ShownLine
 from adk_confirm.blocks.thread import named_users, thread_lines, thread_messages
 from adk_confirm.blocks.verdict import agent_failure_message, notice_message
 from adk_confirm.blocks.words import AGENT_FAILED
@@ -69,8 +69,24 @@ class Thread:
     ) -> list[ShownLine]:
         refused = any(line.kind is LineKind.VOTE_REFUSED for line in lines)
         tries = await lease.read(third_tries, lines) if refused else frozenset[int]()
-        shown = {row.id: Shown(row, accounts=await accounts_of(row, self._directory)) for row in rows}
+        asks = {line.confirmation for line in lines if LINES[line.kind].approvers}
+        shown = {
+            row.id: Shown(
+                row,
+                accounts=await accounts_of(row, self._directory),
+                card_link=await self._link(row) if row.id in asks else None,
+            )
+            for row in rows
+        }
         return thread_lines(lines, shown, session.thread_ts, tries)
+
+    async def _link(self, row: Confirmation) -> str | None:
+        """A link to the card that everybody can see who can see the thread."""
+        card = next((one for one in row.places if one.ts and not one.pointer and one.person is None), None)
+        try:
+            return await self._slack.permalink(card.channel, card.ts) if card and card.ts else None
+        except SlackTrouble:
+            return None  # deleted, or Slack is busy
 
     async def _story(self, session: Session, steps: Sequence[ShownLine]) -> tuple[Message, ...]:
         names = await self._directory.names.of(named_users(steps))

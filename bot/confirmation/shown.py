@@ -169,7 +169,13 @@ class Shown:
         self.accounts = accounts
         self.approvers = named_approvers(policy.approvers, accounts)
         self.escalated_to = named_approvers(policy.escalate_to, accounts) if row.escalated else ()
+        later = row.escalate_at if waits and not row.escalated else None
+        self.escalates_to, self.escalates_at = (
+            named_approvers(policy.escalate_to, accounts),
+            epoch(later) if later else 0,
+        )
         self.notified = named_approvers(policy.notify, accounts)  # in place of the approvers
+        self.policy_tools = policy.tools
         self.quorum, self.confirm_dialog = policy.quorum, policy.confirm_dialog
         self.voted = user_ids(row.voters(VoteKind.RUN_AGAIN if row.unknown else VoteKind.APPROVE))
         self.expires_at = epoch(row.deadline)

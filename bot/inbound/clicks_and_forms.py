@@ -171,7 +171,8 @@ class ClicksAndForms:
         if row.state is State.WAITING and (kind := OPENS_FOR.get(click.action)) and _is_current(row, ref, kind):
             refused = self._known_refusal(probe(row, click.seat.person, at, kind), row, speakers)
             if refused is not None:
-                return verdict.verdict_modal(Shown(row), Verdict(confirmation=row.id, refusal=refused))
+                made = Verdict(confirmation=row.id, refusal=refused)
+                return verdict.verdict_modal(Shown(row), made, click.seat.person.user)
         return await asyncio.to_thread(OPENS[click.action], row, ref)
 
     def _known_refusal(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
@@ -223,7 +224,7 @@ class ClicksAndForms:
             await ack(response_action="update", view=verdict.notice_modal(str(wrong)))
         elif cast is not None and cast.refusal is not None:
             refused = Verdict(confirmation=ref.id, refusal=cast.refusal)
-            shown = verdict.verdict_modal(Shown(cast.row), refused)
+            shown = verdict.verdict_modal(Shown(cast.row), refused, voter.user)
             await ack(response_action="update", view=shown)
         else:
             await ack()  # the form closes, and the card shows the result

@@ -32,7 +32,7 @@ async def test_windows_name_people_as_their_cards_do(open_office: Opens) -> None
         await at.bob.clicks(card, "Approve")
         card = await at.cyd.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
         for button, words in (
-            ("History", "bob approved reimburse: 1 of 2 approvals."),
+            ("History", "bob approved it: 1 of 2 approvals."),
             ("See everything", "Asked by ann through oncall"),
             ("See everything", "Approved by bob · Needs 1 more approval from @oncall or @lead"),
         ):

@@ -83,6 +83,16 @@ async def test_whoever_asked_is_refused_when_they_press_though_nobody_was_looked
     await at.refuses(at.ann, card, "Edit…", "You asked for this, so somebody else has to decide")
 
 
+@pytest.mark.office(policy("user:U0LEAD"))
+async def test_whoever_asked_and_wants_to_deny_it_can_withdraw_it_there(at: Office) -> None:
+    card = await at.ask(DINNER)
+    await at.ann.clicks(card, "Deny…")
+    refused = await at.ann.gets_modal("the policy names others. @lead can.")
+    await refused.clicks("Withdraw")
+    await at.sees(card, "Withdrawn: Reimburse")
+    assert at.ran() == []
+
+
 @pytest.mark.parametrize(
     ("text", "button", "more"),
     [(DINNER, "Deny…", 'deny_reason = "required"'), ("I need 3 days off", "Approve…", "")],

@@ -103,12 +103,12 @@ async def test_calls_of_one_thread_are_named_in_their_lines(at: Office) -> None:
     said = await at.ann.says(f'@adk-confirm {PAY}\npay {{"to": "Bea", "amount": 30}}', at.deploys)
     ada, bea = await asyncio.gather(*(at.ann.finds(f"to {name}", at.deploys, thread=said) for name in ("Ada", "Bea")))
     await at.bob.clicks(ada, "Approve")
-    await at.sees(said, "pay · approved by bob")
+    await at.sees(said, "Pay (to Ada, amount 20) · approved by bob")
     await at.denies(at.cyd, bea, "too dear")
     await at.sees(said, '"reason":"too dear"')
     await at.rests()
 
     lines = "\n".join(posts(at, said)[2:]).split("\n")
-    assert lines[0].startswith("✅ pay · approved by bob · ran in")
-    assert lines[1:3] == ["🚫 pay · denied by cyd · asked by @ann", "too dear"]
+    assert lines[0].startswith("✅ Pay (to Ada, amount 20) · approved by bob · ran in")
+    assert lines[1:3] == ["🚫 Pay (to Bea, amount 30) · denied by cyd · asked by @ann", "too dear"]
     assert lines[3].startswith("pay: ")

@@ -34,7 +34,8 @@ async def test_escalation_lets_others_decide_from_then_on(open_office: Opens) ->
     async with open_office(rules, target=LAB) as at:
         card = await at.ask(PAY)
         await at.lead.clicks(card, "Approve")
-        await at.lead.gets_modal("the policy names others")
+        said = await at.lead.gets_modal("the policy names others. @oncall can, and @lead from")
+        assert "Withdraw" not in said.buttons
 
         await at.later(minutes=21)
         line = await at.ann.finds("From now on @lead may decide as well", at.deploys, thread=card)
@@ -85,7 +86,7 @@ async def test_an_expiry_says_so_on_the_card_in_the_thread_and_to_the_agent(open
         await at.ann.finds("⌛ Expired with 1 of 2 approvals", at.deploys, thread=card)
         await at.ann.finds("nobody decided within 1h; it did not run", at.deploys, thread=card)
         await at.cyd.clicks(card, "Approve", stale=True)
-        await at.cyd.gets_modal("You are too late: it is expired already")
+        await at.cyd.gets_modal("You are too late. Expired")
         assert at.ran() == []
 
 
