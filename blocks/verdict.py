@@ -102,7 +102,7 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
     names = [name(one) for one in refusal.fields[:10]]
     stage = refusal.state or call.stage
     why = refusal.reason
-    if why is Reason.TOO_LATE and stage == call.stage and stage is not State.APPROVED:
+    if why is Reason.TOO_LATE and stage == call.stage != State.APPROVED:
         return (Say(words.TOO_LATE), *state_sentence(call))
     row = say(
         (words.WHY_QUESTION.get(why) if call.question else None) or words.WHY[why],
