@@ -1,90 +1,41 @@
-"""What Slack does with a modal: shows it, lets somebody type, and sends `view.state.values` back."""
+"""A modal on somebody's screen, with what they type into it: as the sandbox's Slack keeps it, without a workspace."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from copy import deepcopy
+from typing import Self
 
 from pydantic import JsonValue
 
-from adk_confirm.blocks.kit import JsonObject
-
-State = dict[str, dict[str, dict[str, JsonValue]]]
+from adk_confirm.sandbox.people.seen import chosen
+from adk_confirm.sandbox.people.state import entry, values
+from adk_confirm.sandbox.reading import JsonObject, as_object, as_text, label, objects
 
 
 class OpenForm:
-    """A modal on somebody's screen. `type`, `choose`, `tick` and `clear` find their field by its label."""
+    """Fields are found by their labels, options by theirs."""
 
     def __init__(self, view: JsonObject) -> None:
         self.view = view
-        self.state: State = {}
-        blocks = view["blocks"]
-        assert isinstance(blocks, list)
-        self.inputs = {str(b["block_id"]): b for b in blocks if isinstance(b, dict) and b["type"] == "input"}
-        for block_id, block in self.inputs.items():
-            element = block["element"]
-            assert isinstance(element, dict)
-            self.state[block_id] = {str(element["action_id"]): initial(element)}
+        self.inputs = {as_text(b.get("block_id")): b for b in objects(view["blocks"]) if b["type"] == "input"}
+        self.entered: dict[tuple[str, str], JsonObject] = {}
+
+    @property
+    def state(self) -> JsonObject:
+        """What Slack sends as `state.values`."""
+        return values([*self.inputs.values()], self.entered)
 
     @property
     def labels(self) -> list[str]:
-        return [label_of(block) for block in self.inputs.values()]
+        return [label(block["label"]) for block in self.inputs.values()]
 
-    def block_id(self, label: str) -> str:
-        return next(block_id for block_id, block in self.inputs.items() if label_of(block) == label)
+    def block_id(self, field: str) -> str:
+        return next(block_id for block_id, block in self.inputs.items() if label(block["label"]) == field)
 
-    def element(self, label: str) -> JsonObject:
-        element = self.inputs[self.block_id(label)]["element"]
-        assert isinstance(element, dict)
-        return element
+    def element(self, field: str) -> JsonObject:
+        return as_object(self.inputs[self.block_id(field)]["element"])
 
-    def _entry(self, label: str) -> dict[str, JsonValue]:
-        return next(iter(self.state[self.block_id(label)].values()))
-
-    def type(self, label: str, text: str) -> OpenForm:
-        self._entry(label)["value"] = text
+    def enter(self, field: str, value: JsonValue) -> Self:
+        element = self.element(field)
+        key = (self.block_id(field), as_text(element["action_id"]))
+        self.entered[key] = entry(element, chosen(element, value))
         return self
-
-    def clear(self, label: str) -> OpenForm:
-        entry = self._entry(label)
-        for key in ("value", "selected_date", "selected_date_time", "selected_option"):
-            if key in entry:
-                entry[key] = None
-        return self
-
-    def choose(self, label: str, text: str) -> OpenForm:
-        options = self.element(label)["options"]
-        assert isinstance(options, list)
-        self._entry(label)["selected_option"] = next(o for o in options if text_of(o) == text)
-        return self
-
-    def tick(self, label: str) -> OpenForm:
-        self._entry(label)["selected_options"] = self.element(label)["options"]
-        return self
-
-
-def initial(element: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    kind = element["type"]
-    entry: dict[str, JsonValue] = {"type": kind}
-    match kind:
-        case "plain_text_input" | "number_input":
-            entry["value"] = element.get("initial_value")
-        case "static_select" | "radio_buttons":
-            entry["selected_option"] = deepcopy(element.get("initial_option"))
-        case "checkboxes":
-            entry["selected_options"] = []
-        case _:
-            raise AssertionError(kind)
-    return entry
-
-
-def label_of(block: Mapping[str, JsonValue]) -> str:
-    return text_of({"text": block["label"]})
-
-
-def text_of(value: JsonValue) -> str:
-    assert isinstance(value, dict)
-    assert isinstance(value["text"], dict)
-    text = value["text"]["text"]
-    assert isinstance(text, str)
-    return text

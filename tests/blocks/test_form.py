@@ -18,8 +18,9 @@ from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.values import json_text, same
 from adk_confirm.bot.confirmation.model import State
 from adk_confirm.bot.confirmation.shown import Argument, Shown, payload_fields
+from adk_confirm.sandbox.reading import label
 from tests.blocks import inert, limits, samples, strategies
-from tests.blocks.slack import OpenForm, text_of
+from tests.blocks.slack import OpenForm
 
 Schema = dict[str, JsonValue]
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
@@ -61,7 +62,7 @@ def edit(schema: Schema | None = None, /, **arguments: JsonValue) -> Editor:
 
 def test_one_field_is_changed_and_the_others_keep_their_exact_values() -> None:
     lead = edit(amount=1500, ratio=1.0, big=10**20, tiny=1e-7, purpose="trip ", tags=["a", {"b": 1.0}])
-    lead.form.type("amount", "1200")
+    lead.form.enter("amount", "1200")
     assert lead.submit() == {"amount": 1200}
 
 
@@ -100,7 +101,7 @@ def test_any_json_that_is_written_into_a_json_field_arrives_exactly(before: Json
     written = json_text({"is": after}, indented=True)
     if len(written) > 3000 or "value" not in lead.form.labels or "NaN" in written or "Infinity" in written:
         return
-    lead.form.type("value", written)
+    lead.form.enter("value", written)
     if re.search("[\ud800-\udfff]", json.dumps(after, ensure_ascii=False)):
         assert lead.refused("value").startswith("This holds half a character")
     else:
@@ -133,7 +134,7 @@ def test_an_edit_that_changes_nothing_is_sent_back() -> None:
 )
 def test_a_number_stays_a_number(schema: Schema | None, current: JsonValue, typed: str, came: JsonValue) -> None:
     lead = edit({"n": schema} if schema else None, n=current)
-    lead.form.type("n", typed)
+    lead.form.enter("n", typed)
     assert same(lead.submit()["n"], came)
 
 
@@ -155,7 +156,7 @@ def test_a_number_stays_a_number(schema: Schema | None, current: JsonValue, type
 )
 def test_a_text_that_is_not_such_a_number_is_refused_at_the_field(schema: Schema, typed: str, sentence: str) -> None:
     lead = edit({"n": schema}, n=6)
-    lead.form.type("n", typed)
+    lead.form.enter("n", typed)
     assert lead.refused("n") == sentence
 
 
@@ -163,14 +164,14 @@ def test_a_text_that_is_not_such_a_number_is_refused_at_the_field(schema: Schema
 def test_a_number_that_is_typed_again_as_it_was_is_no_change(current: float) -> None:
     lead = edit(n=current, other="x")
     shown = lead.form.element("n")["initial_value"]
-    lead.form.type("n", str(shown)).type("other", "y")
+    lead.form.enter("n", str(shown)).enter("other", "y")
     assert lead.submit() == {"other": "y"}
 
 
 @pytest.mark.parametrize(("current", "typed"), [(1500, "1500.00"), (1.5, "+1.50"), (1e22, "1e22"), (6.0, "6")])
 def test_a_number_in_another_spelling_is_no_change(current: float, typed: str) -> None:
     lead = edit(n=current, other="x")
-    lead.form.type("n", typed).type("other", "y")
+    lead.form.enter("n", typed).enter("other", "y")
     assert lead.submit() == {"other": "y"}
 
 
@@ -190,37 +191,37 @@ def test_numbers_have_slacks_own_input_where_it_can_hold_them() -> None:
 def test_a_boolean_is_two_buttons() -> None:
     lead = edit(dry_run=False)
     assert lead.form.element("dry run")["type"] == "radio_buttons"
-    lead.form.choose("dry run", "yes")
+    lead.form.enter("dry run", "yes")
     assert lead.submit() == {"dry_run": True}
 
 
 def test_an_enum_is_a_menu_and_keeps_the_kinds_of_its_values() -> None:
     lead = edit({"size": {"enum": ["small", 1, "1", True, None]}}, size="small", other=1)
     assert lead.form.element("size")["type"] == "static_select"
-    lead.form.choose("size", '"1"')
+    lead.form.enter("size", '"1"')
     assert lead.submit() == {"size": "1"}
-    lead.form.choose("size", "true")
+    lead.form.enter("size", "true")
     assert lead.submit() == {"size": True}
-    lead.form.choose("size", "null")
+    lead.form.enter("size", "null")
     assert lead.submit() == {"size": None}
 
 
 def test_a_value_that_is_none_of_the_options_stays_until_one_is_chosen() -> None:
     lead = edit({"env": {"enum": ["dev", "prod"]}}, env="live", n=1)
     placeholder = lead.form.element("env")["placeholder"]
-    assert text_of({"text": placeholder}) == "Now: live"
-    lead.form.type("n", "2")
+    assert label(placeholder) == "Now: live"
+    lead.form.enter("n", "2")
     assert lead.submit() == {"n": 2}
-    lead.form.choose("env", "prod")
+    lead.form.enter("env", "prod")
     assert lead.submit() == {"env": "prod", "n": 2}
 
 
 def test_an_enum_of_more_than_a_menu_holds_is_written_and_checked() -> None:
     lead = edit({"city": {"enum": [f"city-{n}" for n in range(150)]}}, city="city-7")
     assert lead.form.element("city")["type"] == "plain_text_input"
-    lead.form.type("city", "city-149")
+    lead.form.enter("city", "city-149")
     assert lead.submit() == {"city": "city-149"}
-    lead.form.type("city", "Atlantis")
+    lead.form.enter("city", "Atlantis")
     assert lead.refused("city") == "Write one of the 150 values that the tool takes, exactly."
 
 
@@ -232,9 +233,9 @@ def test_options_that_would_look_the_same_are_written_too() -> None:
 
 def test_a_forged_choice_is_refused() -> None:
     lead = edit({"env": {"enum": ["dev", "prod"]}}, env="dev")
-    entry = lead.form.state[lead.form.block_id("env")][Action.FIELD.value]
+    key = (lead.form.block_id("env"), Action.FIELD.value)
     for value in ("2", "-1", "x", "100", None, 1):
-        entry["selected_option"] = {"value": value}
+        lead.form.entered[key] = {"type": "static_select", "selected_option": {"value": value}}
         assert lead.refused("env") == "This could not be read. Close the form and open it again."
 
 
@@ -245,37 +246,37 @@ def test_a_text_may_have_lines_and_its_line_ends_stay_what_they_were() -> None:
     lead = edit(note="one\r\ntwo", other="a\nb")
     assert lead.form.element("note")["initial_value"] == "one\ntwo"
     assert lead.form.element("note")["multiline"] is True
-    lead.form.type("note", "one\nthree")
+    lead.form.enter("note", "one\nthree")
     assert lead.submit() == {"note": "one\r\nthree"}
 
 
 def test_a_text_that_slack_trims_is_not_thereby_changed() -> None:
     lead = edit(note=" indented\n", other="x")
-    lead.form.type("note", "indented").type("other", "y")
+    lead.form.enter("note", "indented").enter("other", "y")
     assert lead.submit() == {"other": "y"}
 
 
 def test_an_empty_text_is_empty_and_null_is_null() -> None:
     schema: Schema = {"a": {"type": "string"}, "b": {"type": ["string", "null"]}, "c": {"type": ["string", "null"]}}
     lead = edit(schema, a="", b="x", c=None)
-    lead.form.clear("b").type("a", "now")
+    lead.form.enter("b", None).enter("a", "now")
     assert lead.submit() == {"a": "now", "b": None}
-    blocks = {text_of({"text": block["label"]}): block.get("optional") for block in lead.form.inputs.values()}
+    blocks = {label(block["label"]): block.get("optional") for block in lead.form.inputs.values()}
     assert blocks == {"a": True, "b": True, "c": True}
 
 
 def test_a_text_with_unseen_characters_is_written_as_json() -> None:
     lead = edit(name="in\u202evoice", other=1)
     assert lead.form.element("name")["initial_value"] == '"in\\u202evoice"'
-    lead.form.type("name", '"in\\u202dvoice"')
+    lead.form.enter("name", '"in\\u202dvoice"')
     assert lead.submit() == {"name": "in\u202dvoice"}
-    lead.form.type("name", "invoice")
+    lead.form.enter("name", "invoice")
     assert lead.refused("name").startswith("This can't be read from “invoice” on.")
 
 
 def test_a_text_keeps_to_the_schema() -> None:
     lead = edit({"name": {"type": "string", "maxLength": 5}}, name="x")
-    lead.form.type("name", "abcdef")
+    lead.form.enter("name", "abcdef")
     assert lead.refused("name") == "This takes at most 5 characters."
 
 
@@ -305,11 +306,11 @@ def test_a_date_is_text_that_is_checked_once_it_is_changed(
 ) -> None:
     schema: Schema = {"at": {"type": "string", "format": kind}}
     lead = edit(schema, at=before, n=1)
-    lead.form.type("n", "2")
+    lead.form.enter("n", "2")
     assert lead.submit() == {"n": 2}
-    lead.form.type("at", f" {after} ")
+    lead.form.enter("at", f" {after} ")
     assert lead.submit()["at"] == after
-    lead.form.type("at", wrong)
+    lead.form.enter("at", wrong)
     assert lead.refused("at") == sentence
 
 
@@ -337,24 +338,24 @@ def test_a_date_is_text_that_is_checked_once_it_is_changed(
 )
 def test_wrong_json_is_refused_at_the_field_with_its_place(typed: str, sentence: str) -> None:
     lead = edit({"tags": {"type": "array", "items": {"type": "string"}}}, tags=["x"])
-    lead.form.type("tags", typed)
+    lead.form.enter("tags", typed)
     assert lead.refused("tags").startswith(sentence)
 
 
 def test_json_that_only_looks_different_is_no_change() -> None:
     lead = edit(options={"a": [1, 2], "b": 1.0}, other=1)
-    lead.form.type("options", '{"b":1.0,"a":[1,2]}').type("other", "2")
+    lead.form.enter("options", '{"b":1.0,"a":[1,2]}').enter("other", "2")
     assert lead.submit() == {"other": 2}
-    lead.form.type("options", '{"b":1,"a":[1,2]}')
+    lead.form.enter("options", '{"b":1,"a":[1,2]}')
     assert same(lead.submit()["options"], {"a": [1, 2], "b": 1})
 
 
 def test_a_value_of_another_kind_than_its_schema_says_is_shown_as_json() -> None:
     lead = edit({"n": {"type": "integer"}}, n="six", other=1)
     assert lead.form.element("n")["initial_value"] == '"six"'
-    lead.form.type("other", "2")
+    lead.form.enter("other", "2")
     assert lead.submit() == {"other": 2}
-    lead.form.type("n", "6")
+    lead.form.enter("n", "6")
     assert lead.submit() == {"n": 6, "other": 2}
 
 
@@ -365,20 +366,20 @@ def test_a_list_of_flat_objects_is_edited_field_by_field() -> None:
     lead = edit(expenses=EXPENSES, n=1)
     assert lead.form.labels[:2] == ["expenses, item 1: item", "expenses, item 1: amount"]
     assert lead.form.labels[2:] == [f"expenses, item 2: {name}" for name in ("item", "amount", "paid")] + ["n"]
-    lead.form.type("n", "2")
+    lead.form.enter("n", "2")
     assert lead.submit() == {"n": 2}
-    lead.form.type("expenses, item 2: amount", "1200").choose("expenses, item 2: paid", "no")
+    lead.form.enter("expenses, item 2: amount", "1200").enter("expenses, item 2: paid", "no")
     after: JsonValue = [{"item": "Train", "amount": 148.5}, {"item": "Hotel", "amount": 1200, "paid": False}]
     assert same(lead.submit()["expenses"], after)
 
 
 def test_an_item_whose_fields_are_emptied_is_taken_out() -> None:
     lead = edit(expenses=EXPENSES)
-    lead.form.clear("expenses, item 1: item")
+    lead.form.enter("expenses, item 1: item", None)
     assert lead.submit()["expenses"] == [{"item": "", "amount": 148.5}, {"item": "Hotel", "amount": 1320, "paid": True}]
-    lead.form.clear("expenses, item 1: amount")
+    lead.form.enter("expenses, item 1: amount", None)
     assert lead.submit() == {"expenses": [{"item": "Hotel", "amount": 1320, "paid": True}]}
-    lead.form.type("expenses, item 1: item", "Bus")
+    lead.form.enter("expenses, item 1: item", "Bus")
     assert lead.refused("expenses, item 1: amount") == "Fill this in."
 
 
@@ -387,9 +388,9 @@ def test_what_is_wrong_in_an_item_is_said_at_its_field() -> None:
     schema: Schema = {"rows": {"type": "array", "minItems": 2, "items": {"$ref": "#/properties/row"}}, "row": item}
     lead = edit(schema, rows=[{"amount": 1}, {"amount": 2}])
     assert lead.form.element("rows, item 2: amount")["type"] == "number_input"
-    lead.form.type("rows, item 2: amount", "10")
+    lead.form.enter("rows, item 2: amount", "10")
     assert lead.refused("rows, item 2: amount") == "This must be 9 or less."
-    lead.form.clear("rows, item 2: amount")
+    lead.form.enter("rows, item 2: amount", None)
     assert lead.refused("rows, item 1: amount") == "This needs at least 2 items."
 
 
@@ -429,7 +430,7 @@ def test_a_form_without_room_for_all_fields_says_so() -> None:
     text = inert.shown(lead.form.view)
     assert "field_119 119" in text
     assert "A form has no room for more fields" in text
-    lead.form.type("field 3", "33")
+    lead.form.enter("field 3", "33")
     assert lead.submit() == {"field_3": 33}
 
 
@@ -440,7 +441,7 @@ def test_a_form_without_room_for_the_rest_of_the_call_has_no_fields() -> None:
     assert "submit" not in lead.form.view
     assert "Approve it as it is, or deny it and say why." in inert.shown(lead.form.view)
     short = edit(script="x" * 190_000, n=1)
-    short.form.type("n", "2")
+    short.form.enter("n", "2")
     assert short.submit() == {"n": 2}, "a long call may have fields beside it"
 
 
@@ -471,7 +472,7 @@ def test_an_answer_of_many_lists_leaves_room_for_the_call() -> None:
 def test_an_argument_that_the_call_lacks_can_be_added() -> None:
     lead = edit({"dry_run": {"type": "boolean"}, "note": {"type": "string"}}, note="x")
     assert lead.form.labels == ["note", "dry run"]
-    lead.form.choose("dry run", "yes")
+    lead.form.enter("dry run", "yes")
     assert lead.submit() == {"dry_run": True}
 
 
@@ -480,7 +481,7 @@ def test_labels_are_the_arguments_own_names_made_inert() -> None:
     assert lead.form.labels[:4] == ["‹!channel›", "a\\nb", "꞉tada:", "(empty)"]
     assert len(lead.form.labels[4]) == 150
     assert lead.form.labels[5] == "in\\u202evoice"
-    lead.form.type("‹!channel›", "7")
+    lead.form.enter("‹!channel›", "7")
     assert lead.submit() == {"<!channel>": 7}
 
 
@@ -520,7 +521,7 @@ def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
     with pytest.raises(form.FormErrors) as caught:
         answer.read(shown.state)
     assert caught.value.errors == {shown.block_id("approved days"): "Fill this in."}
-    shown.type("approved days", "3")
+    shown.enter("approved days", "3")
     assert answer.read(shown.state) == {"approved_days": 3}
 
 
@@ -529,7 +530,7 @@ def test_an_answer_without_names_is_one_field(payload: JsonValue) -> None:
     view = samples.TIME_OFF.but(payload=fields_of(payload, None), editable=())
     shown = OpenForm(form.approve_form(view, form.Form(view, None)))
     assert shown.labels == ["answer"]
-    shown.type("answer", "7")
+    shown.enter("answer", "7")
     changes = form.Form(view, None).read(shown.state)
     after = form.payload_with(payload, None, changes)
     assert after == ("7" if isinstance(payload, str) else 7)
@@ -546,9 +547,9 @@ def test_deny_asks_for_a_reason() -> None:
     with pytest.raises(form.FormErrors, match="Say why: the policy asks for a reason"):
         form.read_denial(shown.state, required=True)
     assert form.read_denial(shown.state, required=False) is None
-    shown.type("Reason", "  Not during the sale. \n")
+    shown.enter("Reason", "  Not during the sale. \n")
     assert form.read_denial(shown.state, required=True) == "Not during the sale."
-    shown.type("Reason", "x" * 1001)
+    shown.enter("Reason", "x" * 1001)
     with pytest.raises(form.FormErrors) as caught:
         form.read_denial(shown.state, required=False)
     assert caught.value.errors == {"reason": "Use at most 1000 characters."}

@@ -135,9 +135,9 @@ def test_an_edit_that_no_view_could_show_is_an_error_at_its_field() -> None:
     row = Desk(make_policy(), make_asked(arguments={"script": "x" * 206_000, "note": "n"})).row
     shown = OpenForm(forms.edit_view(row, Ref(row.id, 1)))
     policies = Policies.of(row.policy)
-    assert isinstance(forms.read_edit(row, shown.type("note", "short").state, policies), forms.SubmittedForm)
+    assert isinstance(forms.read_edit(row, shown.enter("note", "short").state, policies), forms.SubmittedForm)
     with pytest.raises(form.FormErrors) as caught:
-        forms.read_edit(row, shown.type("note", "n" * 3000).state, policies)
+        forms.read_edit(row, shown.enter("note", "n" * 3000).state, policies)
     too_long = "With this, the call would be too long for a window. Write less."
     assert caught.value.errors == {shown.block_id("note"): too_long}
 
