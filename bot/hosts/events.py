@@ -1,7 +1,7 @@
 """Reads one event of a session on another server. Pure.
 
 ADKs write events differently. Names are in camel or snake case, absent values are null or left out, and the time is in
-seconds (Python), milliseconds (Java, JavaScript), whole seconds as `time` (Go), text, or missing.
+seconds (Python), milliseconds (Java, JavaScript), whole seconds as `time` (early Go), text, or missing (Go 2).
 """
 
 from __future__ import annotations

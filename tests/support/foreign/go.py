@@ -1,5 +1,6 @@
-"""ADK Go's REST server according to its sources (`server/adkrest`): it refuses unknown fields, answers 500 for a
-missing session and `null` for an empty list, and the `time` of its events is in whole seconds.
+"""ADK Go's REST server according to the sources of its version 2.2.0 (`server/adkrest`): it refuses unknown fields,
+answers 500 for a missing session and `null` for an empty list, says neither its version nor when an event happened, and
+writes what is absent as null.
 
 `python -m tests.support.foreign.go`
 """
@@ -8,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterable
 
 from aiohttp import web
@@ -17,7 +17,7 @@ from tests.support.foreign.kept import request_about, response_to
 from tests.support.foreign.replay import Refused, Replay, serve
 from tests.support.foreign.wishes import Plain
 
-REQUEST = {"appName", "userId", "sessionId", "newMessage", "streaming", "stateDelta"}
+REQUEST = {"appName", "userId", "sessionId", "newMessage", "streaming", "stateDelta", "functionCallEventId"}
 CONTENT = {"role", "parts"}
 PART = {"text", "inlineData", "fileData", "functionCall", "functionResponse", "thought", "thoughtSignature"}
 RESPONSE = {"id", "name", "response", "willContinue", "scheduling", "parts"}
@@ -26,16 +26,13 @@ RESPONSE = {"id", "name", "response", "willContinue", "scheduling", "parts"}
 class Go(Replay):
     def routes(self) -> list[web.RouteDef]:
         declared = [web.get("/apps/{app}/app-info", self.declared)] if "DECLARES" in os.environ else []
-        return [web.get("/version", self.version), *declared, *super().routes()]
+        return [*declared, *super().routes()]
 
     async def declared(self, _: web.Request) -> web.Response:
         """As google-adk does: a server with another schema than its tool's."""
         schema = json.loads(os.environ["DECLARES"])
         tool = {"functionDeclarations": [{"name": "reimburse", "parametersJsonSchema": schema}]}
         return web.json_response({"agents": {"clerk": {"tools": [tool]}}})
-
-    async def version(self, _: web.Request) -> web.Response:
-        return web.json_response({"version": "1.4.0", "language": "go", "language_version": "go1.26.7"})
 
     async def listed(self, request: web.Request) -> web.Response:
         listed = await super().listed(request)
@@ -47,7 +44,11 @@ class Go(Replay):
         return await super().create(request)
 
     def stamped(self) -> Plain:
-        return {"time": int(time.time())}
+        return {
+            "groundingMetadata": None,
+            "usageMetadata": None,
+            "actions": {"stateDelta": None, "artifactDelta": None},
+        }
 
     def no_session(self) -> web.Response:
         return web.Response(status=500, text="session not found")

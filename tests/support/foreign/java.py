@@ -1,6 +1,6 @@
-"""ADK Java's server according to its sources (`dev/…/web/controller`): times in milliseconds, no space after `data:`,
-an existing session is not created again, a failed tool gives no details, and a failed run just ends the stream. An MCP
-tool asks by a callback of its agent, because `McpTool` has no gate.
+"""ADK Java's server according to the sources of its version 1.8.0 (`dev/…/web/controller`): times in milliseconds, no
+space after `data:`, an existing session is not created again, a failed tool gives no details, and a failed run just
+ends the stream. An MCP tool asks by a callback of its agent, because `McpTool` has no gate.
 
 `python -m tests.support.foreign.java`
 """
