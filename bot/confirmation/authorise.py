@@ -17,13 +17,14 @@ from adk_confirm.bot.policy.approvers import Account, Approver, ApproverKind, Me
 from adk_confirm.bot.policy.model import Policy, may_decide
 
 
-class Act(StrEnum):
+class VoteKind(StrEnum):
     """What somebody wants to do."""
 
     APPROVE = "approve"
     DENY = "deny"
     WITHDRAW = "withdraw"
-    SETTLE = "settle"  # "it happened", "it did not"
+    HAPPENED = "it happened"
+    DID_NOT = "it did not"
     RUN_AGAIN = "run again"
     REVOKE = "revoke"  # a grant
 
@@ -53,7 +54,7 @@ Ruling = Permission | Refusal
 class Claim:
     """Who wants to do what, and how they relate to the confirmation. It is built from the row and the click alone."""
 
-    act: Act
+    act: VoteKind
     voter: Person
     team: str
     asked_by: Person
@@ -95,16 +96,16 @@ def authorise(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
 
     >>> lead = Person("T1", "U0LEAD")
     >>> policy = Policy(tools=("*",), approvers=("user:U0LEAD",))
-    >>> claim = Claim(act=Act.APPROVE, voter=lead, team="T1", asked_by=Person("T1", "U0ASKER"))
+    >>> claim = Claim(act=VoteKind.APPROVE, voter=lead, team="T1", asked_by=Person("T1", "U0ASKER"))
     >>> str(authorise(policy, claim, Facts(account=Account(lead, teams=frozenset({"T1"})))).by)
     'user:U0LEAD'
     >>> authorise(policy, claim, Facts(account=Account(lead, teams=frozenset({"T1"}), guest=True))).reason
     <Reason.GUEST: 'guest account'>
     """
-    if claim.act is Act.WITHDRAW:
+    if claim.act is VoteKind.WITHDRAW:
         own = claim.voter == claim.asked_by or is_operator(claim.voter)
         return Permission() if own else Refusal(reason=Reason.NOT_ASKER)
-    if claim.act is Act.REVOKE and (claim.voter in claim.givers or is_operator(claim.voter)):
+    if claim.act is VoteKind.REVOKE and (claim.voter in claim.givers or is_operator(claim.voter)):
         return Permission()
     return (
         _refuse_account(claim, facts.account)
@@ -179,7 +180,7 @@ def _check_named(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
 
 def _refuse_requester(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
     """Refuses the approval of one's own request. Denying and revoking do no harm, so an approver may do both."""
-    if claim.act in (Act.DENY, Act.REVOKE) or policy.allow_requester is True:
+    if claim.act in (VoteKind.DENY, VoteKind.REVOKE) or policy.allow_requester is True:
         return None
     if claim.voter.is_also(claim.asked_by):
         return Refusal(reason=Reason.TURN_AUTHOR)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from adk_confirm.bot.confirmation.authorise import Act, Claim, Facts, Reason, Refusal, authorise
+from adk_confirm.bot.confirmation.authorise import Claim, Facts, Reason, Refusal, authorise
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, VoteKind
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policy
@@ -66,7 +66,9 @@ def why_withheld(grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping
     if len({giver.user for giver in grant.given_by}) < policy.quorum:
         return GrantRefusal(Refusal(reason=Reason.POLICY_CHANGED))
     for giver in grant.given_by:
-        claim = Claim(act=Act.APPROVE, voter=giver, team=asked.team, asked_by=asked.asked_by, speakers=asked.speakers)
+        claim = Claim(
+            act=VoteKind.APPROVE, voter=giver, team=asked.team, asked_by=asked.asked_by, speakers=asked.speakers
+        )
         facts = rights.get(giver)
         verdict = Refusal(reason=Reason.CANNOT_ASK) if facts is None else authorise(policy, claim, facts)
         if isinstance(verdict, Refusal):

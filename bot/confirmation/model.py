@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from adk_confirm.bot.confirmation.authorise import Act
+from adk_confirm.bot.confirmation.authorise import VoteKind as VoteKind
 from adk_confirm.bot.confirmation.stored_json import ExactJson, ExactObject
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import CallFacts, FrozenPolicy
@@ -52,31 +52,6 @@ class OutcomeKind(StrEnum):
     HAPPENED = "it happened"
     DID_NOT = "it did not"
     NOBODY_KNOWS = "nobody knows"
-
-
-class VoteKind(StrEnum):
-    APPROVE = "approve"
-    DENY = "deny"
-    WITHDRAW = "withdraw"
-    HAPPENED = "it happened"
-    DID_NOT = "it did not"
-    RUN_AGAIN = "run again"
-    REVOKE = "revoke"
-
-    @property
-    def act(self) -> Act:
-        return _ACTS[self]
-
-
-_ACTS = {
-    VoteKind.APPROVE: Act.APPROVE,
-    VoteKind.DENY: Act.DENY,
-    VoteKind.WITHDRAW: Act.WITHDRAW,
-    VoteKind.HAPPENED: Act.SETTLE,
-    VoteKind.DID_NOT: Act.SETTLE,
-    VoteKind.RUN_AGAIN: Act.RUN_AGAIN,
-    VoteKind.REVOKE: Act.REVOKE,
-}
 
 
 class VoteState(StrEnum):

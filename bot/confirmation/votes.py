@@ -134,7 +134,7 @@ def _check_again(row: Confirmation, vote: Vote, facts: Facts) -> dict[str, Rulin
 def claim_of(row: Confirmation, vote: Vote) -> Claim:
     """How the voter relates to the confirmation. The escalation counts if it came before the vote was stored."""
     return Claim(
-        act=vote.kind.act,
+        act=vote.kind,
         voter=vote.voter,
         team=row.asked.team,
         asked_by=row.asked.asked_by,

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adk_confirm.bot.confirmation.authorise import (
-    Act,
     Claim,
     Facts,
     Permission,
     Reason,
     Ruling,
+    VoteKind,
     authorise,
     people_of,
     to_look_up,
@@ -25,10 +25,12 @@ from adk_confirm.bot.policy.model import Policy
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, TEAM, full_member, make_policy
 
 ONCALL, ROTA, MAIL = map(Approver.parse, ("group:S0ONCALL", "python:my.rota:on_call", "email:Ben@Example.com"))
-DECIDING = (Act.APPROVE, Act.DENY, Act.SETTLE, Act.RUN_AGAIN)
+DECIDING = (VoteKind.APPROVE, VoteKind.DENY, VoteKind.HAPPENED, VoteKind.RUN_AGAIN)
 
 
-def claim(voter: Person, act: Act = Act.APPROVE, *, escalated: bool = False, spoke: tuple[Person, ...] = ()) -> Claim:
+def claim(
+    voter: Person, act: VoteKind = VoteKind.APPROVE, *, escalated: bool = False, spoke: tuple[Person, ...] = ()
+) -> Claim:
     return Claim(
         act=act, voter=voter, team=TEAM, asked_by=ASKER, speakers=frozenset({ASKER, *spoke}), escalated=escalated
     )
@@ -113,10 +115,10 @@ RULINGS: list[tuple[str, dict[str, Any], Claim, Facts, Reason | Approver | None]
     ),
     # who asked, and who spoke to the agent
     ("the asker", ASKERS, claim(ASKER), known(ASKER), Reason.TURN_AUTHOR),
-    ("the asker, to settle", ASKERS, claim(ASKER, Act.SETTLE), known(ASKER), Reason.TURN_AUTHOR),
-    ("the asker, to run it again", ASKERS, claim(ASKER, Act.RUN_AGAIN), known(ASKER), Reason.TURN_AUTHOR),
-    ("denying harms nobody", ASKERS, claim(ASKER, Act.DENY), known(ASKER), None),
-    ("and is for approvers all the same", {}, claim(ASKER, Act.DENY), known(ASKER), Reason.NOT_APPROVER),
+    ("the asker, to settle", ASKERS, claim(ASKER, VoteKind.HAPPENED), known(ASKER), Reason.TURN_AUTHOR),
+    ("the asker, to run it again", ASKERS, claim(ASKER, VoteKind.RUN_AGAIN), known(ASKER), Reason.TURN_AUTHOR),
+    ("denying harms nobody", ASKERS, claim(ASKER, VoteKind.DENY), known(ASKER), None),
+    ("and is for approvers all the same", {}, claim(ASKER, VoteKind.DENY), known(ASKER), Reason.NOT_APPROVER),
     ("somebody who spoke", ASKERS, claim(ANNA, spoke=(ANNA,)), known(ANNA), Reason.REQUESTER),
     ("who spoke since", {}, claim(ANNA), replace(known(ANNA), speakers=some(ANNA)), Reason.REQUESTER),
     ("speakers may", {**ASKERS, "allow_requester": "speakers"}, claim(ANNA, spoke=(ANNA,)), known(ANNA), None),
@@ -124,8 +126,8 @@ RULINGS: list[tuple[str, dict[str, Any], Claim, Facts, Reason | Approver | None]
     ("the asker may", {**ASKERS, "allow_requester": True}, claim(ASKER), known(ASKER), None),
     ("if named", {"allow_requester": True}, claim(ASKER), known(ASKER), Reason.NOT_APPROVER),
     # who withdraws
-    ("an approver does not withdraw", {}, claim(ANNA, Act.WITHDRAW), Facts(account=AWAY), Reason.NOT_ASKER),
-    ("nor does anybody else", {}, claim(MALLORY, Act.WITHDRAW), Facts(account=AWAY), Reason.NOT_ASKER),
+    ("an approver does not withdraw", {}, claim(ANNA, VoteKind.WITHDRAW), Facts(account=AWAY), Reason.NOT_ASKER),
+    ("nor does anybody else", {}, claim(MALLORY, VoteKind.WITHDRAW), Facts(account=AWAY), Reason.NOT_ASKER),
     ("the operator approves nothing", {}, claim(OPERATOR), known(OPERATOR), Reason.NOT_APPROVER),
 ]
 
@@ -150,7 +152,7 @@ def test_a_refusal_says_what_could_not_be_asked() -> None:
 @pytest.mark.parametrize("who", [ASKER, OPERATOR])
 def test_withdrawing_is_the_askers_and_the_operators(who: Person) -> None:
     nothing_known = Facts(account=Unresolved("", ""))
-    assert isinstance(authorise(make_policy(), claim(who, Act.WITHDRAW), nothing_known), Permission)
+    assert isinstance(authorise(make_policy(), claim(who, VoteKind.WITHDRAW), nothing_known), Permission)
 
 
 @pytest.mark.parametrize(
@@ -164,8 +166,8 @@ def test_withdrawing_is_the_askers_and_the_operators(who: Person) -> None:
         ({"teams": frozenset()}, Reason.OTHER_WORKSPACE),
     ],
 )
-@pytest.mark.parametrize("act", [act for act in Act if act is not Act.WITHDRAW])
-def test_these_accounts_never_decide(flags: dict[str, Any], expected: Reason, act: Act) -> None:
+@pytest.mark.parametrize("act", [act for act in VoteKind if act is not VoteKind.WITHDRAW])
+def test_these_accounts_never_decide(flags: dict[str, Any], expected: Reason, act: VoteKind) -> None:
     facts = Facts(account=replace(full_member(ANNA), **flags))
     assert reason(authorise(make_policy(), claim(ANNA, act), facts)) is expected
 
@@ -208,7 +210,7 @@ _GROUPS = ("group:S1", "group:S2", "user:U0ANNA", "user:U0BEN")
     ),
     voter=st.sampled_from([ANNA, BEN, ASKER]),
     flags=st.sampled_from([{}, {"guest": True}, {"bot": True}, {"deleted": True}, {"stranger": True}]),
-    act=st.sampled_from([Act.APPROVE, Act.DENY, Act.RUN_AGAIN]),
+    act=st.sampled_from([VoteKind.APPROVE, VoteKind.DENY, VoteKind.RUN_AGAIN]),
 )
 def test_permitted_only_if_every_question_has_a_good_answer(
     approvers: list[str],
@@ -216,7 +218,7 @@ def test_permitted_only_if_every_question_has_a_good_answer(
     members: dict[str, frozenset[Person] | None],
     voter: Person,
     flags: dict[str, bool],
-    act: Act,
+    act: VoteKind,
 ) -> None:
     policy: Policy = make_policy(approvers=approvers, barred=barred)
     found = {
@@ -236,6 +238,6 @@ def test_permitted_only_if_every_question_has_a_good_answer(
         not flags
         and all(holds(entry) is False for entry in barred)
         and any(holds(entry) is True for entry in approvers)
-        and (act is Act.DENY or voter != ASKER)
+        and (act is VoteKind.DENY or voter != ASKER)
     )
     assert isinstance(verdict, Permission) is good
