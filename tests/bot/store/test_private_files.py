@@ -13,7 +13,7 @@ from tempfile import TemporaryFile
 
 import pytest
 
-from adk_confirm.bot.hosts.adk_services import artifact_service, session_service
+from adk_confirm.bot.hosts.adk_in_process import artifact_service, session_service
 from adk_confirm.bot.ops.check import readable_by_others
 from adk_confirm.bot.ops.findings import warn
 from adk_confirm.bot.store.open import open_store
