@@ -103,17 +103,6 @@ async def test_only_the_boolean_approves(confirmed: str | int) -> None:
     assert ran() == []
 
 
-async def test_a_signed_edit_and_a_signed_reason() -> None:
-    at = Alone(ConfirmationPlugin(secret=SECRET))
-    asked = await at.asks("please pay 1500")
-    await at.answer(asked, signed(verdict(at, asked, payload={"amount": 1200})))
-    assert ran() == [{"tool": "reimburse", "amount": 1200}]
-
-    asked = await at.asks("please deploy search")
-    said = await at.answer(asked, signed(verdict(at, asked, False, {"reason": "Not on a Friday"})))
-    assert [one["reason"] for one in results(said, "deploy")] == ["Not on a Friday"]
-
-
 class Lingering:
     """A tool that takes as long as the test lets it take."""
 

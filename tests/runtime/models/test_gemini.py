@@ -223,14 +223,6 @@ async def test_thoughts_signatures_and_calls_keep_their_places(gemini: FakeGemin
     assert text(whole) == "I look."
 
 
-async def test_pictures_from_the_model_are_kept(gemini: FakeGemini, model: GeminiModel) -> None:
-    data = base64.b64encode(bytes(range(256))).decode()
-    gemini.will(Chunks([piece({"inlineData": {"mimeType": "image/png", "data": data}}, finish="STOP")]))
-    [whole] = await ask(model)
-    assert whole.content is not None
-    assert whole.content.parts == [Part(inline_data=Blob(mime_type="image/png", data=bytes(range(256))))]
-
-
 async def test_vertex_is_asked_where_the_environment_says_so(
     gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
