@@ -243,3 +243,17 @@ def postgres_server(inside: Path | None = None) -> Iterator[PostgresServer]:
             server.stop()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def frozen(url: str, locks: str) -> Iterator[None]:
+    """A process that is frozen in a transaction: it holds what the statement `locks`, until PostgreSQL ends it."""
+    import psycopg
+
+    from adk_confirm.runtime.store.postgres import SESSION
+
+    options = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
+    with psycopg.connect(url, options=options) as connection:
+        connection.execute(locks.encode())
+        yield
+        connection.close()

@@ -24,7 +24,7 @@ from adk_confirm.bot.store.repository import now
 from adk_confirm.bot.worker.checkpoint_job import AT_ONCE, CheckpointJob, seal_moved
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.postgres import SESSION
-from tests.support.freezing import frozen
+from tests.support.postgres import frozen
 from tests.support.secret import KEYS, SECRET
 
 HOUR = timedelta(hours=1)

@@ -26,7 +26,7 @@ from adk_confirm.runtime.store.jobs import (
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
-from tests.support.freezing import frozen
+from tests.support.postgres import frozen
 
 pytestmark = pytest.mark.every_case
 

@@ -78,6 +78,18 @@ async def store(database_url: str, clock: Clock) -> AsyncIterator[Database]:
     await database.close()
 
 
+async def token_for(database: Database, row: LeasedRow = MINE, *, term: float = 30) -> str:
+    token = await database.run(claim, row, term=term)
+    assert token is not None
+    return token
+
+
+async def lease_on(database: Database, row: LeasedRow = MINE, *, topic: str | None = None, term: float = 30) -> Lease:
+    lease = await try_lease(database, row, topic=topic, term=term)
+    assert lease is not None
+    return lease
+
+
 async def test_of_many_that_claim_one_gets_it(store: Database) -> None:
     tokens = await asyncio.gather(*(store.run(claim, MINE, term=30) for _ in range(30)))
     assert len([token for token in tokens if token is not None]) == 1
@@ -91,8 +103,7 @@ async def test_a_lease_is_for_one_row(store: Database) -> None:
 
 
 async def test_a_released_row_can_be_claimed_at_once(store: Database) -> None:
-    token = await store.run(claim, MINE, term=30)
-    assert token is not None
+    token = await token_for(store)
     assert await store.run(holds, MINE, token)
     assert await store.run(release, MINE, token)
     assert not await store.run(holds, MINE, token)
@@ -102,8 +113,7 @@ async def test_a_released_row_can_be_claimed_at_once(store: Database) -> None:
 
 
 async def test_a_lease_lapses_by_time_and_a_renewed_one_later(store: Database, clock: Clock) -> None:
-    token = await store.run(claim, MINE, term=30)
-    assert token is not None
+    token = await token_for(store)
     clock.time += 29
     assert await store.run(claim, MINE, term=30) is None
     assert await store.run(renew, MINE, token, term=30)
@@ -119,8 +129,7 @@ async def test_a_lease_lapses_by_time_and_a_renewed_one_later(store: Database, c
 
 async def test_who_is_late_may_still_write_while_nobody_else_has_claimed(store: Database, clock: Clock) -> None:
     """The result of a tool that did run is worth more than a term."""
-    token = await store.run(claim, MINE, term=30)
-    assert token is not None
+    token = await token_for(store)
     clock.time += 1000
     assert await store.run(holds, MINE, token)
     assert await store.run(renew, MINE, token, term=30)
@@ -128,8 +137,7 @@ async def test_who_is_late_may_still_write_while_nobody_else_has_claimed(store: 
 
 
 async def test_nobody_claims_between_the_check_and_the_commit(store: Database, clock: Clock) -> None:
-    token = await store.run(claim, MINE, term=30)
-    assert token is not None
+    token = await token_for(store)
     clock.time += 1000
     inside = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -161,8 +169,7 @@ async def lively(database: Database) -> Database:
 
 
 async def test_a_kept_lease_outlives_its_term(lively: Database) -> None:
-    lease = await try_lease(lively, MINE, topic="desk", term=0.3)
-    assert lease is not None
+    lease = await lease_on(lively, topic="desk", term=0.3)
     async with lease:
         with pytest.raises(Busy, match=r"did not finish within 0\.7 seconds\. Nothing was changed"):
             await wait_for_lease(lively, MINE, topic="desk", patience=0.7, poll=0.05)
@@ -181,8 +188,7 @@ async def test_leases_are_renewed_together_and_one_that_was_lost_takes_no_other_
     keeper = Keeper(watched, 0.3)
     leases = []
     for row in (MINE, OTHER):
-        token = await lively.run(claim, row, term=0.3)
-        assert token is not None
+        token = await token_for(lively, row, term=0.3)
         leases.append(Lease(watched, row, token, term=0.3, keeper=keeper))
     mine, other = leases
     async with mine, other:
@@ -200,8 +206,7 @@ async def test_a_row_that_is_locked_keeps_no_other_lease_from_being_renewed(post
     await database.run(create)
     held = []
     for row in (MINE, OTHER):
-        token = await database.run(claim, row, term=30)
-        assert token is not None
+        token = await token_for(database, row)
         held.append((row, token))
     locked, looked = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
@@ -233,8 +238,7 @@ async def test_a_waiter_gets_it_when_it_is_released(lively: Database) -> None:
 
 
 async def test_whether_the_work_has_ended_is_seen_in_the_transaction(lively: Database) -> None:
-    lease = await try_lease(lively, MINE, topic="desk")
-    assert lease is not None
+    lease = await lease_on(lively, topic="desk")
     async with lease:
         assert await lease.finish_if(lambda due: due > 7, due_is, 7.0) == 7.0
         await lease.sure()
@@ -247,8 +251,7 @@ async def test_whether_the_work_has_ended_is_seen_in_the_transaction(lively: Dat
 
 
 async def test_a_worker_that_lost_the_lease_finishes_nothing(lively: Database) -> None:
-    lease = await try_lease(lively, MINE)
-    assert lease is not None
+    lease = await lease_on(lively)
     await lively.run(stolen)
     async with lease:
         with pytest.raises(LeaseLost):
@@ -260,8 +263,7 @@ async def test_a_worker_that_lost_the_lease_finishes_nothing(lively: Database) -
 
 
 async def test_a_lease_nearly_over_is_renewed_before_the_effect(store: Database, clock: Clock) -> None:
-    lease = await try_lease(store, MINE, term=30)
-    assert lease is not None
+    lease = await lease_on(store)
     clock.time += 25
     await lease.sure()
     assert await store.read(remaining, MINE, lease.token) == 30
@@ -269,8 +271,7 @@ async def test_a_lease_nearly_over_is_renewed_before_the_effect(store: Database,
 
 async def test_a_lease_that_lapsed_and_that_nobody_took_is_renewed_and_goes_on(store: Database, clock: Clock) -> None:
     """As after a process stood still: nobody else wants the row, so what was begun is finished."""
-    lease = await try_lease(store, MINE, term=30)
-    assert lease is not None
+    lease = await lease_on(store)
     async with lease:
         clock.time += 1000
         assert await lease.run(due_is, 7.0) == 7.0
@@ -306,8 +307,7 @@ def test_an_answer_from_before_the_process_stood_still_is_not_believed(tmp_path:
 
 
 async def test_a_worker_that_lost_the_lease_writes_nothing(store: Database, clock: Clock) -> None:
-    lease = await try_lease(store, MINE, term=30)
-    assert lease is not None
+    lease = await lease_on(store)
     async with lease:
         clock.time += 30
         async with await wait_for_lease(store, MINE, topic="desk", patience=1) as next_one:
@@ -333,8 +333,7 @@ async def test_the_check_comes_after_what_the_transaction_locks(postgres_url: st
     def the_first(tx: Tx) -> None:
         tx.first(lock, name="other")
 
-    lease = await try_lease(database, MINE)
-    assert lease is not None
+    lease = await lease_on(database)
     async with lease:
         await asyncio.gather(*(work for _ in range(100) for work in (database.run(both), lease.run(the_first))))
     deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
@@ -353,8 +352,7 @@ async def test_a_lease_is_given_back_as_soon_as_the_store_is_there_again(databas
             away -= 1
             raise StoreError("away")
 
-    lease = await try_lease(Watched(database, trouble), MINE, term=600)
-    assert lease is not None
+    lease = await lease_on(Watched(database, trouble), term=600)
     async with lease:
         pass
     assert away == 0
@@ -366,8 +364,7 @@ async def test_a_store_that_goes_away_does_not_undo_the_work_that_was_done(
 ) -> None:
     database = await Database.open(database_url)
     await database.run(create)
-    lease = await try_lease(database, MINE, term=0.3)
-    assert lease is not None
+    lease = await lease_on(database, term=0.3)
     async with lease:
         await database.close()
         with pytest.raises(StoreError):
@@ -376,8 +373,7 @@ async def test_a_store_that_goes_away_does_not_undo_the_work_that_was_done(
 
 
 async def test_a_lease_released_in_a_transaction_of_ones_own_is_let_alone(lively: Database) -> None:
-    lease = await try_lease(lively, MINE)
-    assert lease is not None
+    lease = await lease_on(lively)
     async with lease:
         await lively.run(release, MINE, lease.token)
         lease.stop()
