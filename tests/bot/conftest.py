@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.office import Office, Opens, office
+from tests.support.talking import Mouth
+from tests.support.talking import mouth as the_mouth
 
 pytest.register_assert_rewrite("tests.support.foreign.scenes")
 
@@ -38,3 +40,9 @@ async def at(request: pytest.FixtureRequest, open_office: Opens) -> AsyncIterato
     mark = request.node.get_closest_marker("office") or pytest.mark.office.mark
     async with open_office(*mark.args, **mark.kwargs) as opened:
         yield opened
+
+
+@pytest.fixture
+def mouth() -> Mouth:
+    """What the agent of `tests.support.talking` says, from nothing on."""
+    return the_mouth.begins_anew()

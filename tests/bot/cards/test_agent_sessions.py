@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from adk_confirm.bot.store.agent_sessions import SUSPENDED_AFTER
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.workspace.records import AgentSession
-from tests.support.office import Office, Opens, office
+from tests.support.office import Office, Opens
 from tests.support.talking import Mouth
-from tests.support.talking import mouth as the_mouth
 
 TALKER = "tests.support.talking:agent"
 SHORT = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nexpires_after = "10m"\n'
 SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+
+pytestmark = [pytest.mark.office(target=TALKER), pytest.mark.usefixtures("mouth")]
 
 
 @pytest.fixture
 def database_url(sqlite_stocked: str) -> str:
     """What is shown here does not differ by the database."""
     return sqlite_stocked
-
-
-@pytest.fixture
-async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, target=TALKER, time_moves=True) as opened:
-        yield opened
-
-
-@pytest.fixture(autouse=True)
-def mouth() -> Mouth:
-    return the_mouth.begins_anew()
 
 
 async def shows(at: Office, said: Seen, status: str) -> AgentSession:

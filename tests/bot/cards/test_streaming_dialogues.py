@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import Office, office
+from tests.support.office import Office
 from tests.support.talking import FAILURE, Mouth
-from tests.support.talking import mouth as the_mouth
 
 TALKER = "tests.support.talking:agent"
 
-
-@pytest.fixture
-async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, target=TALKER, time_moves=True) as opened:
-        yield opened
-
-
-@pytest.fixture(autouse=True)
-def mouth() -> Mouth:
-    return the_mouth.begins_anew()
+pytestmark = [pytest.mark.office(target=TALKER), pytest.mark.usefixtures("mouth")]
 
 
 async def test_a_short_reply_is_posted_whole(at: Office, mouth: Mouth) -> None:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from adk_confirm.runtime.jsontypes import JsonObject
-from tests.support.office import Office, office, withdraws
+from tests.support.office import Office, withdraws
 
 
 @pytest.fixture
 def database_url(either_url: str) -> str:
     return either_url
-
-
-@pytest.fixture
-async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch) as opened:
-        yield opened
 
 
 async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> None:

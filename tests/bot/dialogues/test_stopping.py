@@ -14,17 +14,11 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import ONE, Office, Opens
 from tests.support.talking import Mouth
-from tests.support.talking import mouth as the_mouth
 
 TALKER, LAB = "tests.support.talking:agent", "tests.support.lab:agent"
 ANN = Person("T0ACME", "U0ANN")
 SECRET = "not a secret, but long enough"
 SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
-
-
-@pytest.fixture(autouse=True)
-def mouth() -> Mouth:
-    return the_mouth.begins_anew()
 
 
 async def works(at: Office, said: Seen) -> None:

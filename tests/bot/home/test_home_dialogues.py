@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.model import Confirmation
@@ -14,15 +10,9 @@ from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.store.mailbox import read_session
 from adk_confirm.bot.store.repository import chain_of, save
 from adk_confirm.runtime.store.database import Tx
-from tests.support.office import Office, Opens, office
+from tests.support.office import Office, Opens
 
 TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\nquorum = 2\n'
-
-
-@pytest.fixture
-async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, time_moves=True) as opened:
-        yield opened
 
 
 async def test_a_home_is_drawn_when_it_is_opened_and_once_ones_own_vote_there_is_counted(at: Office) -> None:
