@@ -48,6 +48,9 @@ LAB = "tests.support.lab:agent"
 
 PAY = 'pay {"to": "Ada", "amount": 20}'
 
+ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+"""What a file promises does not depend on the database."""
+
 TOPICS = (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES)
 
 AT_ONCE = CallLimits(posts=1000)

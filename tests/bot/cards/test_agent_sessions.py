@@ -7,20 +7,14 @@ import pytest
 from adk_confirm.bot.store.agent_sessions import SUSPENDED_AFTER
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.workspace.records import AgentSession
-from tests.support.office import Office, Opens
+from tests.support.office import ON_SQLITE, Office, Opens
 from tests.support.talking import Mouth
 
 TALKER = "tests.support.talking:agent"
 SHORT = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nexpires_after = "10m"\n'
 SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
 
-pytestmark = [pytest.mark.office(target=TALKER), pytest.mark.usefixtures("mouth")]
-
-
-@pytest.fixture
-def database_url(sqlite_stocked: str) -> str:
-    """What is shown here does not differ by the database."""
-    return sqlite_stocked
+pytestmark = [ON_SQLITE, pytest.mark.office(target=TALKER), pytest.mark.usefixtures("mouth")]
 
 
 async def shows(at: Office, said: Seen, status: str) -> AgentSession:

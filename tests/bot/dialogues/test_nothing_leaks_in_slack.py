@@ -19,7 +19,7 @@ from adk_confirm.sandbox.people.seen import Seen
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.java import Java
 from tests.support.leaky import SECRETS
-from tests.support.office import Office, Opens
+from tests.support.office import ON_SQLITE, Office, Opens
 from tests.support.scraping import get
 
 POLICY = """
@@ -29,10 +29,7 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 redact = ["*token"]
 """
 
-
-@pytest.fixture
-def database_url(sqlite_stocked: str) -> str:
-    return sqlite_stocked
+pytestmark = ON_SQLITE
 
 
 @pytest.fixture

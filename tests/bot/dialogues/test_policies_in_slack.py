@@ -8,13 +8,9 @@ import pytest
 
 from adk_confirm.sandbox.people.people import AskedFirst
 from tests.support.anything import taken
-from tests.support.office import LAB, PAY, Office, Opens
+from tests.support.office import LAB, ON_SQLITE, PAY, Office, Opens
 
-
-@pytest.fixture
-def database_url(sqlite_stocked: str) -> str:
-    """What a key means does not depend on the database."""
-    return sqlite_stocked
+pytestmark = ON_SQLITE
 
 
 def policy(approvers: str = '"group:S0ONCALL"', more: str = "", when: str = "") -> str:

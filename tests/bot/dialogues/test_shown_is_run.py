@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.office import LAB, Office
+from tests.support.office import LAB, ON_SQLITE, Office
 
 POLICIES = """
 [[policy]]
@@ -17,11 +17,7 @@ tools = ["*"]
 approvers = ["group:S0ONCALL"]
 """
 
-
-@pytest.fixture
-def database_url(sqlite_stocked: str) -> str:
-    """What is bound does not depend on the database."""
-    return sqlite_stocked
+pytestmark = ON_SQLITE
 
 
 @pytest.mark.office(POLICIES, target=LAB)

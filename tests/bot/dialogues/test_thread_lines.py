@@ -10,7 +10,7 @@ import pytest
 from adk_confirm.bot.store.agent_sessions import SUSPENDED_AFTER
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.counting import at_most, counted_work
-from tests.support.office import LAB, ONE, PAY, Office
+from tests.support.office import LAB, ON_SQLITE, ONE, PAY, Office
 
 CYCLES = 4
 LOOK_UPS = ("conversations.info", "users.info", "usergroups.users.list")
@@ -19,11 +19,7 @@ LOOK_UPS = ("conversations.info", "users.info", "usergroups.users.list")
 BY_THE_CLOCK = ("claim_due", "postpone", "release", "renew_all", "mark_tabs_due")
 """Transactions that a slow machine makes more often."""
 
-
-@pytest.fixture
-def database_url(sqlite_stocked: str) -> str:
-    """What is posted does not differ by the database."""
-    return sqlite_stocked
+pytestmark = ON_SQLITE
 
 
 def posts(at: Office, thread: Seen) -> list[str]:
