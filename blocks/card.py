@@ -41,6 +41,7 @@ from adk_confirm.blocks.values import spell_on_one_line
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantView, Shown
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind
+from adk_confirm.runtime.jsontypes import Json, canonical
 
 
 def card(view: Shown) -> Message:
@@ -248,7 +249,7 @@ def outcome(view: Shown, room: Space) -> tuple[list[Piece], bool]:
     pieces: list[Piece] = [Line(state_sentence(view))] if view.stage not in _OPEN else []
     cut = False
     if view.result is not ABSENT:
-        drawn, cut = result(view.result, room)
+        drawn, cut = result(view.result if room.exact else _news(view, view.result), room)
         pieces += drawn
     elif text := view.error or view.reason:
         done = fit_visible(text, room.result, room.lines, keep="\n\t")
@@ -257,6 +258,14 @@ def outcome(view: Shown, room: Space) -> tuple[list[Piece], bool]:
     if view.stage is OutcomeKind.UNKNOWN:
         return [_unknown_outcome(view, room)], False
     return pieces, cut
+
+
+def _news(view: Shown, value: Json) -> Json:
+    """A result without what it repeats of the call, which is shown below it. All of it, if it adds nothing."""
+    if not isinstance(value, dict):
+        return value
+    given = {one.name: canonical(one.value) for one in view.arguments if not one.masked}
+    return {name: one for name, one in value.items() if given.get(name) != canonical(one)} or value
 
 
 class Asked(Protocol):
@@ -325,7 +334,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
 
 
 def took(seconds: float | None, word: str = "in") -> str:
-    return "" if seconds is None else f" {word} {words.duration(seconds)}"
+    return "" if seconds is None or seconds < 0.1 else f" {word} {words.duration(seconds)}"
 
 
 def votes_of(asked: Asked, count: int) -> str:

@@ -15,12 +15,22 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.readable import BOXED, LONGEST_TITLE, Readable, in_title, readable, readable_name, words_of
+from adk_confirm.blocks.readable import (
+    BOXED,
+    LONGEST_TITLE,
+    Readable,
+    in_title,
+    readable,
+    readable_name,
+    scalar,
+    words_of,
+)
 from adk_confirm.blocks.rich import (
     Box,
     Line,
     Link,
     Piece,
+    Prose,
     Quote,
     Say,
     ShortLine,
@@ -29,6 +39,7 @@ from adk_confirm.blocks.rich import (
     User,
     When,
     code,
+    join,
     name,
     say,
     spoken,
@@ -124,6 +135,7 @@ def content(view: Shown, room: Space) -> DrawnCall:
 # -- the headline
 
 TOOL_IN_TITLE = 100
+_CURRENCIES = ("€", "$", "£", "¥")
 _FIRST = 3
 
 
@@ -134,7 +146,11 @@ def headline(view: Shown) -> str:
     """
     if view.question:
         return f"Question from {fit_visible(view.agent, 80).text}"
-    return _policy_title(view) or _default_title(view)
+    answer = describe_answer(view.payload, view.first_arguments) if view.answered else None
+    if answer is None or not answer.complete:
+        return _policy_title(view) or _default_title(view)
+    asked = _policy_title(view) or words_of(fit_visible(view.tool, TOOL_IN_TITLE).text)
+    return f"{asked}: {''.join(map(spoken, answer.spans))}"
 
 
 def _policy_title(view: Shown) -> str | None:
@@ -150,7 +166,8 @@ def _policy_title(view: Shown) -> str | None:
             part = _part(given, path)
             if part is None:
                 return None
-            text += part
+            cents = text[-1:] in _CURRENCIES and re.fullmatch(r"[\d,]+\.\d", part)
+            text += f"{part}0" if cents else part
     text = visible(text.strip())
     return text if text and units(text) <= LONGEST_TITLE else None
 
@@ -345,3 +362,56 @@ def result(value: JsonValue, room: Space) -> tuple[list[Piece], bool]:
     else:
         _say_value(Argument(words.RESULT, value), value, None, drawing)
     return drawing.pieces, drawing.cut
+
+
+# -- an answer in words
+
+_FIELDS = 3
+_LONG = 80
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerText:
+    """An answer in words. `complete`: it says by itself what was approved."""
+
+    spans: tuple[TextSpan, ...]
+    complete: bool
+
+
+def describe_answer(answer: Sequence[Argument], call: Sequence[Argument]) -> AnswerText | None:
+    """Describes what was filled in. None if every field was left empty.
+
+    The answer is complete if it is one number that belongs to an argument of the call by name: `approved_days` belongs
+    to `days`. Empty fields are left out.
+    """
+    given = [one for one in answer if one.masked or one.value is not None]
+    if len(given) == 1 and (whole := _original_of(given[0], call)) is not None:
+        return AnswerText(_part_of(given[0], whole), complete=True)
+    parts = [(name(readable_name(field.name), _LONG), Say(" "), _value(field)) for field in given[:_FIELDS]]
+    more = [Say(words.more(len(given) - _FIELDS))] if len(given) > _FIELDS else []
+    return AnswerText(join([*parts, *more]), complete=False) if parts else None
+
+
+def _original_of(field: Argument, call: Sequence[Argument]) -> Argument | None:
+    ends = (one for one in call if field.name.endswith(f"_{one.name}") and _is_number(one))
+    return max(ends, key=lambda one: len(one.name), default=None) if _is_number(field) else None
+
+
+def _is_number(one: Argument) -> bool:
+    return not one.masked and isinstance(one.value, int | float) and not isinstance(one.value, bool)
+
+
+def _part_of(field: Argument, whole: Argument) -> tuple[TextSpan, ...]:
+    formats = field.formats or whole.formats
+    called = readable_name(whole.name)
+    unit = () if formats else (Say(" "), Prose(called) if whole.name.isidentifier() else name(called, _LONG))
+    return (_value(field, whole), Say(" of "), _value(whole, field), *unit)
+
+
+def _value(one: Argument, like: Argument | None = None) -> TextSpan:
+    if one.masked:
+        return Say(words.HIDDEN_VALUE)
+    formats = one.formats or (like.formats if like else ())
+    span = scalar(one.value, dict(formats).get(""), one.name)
+    fitted = fit_visible(spoken(span), _LONG)
+    return span if fitted.whole else Supplied(fitted.text)

@@ -14,12 +14,12 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.card import after_a_no, approvers, audit_line, by, calls_like, took, votes_of
-from adk_confirm.blocks.content import LIST, asked_by_line, differences, headline, result, values
+from adk_confirm.blocks.content import LIST, asked_by_line, describe_answer, differences, headline, result, values
 from adk_confirm.blocks.full_view import room_beside, split_pages
 from adk_confirm.blocks.ids import Callback, LineMark, Ref, block_id
 from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_print
 from adk_confirm.blocks.ledger_kinds import LineKind
-from adk_confirm.blocks.ledger_lines import LINES, End, ShownLine, describe_answer, shown_line, stopped_calls, words_for
+from adk_confirm.blocks.ledger_lines import LINES, End, ShownLine, shown_line, stopped_calls, words_for
 from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich import (
     Box,

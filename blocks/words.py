@@ -203,8 +203,8 @@ IN_ITEM = "{list}, item {number}: {name}"
 # -- the thread and the history
 
 LINE_CALL_REFUSED = "⛔ {tool} was refused without asking anybody."
-LINE_REMINDED = "⏰ {tool} still waits, with {votes}."
-LINE_REMINDED_WHO = "⏰ {tool} still waits, with {votes}. {approvers} may decide until {when}."
+LINE_REMINDED = "⏰ Reminder: {tool} has {votes}."
+LINE_REMINDED_WHO = "⏰ Reminder for {approvers}: {tool} has {votes}. It expires {when}."
 LINE_APPROVAL = "👍 {who} approved {tool}: {votes}."
 LINE_ANSWER_CHANGED = "✏️ {who} approved {answer} for {tool} instead: {votes}. Earlier approvals no longer count."
 LINE_ANSWER_CHANGED_WITH = "✏️ {who} approved {tool} with {answer} instead: {votes}. Earlier approvals no longer count."

@@ -91,7 +91,7 @@ def request_time_off(days: int, tool_context: ToolContext) -> dict[str, object]:
         tool_context.request_confirmation(hint="How many days off do you approve?", payload={"approved_days": days})
         return {"status": "Manager approval is required."}
     approved = confirmation.payload.get("approved_days", days) if isinstance(confirmation.payload, dict) else days
-    granted = min(int(approved), days) if isinstance(approved, int | float) else 0
+    granted = max(0, min(int(approved), days)) if isinstance(approved, int | float) else 0
     _log("request_time_off", tool_context, days=granted)
     return {"status": "ok" if granted else "rejected", "approved_days": granted}
 

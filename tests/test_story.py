@@ -78,9 +78,9 @@ async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: B
 async def reads_the_audit(me: Visitor, done: Locator) -> None:
     """In the card's history, and as the lines themselves beside the chat: each carries the hash of the one before."""
     await me.picks("Approval history", of=done)
-    await me.sees("ran in", within=me.dialog)
+    await me.sees("It ran", within=me.dialog)
     story = await me.dialog.inner_text()
-    steps = ("needs approval", "@olga", "@ben edited", "@chris approved", "is approved by", "ran in")
+    steps = ("needs approval", "@olga", "@ben edited", "@chris approved", "is approved by", "It ran")
     assert sorted(steps, key=story.index) == [*steps]
     await me.presses("Escape")
 

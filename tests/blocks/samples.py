@@ -138,7 +138,10 @@ _APPROVED = ONE_VOTE.but(decided_by=_BY, version=5, start_by=NOON + 1020)
 APPROVED = _APPROVED.but(stage=State.APPROVED)
 RUNNING = _APPROVED.but(stage=OutcomeKind.RUNNING, started_at=NOON + 125, version=6)
 _RAN = RUNNING.but(duration=42.3, version=7)
-DONE = _RAN.but(stage=OutcomeKind.DONE, result={"status": "deployed", "url": "https://checkout.example/health"})
+DONE = _RAN.but(
+    stage=OutcomeKind.DONE,
+    result={"service": "checkout", "status": "deployed", "url": "https://checkout.example/health"},
+)
 FAILED = _RAN.but(stage=OutcomeKind.FAILED, error="DeployError: checkout-6f9c is not ready\n  in 40 s (2 of 6 pods)")
 DENIED = ONE_VOTE.but(
     stage=State.DENIED,
@@ -253,6 +256,7 @@ CARDS = {
     "done": DONE,
     "done_granted": GRANTED,
     "done_list": LISTED_DONE,
+    "done_answered": ANSWERED.but(stage=OutcomeKind.DONE, version=3, decided_by=(LEAD,), result={"approved_days": 8}),
     "failed": FAILED,
     "denied": DENIED,
     "refused": REFUSED,

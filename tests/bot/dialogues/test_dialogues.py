@@ -28,6 +28,7 @@ async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> 
     assert made.acked
     assert done.ts == card.ts
     assert done.buttons == ("See everything", "History")
+    assert done.text.count("the team dinner") == 2, "in the title and in the call, which the result does not repeat"
     await at.sees(card, "I reimbursed 1500", "Approved by bob · ran")
     assert [line["amount"] for line in at.ran()] == [1500]
 
@@ -65,7 +66,7 @@ async def test_a_form_is_filled_in_by_who_approves(at: Office) -> None:
     modal = await at.bob.gets_modal("Approve")
     await modal.submits({"approved days": "2"})
 
-    await at.sees(card, "Done:")
+    await at.sees(card, "✅ Done: Request time off: 2 of 3 days")
     assert [line["days"] for line in at.ran()] == [2]
 
 

@@ -71,7 +71,7 @@ async def test_an_approval_is_a_card_a_line_and_the_reply_and_costs_few_calls(
         done, *said = posts(at, card)
         assert "Done:" in done
         decided, reply = said  # never in one message: people could not tell our words from the agent's
-        assert decided.startswith("✅ Approved by bob · ran in")
+        assert decided.startswith("✅ Approved by bob · ran")
         assert decided.endswith("asked by @ann")
         assert reply == "checkout 2.4.1 is on prod now."
 
@@ -105,6 +105,6 @@ async def test_calls_of_one_thread_are_named_in_their_lines(at: Office) -> None:
     await at.rests()
 
     lines = "\n".join(posts(at, said)[2:]).split("\n")
-    assert lines[0].startswith("✅ Pay (to Ada, amount 20) · approved by bob · ran in")
+    assert lines[0].startswith("✅ Pay (to Ada, amount 20) · approved by bob · ran")
     assert lines[1:3] == ["🚫 Pay (to Bea, amount 30) · denied by cyd · asked by @ann", "too dear"]
     assert lines[3].startswith("pay: ")

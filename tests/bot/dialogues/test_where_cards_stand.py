@@ -85,7 +85,7 @@ async def test_a_card_notifies_its_approvers_and_its_end_the_asker(at: Office) -
     assert pinged(card) == {"S0ONCALL"}
     assert "Asked by ann" in card
     await at.later(minutes=11)
-    assert pinged(await at.sees(card, "still waits")) == {"S0ONCALL"}
+    assert pinged(await at.sees(card, "Reminder")) == {"S0ONCALL"}
     await at.bob.clicks(card, "Approve")
     assert pinged(await at.sees(card, "✅ Approved by bob")) == {at.ann.id}
 
@@ -97,7 +97,7 @@ async def test_a_policy_says_who_is_notified_in_place_of_the_approvers(open_offi
         assert pinged(card) == {at.cyd.id}
         assert "Needs 1 approval from @oncall or lead" in card
         await at.later(minutes=11)
-        assert pinged(await at.sees(card, "still waits")) == {at.cyd.id}
+        assert pinged(await at.sees(card, "Reminder")) == {at.cyd.id}
         await at.lead.clicks(card, "Approve")
         await at.sees(card, "✅ Approved by lead")
 
@@ -109,7 +109,7 @@ async def test_who_is_named_by_an_address_is_mentioned_on_the_card_and_in_a_remi
         card = await at.ask(PAY)
         assert pinged(card) == {rita.id}
         await at.later(minutes=11)
-        assert pinged(await at.sees(card, "still waits")) == {rita.id}
+        assert pinged(await at.sees(card, "Reminder")) == {rita.id}
 
 
 @pytest.mark.office(f"{ONE}dm = true\n", target=LAB)

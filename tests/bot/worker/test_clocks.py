@@ -15,15 +15,15 @@ async def test_a_reminder_comes_once_and_in_its_time(open_office: Opens) -> None
         card = await at.ask(PAY)
         await at.later(minutes=9)
         await at.rests()
-        assert "still waits" not in at.ann.sees(at.deploys)
+        assert "Reminder" not in at.ann.sees(at.deploys)
 
         await at.later(minutes=2)
         await at.ann.finds(
-            "Pay (to Ada, amount 20) still waits, with 0 of 1 approval. @oncall may", at.deploys, thread=card
+            "Reminder for @oncall: Pay (to Ada, amount 20) has 0 of 1 approval. It expires", at.deploys, thread=card
         )
         await at.later(hours=1)
         await at.rests()
-        assert at.ann.sees(at.deploys).count("still waits") == 1
+        assert at.ann.sees(at.deploys).count("Reminder") == 1
 
         await at.bob.clicks(at.bob.now(card), "Approve")
         await at.ann.finds("Done: Pay", at.deploys, thread=card)
@@ -38,7 +38,7 @@ async def test_escalation_lets_others_decide_from_then_on(open_office: Opens) ->
         assert "Withdraw" not in said.buttons
 
         await at.later(minutes=21)
-        line = await at.ann.finds("From now on @lead may decide as well", at.deploys, thread=card)
+        line = await at.ann.finds("is escalated to @lead, who may decide as well", at.deploys, thread=card)
         assert line.thread == card.thread
         await at.ann.finds("escalated to @lead", at.deploys, thread=card)
         assert at.lead.messages() == []  # the channel is public: lead sees the card there
