@@ -13,6 +13,7 @@ import logging
 import os
 import platform
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -23,7 +24,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import cycle, limit, replicas, rest, slack, start, waiting
+from bench import cycle, foreign, limit, replicas, rest, slack, start, waiting
+from bench.charts import IMAGES
 from tests.support.postgres import PostgresServer, postgres_server
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -36,6 +38,7 @@ Part = Callable[..., Awaitable[str]]
 PARTS: dict[str, tuple[str, Part]] = {
     "cycle": ("A cycle of the runtime", cycle.measured),
     "slack": ("The whole way in Slack", slack.measured),
+    "foreign": ("An agent on a google-adk server", foreign.measured),
     "rest": ("Over HTTP", rest.measured),
     "waiting": ("Waiting confirmations", waiting.measured),
     "replicas": ("Replicas", replicas.measured),
@@ -65,7 +68,7 @@ def main() -> int:
         for name in options.only:
             began = time.monotonic()
             try:
-                sections[name] = _measure_part(name, postgres, quick=options.quick)
+                sections[name] = _measure_part(name, postgres, quick=options.quick, keep=not options.print)
             except Exception:  # noqa: BLE001  (the other parts are measured all the same)
                 failed = True
                 traceback.print_exc()
@@ -76,9 +79,12 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _measure_part(name: str, postgres: PostgresServer, *, quick: bool) -> str:
+def _measure_part(name: str, postgres: PostgresServer, *, quick: bool, keep: bool) -> str:
+    """The part's text. `keep`: its charts are for the document."""
     with postgres.database() as url, tempfile.TemporaryDirectory() as folder:
         found = asyncio.run(_in_time(PARTS[name][1](Path(folder), url, quick=quick)))
+        for chart in Path(folder).glob("*.svg") if keep else ():
+            shutil.copy(chart, IMAGES)
     return f"{found}\n\n*{_where()}*"
 
 

@@ -118,6 +118,9 @@ class Office:
     def cpu(self) -> float:
         return usage(self.pid)[0]
 
+    def memory(self) -> float:
+        return usage(self.pid)[1]
+
     async def _until(self, look: Callable[[], bool], within: float, what: str) -> None:
         until = time.monotonic() + within
         while not look():
@@ -126,10 +129,12 @@ class Office:
 
 
 @asynccontextmanager
-async def office(folder: Path, *, channels: int = 1, limits: bool = True) -> AsyncIterator[Office]:
+async def office(
+    folder: Path, *, channels: int = 1, limits: bool = True, agent: str = 'target = "bench.office:agent"'
+) -> AsyncIterator[Office]:
     """Starts the bot and its people. `limits`: both sides keep Slack's rates. Without them cards appear faster."""
     config, log = folder / "adk-confirm.toml", folder / "tools.log"
-    await asyncio.to_thread(_make, config, log)
+    await asyncio.to_thread(_make, config, log, agent)
     async with FakeSlack(our_app()) as slack:
         slack.rates.methods = slack.rates.posts = limits
         ann, *voters = (slack.person(id_.lower(), id=id_) for id_ in ("U0ANN", *VOTERS))
@@ -150,11 +155,9 @@ async def office(folder: Path, *, channels: int = 1, limits: bool = True) -> Asy
             yield Office(slack, places, ann, voters, bot.pid, log, watched)
 
 
-def _make(config: Path, log: Path) -> None:
+def _make(config: Path, log: Path, agent: str) -> None:
     settings = (
-        CONFIG.format(port=0)
-        .replace("adk_confirm.examples.oncall:agent", "bench.office:agent")
-        .replace("quorum = 2", "")
+        CONFIG.format(port=0).replace('target = "adk_confirm.examples.oncall:agent"', agent).replace("quorum = 2", "")
     )
     config.parent.mkdir()
     config.write_text(settings, encoding="utf-8")

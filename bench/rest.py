@@ -99,7 +99,7 @@ async def _ours(folder: Path) -> AsyncIterator[str]:
     (folder / "bench_clerk.py").write_text(_OUR_AGENT)
     options = ["--agent", "bench_clerk:agent", "--port", str(port), "--store", store]
     async with process("-m", "adk_confirm.bot.cli", "api", *options, env={"PYTHONPATH": f"{os.getcwd()}:{folder}"}):
-        yield await _ready(f"http://127.0.0.1:{port}")
+        yield await ready(f"http://127.0.0.1:{port}")
 
 
 @asynccontextmanager
@@ -113,10 +113,10 @@ async def _adks(folder: Path) -> AsyncIterator[str]:
     options = ["--port", str(port), "--session_service_uri", store, "--log_level", "error"]
     command = ["-m", "google.adk.cli", "api_server", *options, str(agents)]
     async with process(*command, env={"PYTHONPATH": os.getcwd()}):
-        yield await _ready(f"http://127.0.0.1:{port}")
+        yield await ready(f"http://127.0.0.1:{port}")
 
 
-async def _ready(url: str) -> str:
+async def ready(url: str) -> str:
     async with aiohttp.ClientSession() as client, asyncio.timeout(120):
         while True:
             try:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from adk_confirm.sandbox.server.delivery import Delivery
 from adk_confirm.sandbox.workspace.records import Channel
+from bench.charts import draw
 from bench.clicks import BARE, OURS, ClickFigures, compared
 from bench.figures import Goal, goals, number, percentile, table
 from bench.office import Office, office
@@ -49,6 +50,7 @@ class SlackTimes:
     calls: Counter[str] = field(default_factory=Counter)
     limited: int = 0  # calls that Slack answered with 429
     cycles: int = 0
+    memory: list[float] = field(default_factory=list)  # megabytes before and after
 
     def add(self, other: SlackTimes) -> None:
         self.cards += other.cards
@@ -66,10 +68,14 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
     part = 8 if quick else 1
     channels, threads = CHANNELS // part, THREADS // part
     clicked = await compared(folder, 1_200 // part)
+    at_once = {1: await _one_at_a_time(folder / "one", 10 // part)}
+    for count in (channels // 4, channels // 2, channels):
+        at_once[count] = await _at_once(folder / f"{count}", count)
+    asked = await _asked_at_once(folder / "many", channels)
     found = {
-        "one at a time": await _one_at_a_time(folder / "one", 10 // part),
-        f"{channels} at once, over {channels} channels": await _at_once(folder / "forty", channels),
-        f"{4 * channels} asked at once, over {channels} channels": await _asked_at_once(folder / "many", channels),
+        "one at a time": at_once[1],
+        **{f"{count} at once, over {count} channels": of for count, of in at_once.items() if count > 1},
+        f"{4 * channels} asked at once, over {channels} channels": asked,
     }
     steady, burst, failing = await _many_clicks(folder / "clicks", threads)
     many = {
@@ -77,7 +83,20 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
         f"a burst of {threads * EACH:,} clicks, over {threads} threads": burst,
         f"{RATE:.0f} clicks a second, while every post to Slack fails": failing,
     }
-    one, forty, asked = found.values()
+    one, forty = at_once[1], at_once[channels]
+    chart = draw(
+        folder,
+        "clicks",
+        "Seconds from the click to the start of the tool and to the final card, against requests at once",
+        [f"{count}" for count in at_once],
+        {
+            "click → final card, slowest": [max(of.finals) for of in at_once.values()],
+            "click → final card, median": [percentile(of.finals, 0.5) for of in at_once.values()],
+            "click → tool, median": [percentile(of.tools, 0.5) for of in at_once.values()],
+        },
+        x="requests at once",
+        y="seconds",
+    )
     return "\n\n".join(
         [
             "`adk-confirm serve` on SQLite. The local Slack and its people are another process. Each cell has the "
@@ -85,10 +104,12 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
             "mention, a card, a click, the tool, the final card, a line in the thread and the agent's reply. CPU and "
             "calls are those of one cycle. Slack's rates are on, such as one post a second into a channel and 50 "
             "updates a minute:",
+            chart,
             table(HEADS, [_row(name, of) for name, of in found.items()]),
             _methods(one),
             "From here on the rates are off, so that a thousand cards appear quickly:",
             table(HEADS, [_row(name, of) for name, of in many.items()]),
+            _memory(steady, burst, threads * EACH),
             _against_bolt(clicked),
             goals(*_goals_of_cycles(one, forty, asked), *_goals_of_clicks(clicked, steady, burst, failing)),
         ]
@@ -137,10 +158,10 @@ async def _many_clicks(folder: Path, threads: int) -> tuple[SlackTimes, SlackTim
             orders = several[begin : begin + threads]
             replies = at.watched.replies
             await _ask(at, orders, at.channels)
-            cpu = at.cpu()
+            cpu, memory = at.cpu(), at.memory()
             decided = await _decide(at, _in_turn(orders), rate)
             await at.replies(replies + threads, PATIENCE)
-            decided.cpu = (at.cpu() - cpu) / (threads * EACH)
+            decided.cpu, decided.memory = (at.cpu() - cpu) / (threads * EACH), [memory, at.memory()]
             found.append(decided)
         few = several[2 * threads :]
         await _ask(at, few, at.channels)
@@ -239,6 +260,14 @@ def _methods(of: SlackTimes) -> str:
         f"The calls of a cycle, one at a time: {calls}. Besides, {of.limited / of.cycles:.1f} were answered with 429 "
         "and repeated: people here click within milliseconds, so that all posts of a cycle fall into one second. In "
         "the other rows the channels and people are new, and the calls include the look-ups of them."
+    )
+
+
+def _memory(steady: SlackTimes, burst: SlackTimes, approvals: int) -> str:
+    (before, after), (_, last) = steady.memory, burst.memory
+    return (
+        f"`serve` had {before:.0f} MB when the first of these calls waited, {after:.0f} MB when {approvals:,} had been "
+        f"approved and had run, and {last:.0f} MB after {2 * approvals:,}."
     )
 
 
