@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 from adk_confirm.blocks.text import visible
-from tests.blocks.limits import Payload, strings
+from adk_confirm.sandbox.reading import as_text, objects
+from tests.blocks.limits import Payload, parts, strings
 
 _CODE = re.compile(r"`[^`\n]+`")
 _TOKEN = re.compile(r"<([^<>]*)>")
@@ -28,10 +29,10 @@ def check(payload: Payload, ours: set[str]) -> None:
         assert visible(text, keep="\n\t") == text, f"something unseen in {text!r}"
     for text in _markup(payload):
         _check_markup(text, ours)
-    for block in _dicts(payload.get("blocks")):
+    for block in objects(payload.get("blocks")):
         if block["type"] == "rich_text":
             _check_rich(block["elements"], ours)
-    for text in _plain_texts(payload):
+    for text in (as_text(one["text"]) for one in parts(payload) if one.get("type") == "plain_text"):
         assert "\n" not in text
         assert not re.search("[<>]", text)
         assert not _EMOJI.search(text)
@@ -53,7 +54,7 @@ def _check_markup(text: str, ours: set[str]) -> None:
 
 
 def _check_rich(value: JsonValue, ours: set[str]) -> None:
-    for part in _dicts(value):
+    for part in objects(value):
         match part["type"]:
             case "rich_text_section" | "rich_text_quote" | "rich_text_preformatted":
                 _check_rich(part["elements"], ours)
@@ -71,28 +72,12 @@ def _check_rich(value: JsonValue, ours: set[str]) -> None:
 def _markup(payload: Payload) -> Iterator[str]:
     if isinstance(text := payload.get("text"), str):
         yield text
-    for block in _dicts(payload.get("blocks")):
+    for block in objects(payload.get("blocks")):
         if block["type"] == "context":
-            for part in _dicts(block["elements"]):
+            for part in objects(block["elements"]):
                 assert part["type"] == "mrkdwn"
                 assert isinstance(part["text"], str)
                 yield part["text"]
-
-
-def _plain_texts(value: JsonValue | Payload) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        if value.get("type") == "plain_text" and isinstance(text := value.get("text"), str):
-            yield text
-        for inner in value.values():
-            yield from _plain_texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _plain_texts(inner)
-
-
-def _dicts(value: JsonValue) -> list[Payload]:
-    assert isinstance(value, list)
-    return [item for item in value if isinstance(item, dict)]
 
 
 def shown(payload: Payload) -> str:

@@ -11,7 +11,9 @@ from typing import cast
 from pydantic import JsonValue
 
 from adk_confirm.sandbox.blockkit.blocks import Surface
+from adk_confirm.sandbox.blockkit.elements import element_label, interactive
 from adk_confirm.sandbox.blockkit.limits import check_blocks, check_metadata, check_view
+from adk_confirm.sandbox.reading import JsonObject, objects
 
 Payload = Mapping[str, JsonValue]
 
@@ -23,7 +25,7 @@ ACTING = {"button", "static_select", "radio_buttons", "checkboxes", "overflow", 
 
 def check(payload: Payload, surface: str) -> None:
     """Raises at the first thing that Slack would refuse."""
-    blocks = _list(payload.get("blocks"))
+    blocks = objects(payload.get("blocks"))
     assert blocks
     for text in strings(payload):
         text.encode()  # a lone surrogate can't be sent
@@ -46,62 +48,33 @@ def check(payload: Payload, surface: str) -> None:
     for element in elements(payload):
         assert element["type"] in ACTING, element["type"]
         assert element["action_id"]
-    for part in _parts(payload.get("blocks")):
+    for part in parts(counted["blocks"]):
         assert part.get("elements", "some"), f"an empty {part['type']}"
         assert part.get("type") != "plain_text" or part["emoji"] is False
-        if part.get("type") == "button":
-            assert units(labels(part)[0]) <= 30, "a button's text would be cut"
+        assert part.get("type") != "button" or len(element_label(part)) <= 30, "a button's text would be cut"
 
 
-def units(text: str) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+def everything(value: JsonValue | Payload) -> Iterator[JsonValue | Payload]:
+    """The value, and all that is in it; names of fields too."""
+    yield value
+    if isinstance(value, Mapping):
+        yield from value
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from everything(inner)
 
 
 def strings(value: JsonValue | Payload) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from value
-    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
-        yield from strings(inner)
+    return (each for each in everything(value) if isinstance(each, str))
 
 
-def _parts(value: JsonValue) -> Iterator[Payload]:
-    if isinstance(value, dict):
-        yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _parts(inner)
+def parts(value: JsonValue | Payload) -> Iterator[JsonObject]:
+    return (each for each in everything(value) if isinstance(each, dict))
 
 
-def elements(payload: Payload) -> Iterator[Payload]:
+def elements(payload: Payload) -> list[JsonObject]:
     """Everything interactive."""
-    for block in _list(payload.get("blocks")):
-        if block["type"] == "actions":
-            yield from _list(block["elements"])
-        elif block["type"] == "input":
-            yield _dict(block["element"])
-
-
-def options(element: Payload) -> list[JsonValue]:
-    """The values of a menu behind "⋯"."""
-    return [option["value"] for option in _list(element["options"])] if element["type"] == "overflow" else []
-
-
-def labels(element: Payload) -> list[str]:
-    """What a control says; of a menu, what its entries say."""
-    texts = [option["text"] for option in _list(element["options"])] if "options" in element else [element["text"]]
-    return [str(_dict(text)["text"]) for text in texts]
+    return [each for block in objects(payload.get("blocks")) for each in interactive(block)]
 
 
 def _bytes(value: JsonValue | Payload) -> int:
     return len(json.dumps(value))
-
-
-def _list(value: JsonValue) -> list[Payload]:
-    assert isinstance(value, list)
-    return [_dict(item) for item in value]
-
-
-def _dict(value: JsonValue | Payload) -> Payload:
-    assert isinstance(value, Mapping)
-    return value

@@ -14,6 +14,7 @@ from adk_confirm.blocks.rich import Prose, Say, When, markup, say
 from adk_confirm.blocks.values import spell_value
 from adk_confirm.bot.confirmation.model import State
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown
+from adk_confirm.sandbox.blockkit.elements import element_labels
 from tests.blocks import inert, limits, samples, strategies
 
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
@@ -34,7 +35,7 @@ def buttons(view: Shown) -> dict[str, str]:
     """Label to action id."""
     labels: dict[str, str] = {}
     for element in limits.elements(drawn(view)):
-        for text in limits.labels(element):
+        for text in element_labels(element):
             labels[text] = str(element["action_id"])
     return labels
 
