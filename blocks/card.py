@@ -128,7 +128,7 @@ def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     if view.stage is State.WAITING and view.question:
         return [button(Action.APPROVE_OPEN, "Answer…", value, about=view.agent, style="primary")]
     if view.stage is State.WAITING:
-        return [_approve(view, value, blind=blind)]
+        return [] if view.lacks_preview else [_approve(view, value, blind=blind)]
     return _outcome_buttons(view, value, blind=blind) if view.stage is OutcomeKind.UNKNOWN else []
 
 
@@ -369,6 +369,8 @@ def approval_status(view: Shown, most: int = _PEOPLE) -> list[Line]:
 def notices(view: Shown) -> list[Line]:
     """What people should know in any state: a grant that continues, and problems."""
     lines = [grant_text(view.grant)] if view.grant else []
+    if isinstance(view.preview_failed, str) and view.stage is State.WAITING:
+        lines.append(line(words.PREVIEW_FAILED[view.lacks_preview], why=prose(view.preview_failed, 300)))
     return [*lines, *_problems(view)]
 
 

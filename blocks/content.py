@@ -7,10 +7,12 @@ that draws the pieces also computes this, so that both always agree.
 
 from __future__ import annotations
 
+import json
 import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import unified_diff
 
 from pydantic import JsonValue
 
@@ -62,6 +64,8 @@ class Space:
     hint: int = 130
     old: int = 60
     result: int = 260
+    preview: int = 500
+    preview_lines: int = 8
     exact: bool = False
 
     @property
@@ -73,8 +77,13 @@ class Space:
 _ENDLESS = 10**9
 _ANY_VIEW = 300_000
 CARD = Space(value=130, lines=3, total=900, arguments=12)
-LIST = Space(value=86, lines=2, total=400, arguments=6, hint=86, result=120)
-WHOLE = Space(_ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, exact=True)
+LIST = Space(value=86, lines=2, total=400, arguments=6, hint=86, result=120, preview=86, preview_lines=2)
+WHOLE = Space(
+    *(_ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS),
+    preview=_ENDLESS,
+    preview_lines=_ENDLESS,
+    exact=True,
+)
 
 
 @dataclass(slots=True)
@@ -129,6 +138,8 @@ def content(view: Shown, room: Space) -> DrawnCall:
         drawing.add(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
     intro = tuple(drawing.pieces)
     _say_arguments(view, drawing)
+    if view.preview is not ABSENT and (view.stage is State.WAITING or room.exact):
+        _say_preview(view, view.preview, drawing)
     return DrawnCall(intro, tuple(drawing.pieces[len(intro) :]), drawing.blind, drawing.cut)
 
 
@@ -332,6 +343,41 @@ def _say_changes(changes: Sequence[FieldDiff], drawing: _Drawing) -> None:
     if changes[most:]:
         drawing.add(Line((Say(words.more(len(changes) - most)),)))
         drawing.cut = True
+
+
+# -- what the tool says that it would do
+
+
+def _say_preview(view: Shown, shows: JsonValue, drawing: _Drawing) -> None:
+    room, written = drawing.room, spelled_preview(shows)
+    if view.approved_preview is not ABSENT:
+        changes = unified_diff(spelled_preview(view.approved_preview).splitlines(), written.splitlines(), n=0)
+        changed = "\n".join(change for change in [*changes][2:] if not change.startswith("@@"))
+        drawing.add(Line((Say("⚠️ What it would do has changed since it was approved", bold=True),)))
+        drawing.add(Box(drawing.fitted(changed, room.preview, room.preview_lines)))
+    drawing.add(Line((Say("What it would do", bold=True), *_size_of_diff(written))))
+    drawing.add(Box(drawing.fitted(written, room.preview, room.preview_lines)))
+    if view.preview_is_older:
+        drawing.add(Line((Say("That was made before the edit. If the new one differs, you are asked again."),)))
+
+
+def spelled_preview(shows: JsonValue | Absent) -> str:
+    """A text as it is, anything else as JSON with a line for each value."""
+    return shows.rstrip("\n") if isinstance(shows, str) else json.dumps(shows, indent=2, ensure_ascii=False)
+
+
+_HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
+
+
+def _size_of_diff(written: str) -> tuple[TextSpan, ...]:
+    """`: 3 files, +12 −4`, if the text is a unified diff."""
+    if not _HUNK.search(written):
+        return ()
+    lines = [line[:4] for line in written.splitlines()]
+    files = lines.count("+++ ")
+    more, fewer = (sum(line.startswith(mark) for line in lines) - lines.count(mark * 3 + " ") for mark in "+-")
+    where = f"{words.counted(files, 'files') if files > 1 else '1 file'}, "
+    return (Say(f": {where}+{more:,} −{fewer:,}"),)
 
 
 def differences(changes: Sequence[FieldDiff]) -> tuple[Piece, ...]:

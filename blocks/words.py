@@ -42,6 +42,10 @@ TITLES_OPERATION: Mapping[str, str] = {  # and for a long-running operation, whi
     "lapsed": "⌛ Answer not sent in time: {what}",
 }
 
+PREVIEW_FAILED = {  # by whether nobody may approve
+    True: "⚠️ What it would do could not be found out, so nobody can approve it: {why}",
+    False: "⚠️ What it would do could not be found out: {why}",
+}
 CARD = "Card"
 DOT = " · "
 
@@ -288,6 +292,7 @@ WHY = {
     Reason.ALREADY_VOTED: "You already approved this.",
     Reason.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",
     Reason.PAYLOAD_WANTED: "This call needs an answer too. Press Approve… on the card and fill in the form.",
+    Reason.NO_PREVIEW: "Nobody can approve this, because what it would do is not known. Deny it, and ask again.",
     Reason.NOT_EDITABLE: "The policy does not let {fields} be edited.",
     Reason.WRONG_KIND: "{fields} must stay the same kind of value: a text, a number, or yes or no.",
     Reason.REPEATS_HIDDEN: "{fields} would show a value that the policy hides. Leave that value out.",
@@ -328,6 +333,7 @@ WHY_SHORT = {
     Reason.ALREADY_VOTED: "it already counted",
     Reason.REASON_WANTED: "a reason was missing",
     Reason.PAYLOAD_WANTED: "the answer was not filled in",
+    Reason.NO_PREVIEW: "what it would do could not be found out",
     Reason.NOT_EDITABLE: "it changed what the policy protects",
     Reason.WRONG_KIND: "it changed the kind of a value",
     Reason.REPEATS_HIDDEN: "it repeated what the policy hides",

@@ -35,7 +35,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
@@ -87,10 +87,13 @@ from adk_confirm.runtime.adk.signing import (
     expiry_of,
     signatures_in,
 )
-from adk_confirm.runtime.calls.call import REJECTED
+from adk_confirm.runtime.calls.call import REJECTED, Preview
 from adk_confirm.runtime.context import as_json
 from adk_confirm.runtime.errors import Forbidden, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, canonical, same
+from adk_confirm.runtime.run.execute import preview_of
+from adk_confirm.runtime.signature import Signature
+from adk_confirm.runtime.tool import call_with_some, preview_in_time
 from adk_confirm.runtime.wire import USER
 
 log = logging.getLogger(__name__)
@@ -99,6 +102,9 @@ HELD_RESPONSE = "This tool call requires confirmation, please approve or reject.
 """google-adk's response to a call that its gate holds."""
 
 
+PREVIEW_CHANGED = (
+    "What this call would do has changed since it was approved. Nothing ran: call it again, so that people see it anew."
+)
 OTHER_CALL = "This is another call than the one that people were asked about, so it did not run."
 FORGED = "({name} was taken out: only the framework writes this. Nobody was asked, and nothing ran.)"
 CHOICE = "get_user_choice"
@@ -112,14 +118,20 @@ class ConfirmationPlugin(BasePlugin):
         unsigned: bool = False,
         name: str = "adk_confirm",
         open_tools: Sequence[str] = (),
+        previews: Mapping[str, Callable[..., object]] | None = None,
+        preview_timeout: float = 10.0,
     ) -> None:
         """`unsigned`: every answer counts, whoever sends it. `open_tools`: long-running tools whose results may come
-        from others than the bot, and `adk_request_credential` if people may sign in with another client."""
+        from others than the bot, and `adk_request_credential` if people may sign in with another client. `previews`: by
+        tool, a function of some of its arguments that says what a call would do and has no effect. People see that with
+        the call. If it is different when the call would start, nothing runs, and the agent is told to call again."""
         super().__init__(name=name)
         if unsigned and secret is not None:
             raise Invalid("ConfirmationPlugin takes a secret or unsigned=True, not both.")
         self.secrets = () if unsigned else _secrets(secret)
         self._open_tools = frozenset(open_tools)
+        self._previews = {tool: Signature.of(function) for tool, function in (previews or {}).items()}
+        self._preview_timeout = preview_timeout
         self._turns = Turns()
         self._used: dict[str, float] = {}  # signatures, and until when they would be good
 
@@ -313,6 +325,9 @@ class ConfirmationPlugin(BasePlugin):
                 _refuse_other_call(tool, tool_args, about)
                 tool_args.update(edit := about.edit_in(confirmation) or {})
                 _refuse_unseen(edit, about.defaults, bind(tool, tool_args))
+                seen = Preview.of(about.announcement.preview) if about.announcement is not None else None
+                if seen is not None and not seen.same(await self._preview(tool, tool_args, tool_context)):
+                    raise Forbidden(PREVIEW_CHANGED)
             bind(tool, tool_args)
         except (Forbidden, Invalid) as error:
             log.warning("%s (%s): %s", tool.name, call_id, error)
@@ -354,11 +369,27 @@ class ConfirmationPlugin(BasePlugin):
             return {"error": str(error)}
         gated = isinstance(result, dict) and result.get("error") == HELD_RESPONSE
         edits = gated or asking[call_id].payload is None
+        preview = await self._preview(tool, tool_args, tool_context)
+        edits = edits and preview is None  # nobody would see what the edited call does: the agent has to call again
         schema = schema_of(tool) if edits else None
         self._turn(tool_context.session).asking[call_id] = Announcement(
-            gated=gated, edits=edits, signed=bool(self.secrets), schema=schema, defaults=defaults
+            gated=gated,
+            edits=edits,
+            signed=bool(self.secrets),
+            schema=schema,
+            defaults=defaults,
+            preview=preview.as_json() if preview else None,
         )
         return None
+
+    async def _preview(self, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext) -> Preview | None:
+        function = self._previews.get(tool.name)
+        if function is None:
+            return None
+        gets = {**tool_args, **bind(tool, tool_args)}
+        return await preview_of(
+            preview_in_time(call_with_some(function, gets, tool_context), self._preview_timeout), tool.name
+        )
 
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
         """Changes the event's metadata in place. If it returned another event, later plugins would not be called."""

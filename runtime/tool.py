@@ -193,16 +193,7 @@ class FunctionTool:
         """What this call would do; None if the tool has no preview."""
         if self._preview is None:
             return None
-        try:
-            async with asyncio.timeout(self._preview_timeout) as timer:
-                shows = as_json(await self._call_companion(self._preview, args, context))
-        except TimeoutError as error:
-            if not timer.expired():
-                raise
-            raise BadTool(f"The preview took longer than {self._preview_timeout:g} s.") from error
-        if shows is None:
-            raise BadTool("The preview returned nothing.")
-        return shows
+        return await preview_in_time(self._call_companion(self._preview, args, context), self._preview_timeout)
 
     def _check_title(self, title: str | Callable[..., str]) -> str | Signature:
         if callable(title):
@@ -265,7 +256,7 @@ class FunctionTool:
         return await _call(companion, taken, context)
 
 
-async def _call(signature: Signature, values: dict[str, object], context: ToolContext) -> object:
+async def _call(signature: Signature, values: dict[str, object], context: object) -> object:
     """Runs async functions on the loop and sync ones in a thread, with the context if they take it."""
     arguments = dict(values)
     if signature.context_name:
@@ -291,6 +282,24 @@ def _in_thread(call: Callable[[], object]) -> object:
         return list(result) if inspect.isgenerator(result) else result
     except (StopIteration, GeneratorExit) as error:  # a future can't carry these: its caller would hang or end
         raise RuntimeError(f"the function raised {type(error).__name__}") from error
+
+
+async def preview_in_time(running: Awaitable[object], seconds: float) -> Json:
+    try:
+        async with asyncio.timeout(seconds) as timer:
+            shows = as_json(await running)
+    except TimeoutError as error:
+        if not timer.expired():
+            raise
+        raise BadTool(f"The preview took longer than {seconds:g} s.") from error
+    if shows is None:
+        raise BadTool("The preview returned nothing.")
+    return shows
+
+
+async def call_with_some(function: Signature, args: JsonObject, context: object) -> object:
+    """Calls a function with those of the arguments that it takes."""
+    return await _call(function, function.bind({k: v for k, v in args.items() if k in function.names}).values, context)
 
 
 def as_tool(thing: Tool | Callable[..., object]) -> Tool:

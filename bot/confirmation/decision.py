@@ -43,6 +43,7 @@ session's mailbox, which is stored in the same transaction.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal
@@ -57,7 +58,9 @@ from adk_confirm.bot.confirmation.states import Illegal, Transition, change_deci
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import Person, is_operator
 from adk_confirm.bot.policy.model import Policy
+from adk_confirm.bot.policy.redaction import MaskedText, own_words
 from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.jsontypes import Json, canonical
 
 
 def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, now: datetime) -> Transition:
@@ -89,9 +92,14 @@ def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, no
         text=row.redactor.mask_text(asked.hint) if asked.hint else None,
         arguments=shown,
         hidden=hidden,
+        preview=_digest_of(row.redactor.mask(asked.preview)) if asked.preview else None,
         until=row.deadline,
     )
     return Transition(row=row, steps=(asking,))
+
+
+def _digest_of(masked: Json) -> MaskedText:
+    return own_words(hashlib.sha256(canonical(masked).encode("utf-8", "surrogatepass")).hexdigest())
 
 
 def approve(row: Confirmation, now: datetime) -> Transition:

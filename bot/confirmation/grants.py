@@ -24,7 +24,7 @@ LONGEST_SESSION = timedelta(hours=24)
 def make_grant(row: Confirmation, now: datetime) -> Grant | None:
     """The grant that comes with an approval, if the policy offers one and every approver gave it."""
     offered = row.policy.grant
-    if offered is None or row.asked.wants_payload or not row.approvals:
+    if offered is None or row.asked.wants_payload or row.asked.preview is not None or not row.approvals:
         return None
     if not all(vote.grant for vote in row.approvals):
         return None
@@ -46,6 +46,8 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
     """Whether the grant covers a call. `policy` is the policy that governs the call now."""
     if not grant.given_at <= now < grant.until or asked.wants_payload or grant.used_up:
         return False
+    if asked.preview is not None:
+        return False  # nobody has seen what this call would do
     if grant.session != asked.session or grant.tool != asked.tool or grant.policy != policy.fingerprint:
         return False
     return canonical(fixed_arguments(asked.arguments, policy)) == canonical(grant.on)

@@ -88,6 +88,8 @@ class HostRequest:
     tool_schema: ExactObject | None = None
     defaults: tuple[str, ...] = ()  # the arguments that the agent did not give: the tool's defaults
     title: str | None = None  # the tool's own, as a format string over the arguments
+    preview: ExactObject | None = None  # what the tool says that the call would do: `Preview.as_json`
+    approved_preview: ExactObject | None = None  # the one that people had approved, if it is different now
     misfit: Annotated[str, Field(exclude=True)] = ""  # what its server says is wrong with the arguments
     unbound: bool = False  # nobody says which arguments the tool takes
     can_edit: bool = True  # whether edited arguments reach the tool; if not, an edit becomes a denial that says so
@@ -301,6 +303,12 @@ class Confirmation:
     def grant_until(self) -> datetime | None:
         """Until when the grant that came with it is in force."""
         return self.grant.until if self.grant else None
+
+    @property
+    def lacks_preview(self) -> bool:
+        """Whether nobody may approve, because the tool could not say what the call would do."""
+        failed = self.asked.preview is not None and "failed" in self.asked.preview
+        return failed and self.policy.preview == "required"
 
     @property
     def runs(self) -> bool:

@@ -40,7 +40,7 @@ from adk_confirm.bot.confirmation.states import (
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policy
 from adk_confirm.bot.policy.redaction import own_words
-from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, Word
+from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, HeldRequest, Word
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
 
 UNKNOWN_FOR = timedelta(hours=24)
@@ -96,8 +96,8 @@ def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: 
     if row.state is State.APPROVED and before is None:
         if row.start_by is None or now >= row.start_by:
             return replace(lapse(row, now), delivery=None)  # the call itself tells the agent
-        shown = [row.asked.call_id, row.asked.tool, row.revision.arguments, answer]
-        if call.request is None or not same(shown, [call.id, call.tool, call.run_args, call.request.answer]):
+        shown = [row.asked.call_id, row.asked.tool, row.revision.arguments, answer, row.asked.preview]
+        if call.request is None or not same(shown, _what_begins(call, call.request)):
             return replace(record_altered(row, now), delivery=None)
         return _copy_report(row, OutcomeKind.RUNNING, now, begun=call.begun)
     if row.state is State.APPROVED and before is OutcomeKind.RUNNING and again:
@@ -109,6 +109,11 @@ def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: 
     if row.runs:  # its first start may have taken effect
         return _copy_report(void, OutcomeKind.UNKNOWN, now).after(step)
     return Transition(row=next_version(void, now), steps=(step,))
+
+
+def _what_begins(call: Call, asked: HeldRequest) -> list[Json]:
+    preview = asked.preview.as_json() if asked.preview else None
+    return [call.id, call.tool, call.run_args, asked.answer, preview]
 
 
 def take_back(row: Confirmation, now: datetime) -> Transition:

@@ -161,8 +161,16 @@ class Shown:
         self.answers = tuple(_answer(row, redactor, made) for made in row.revisions)  # in each revision
         self.hidden = hidden + hidden_too
         self.edited_by = row.revision.author.user if row.revision.author else None
+        # What the tool says that it would do
+        preview, before = (redactor.mask(one) for one in (asked.preview or {}, asked.approved_preview or {}))
+        self.preview: Json | Absent = _part(preview, "shows")
+        self.approved_preview: Json | Absent = _part(before, "shows")
+        self.preview_failed = _part(preview, "failed")
+        self.preview_is_older = row.revision.arguments != asked.arguments
+        self.lacks_preview = waits and row.lacks_preview  # so nobody may approve
         self.diff = _diff(row, redactor) if confirms else ()  # an answer is not an edit
-        self.editable = _editable(row, self.payload if asked.wants_payload else self.arguments) if waits else ()
+        may_edit = waits and not row.lacks_preview
+        self.editable = _editable(row, self.payload if asked.wants_payload else self.arguments) if may_edit else ()
         self.edit_denies = not asked.can_edit and confirms  # an edit denies the call, and says what is wanted
 
         # Who decides
@@ -183,7 +191,7 @@ class Shown:
         self.withdrawable = waits
         names = policy.grant_on
         self.bound = tuple(one for one in self.arguments if names is None or one.name in names)  # by a grant
-        self.grant_offer = _grant_offer(row, self.bound) if waits and confirms else None
+        self.grant_offer = _grant_offer(row, self.bound) if waits and confirms and asked.preview is None else None
         self.grant = next((grant_view(grant, redactor) for grant in grants if grant.id == row.id), None)
 
         # Where it is shown
@@ -222,6 +230,10 @@ class Shown:
         other = copy(self)
         vars(other).update(facts)
         return other
+
+
+def _part(preview: Json, name: str) -> Json | Absent:
+    return preview.get(name, ABSENT) if isinstance(preview, dict) else ABSENT
 
 
 def stage_of(state: State, outcome: OutcomeKind | None) -> Stage:

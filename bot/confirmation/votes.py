@@ -82,6 +82,8 @@ def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
         return Refusal(reason=Reason.OLDER_REVISION, revision=row.revision.number)
     if vote.kind is VoteKind.DENY and vote.reason is None and row.policy.deny_reason == "required":
         return Refusal(reason=Reason.REASON_WANTED)
+    if vote.kind is VoteKind.APPROVE and row.lacks_preview:
+        return Refusal(reason=Reason.NO_PREVIEW)
     if vote.kind is VoteKind.APPROVE and vote.edit is None and row.asked.wants_payload and not row.answered:
         return Refusal(reason=Reason.PAYLOAD_WANTED)
     repeats = any(earlier.voter.is_also(vote.voter) for earlier in row.standing_votes(vote.kind))

@@ -26,7 +26,7 @@ from adk_confirm.runtime.adk.signing import (
     bound_to_event,
 )
 from adk_confirm.runtime.adk.type_checks import misfit
-from adk_confirm.runtime.calls.call import Call, CallState, GateKind, HeldRequest
+from adk_confirm.runtime.calls.call import Call, CallState, GateKind, HeldRequest, Preview
 from adk_confirm.runtime.confirming import NO_ANSWER, Answer, Request, answer_to_question, read_answer, requests_in
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
@@ -119,7 +119,15 @@ class AdkRequest:
             title=announced.title if announced else None,
             gate=GateKind.INPUT if self.ask is Ask.INPUT else GateKind.STATIC if edits else GateKind.DYNAMIC,
             state=CallState.HELD,
-            asked=(HeldRequest(request.id, request.hint, request.payload, schema),),
+            asked=(
+                HeldRequest(
+                    request.id,
+                    request.hint,
+                    request.payload,
+                    schema,
+                    preview=Preview.of(announced.preview) if announced else None,
+                ),
+            ),
             tool_schema=announced.schema if announced else None,
         )
 
@@ -130,13 +138,14 @@ class AdkRequest:
             return request_about(call, self.ask, self.siblings)
         declared = schemas.get(call.tool)
         foreign = self.announcement is None or not self.announcement.bound
-        return request_about(
+        about = request_about(
             replace(call, tool_schema=call.tool_schema or declared),
             self.ask,
             self.siblings,
             misfit=_misfit(declared, request.call.arguments) if foreign and declared else "",
             unbound=foreign and not declared,
         )
+        return replace(about, approved_preview=self.announcement.approved_preview if self.announcement else None)
 
 
 def request_about(call: Call, ask: Ask, siblings: str = "", *, misfit: str = "", unbound: bool = False) -> HostRequest:
@@ -144,6 +153,7 @@ def request_about(call: Call, ask: Ask, siblings: str = "", *, misfit: str = "",
     asked, question, own = call.request, ask is Ask.INPUT, call.gate is GateKind.DYNAMIC
     assert asked is not None
     schema, payload = form_of(asked.payload_schema) if question else (asked.payload_schema, asked.payload)
+    approved = call.changed_preview
     return HostRequest(
         request_id=asked.request_id,
         call_id=call.id,
@@ -151,6 +161,8 @@ def request_about(call: Call, ask: Ask, siblings: str = "", *, misfit: str = "",
         arguments=call.run_args,  # an earlier agent may have changed them
         defaults=tuple(call.run_defaults),
         title=None if question else call.title,
+        preview=asked.preview.as_json() if asked.preview else None,
+        approved_preview=approved.as_json() if approved else None,
         agent=call.agent,
         invocation_id=call.invocation_id,
         hint=asked.hint,

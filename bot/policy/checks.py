@@ -176,6 +176,7 @@ _FOR_CALLS = (
     "long_running",
     "edit",
     "deny_reason",
+    "preview",
     "confirm_dialog",
     "max_denials",
     "grant",

@@ -109,6 +109,9 @@ class Policy(BaseModel):
     deny_reason: Annotated[
         Literal["optional", "required"], _one_of('"required" or "optional"', "required", "optional")
     ] = "optional"
+    preview: Annotated[Literal["optional", "required"], _one_of('"required" or "optional"', "required", "optional")] = (
+        "required"
+    )
     confirm_dialog: StrictBool = False
     redact: tuple[StrictStr, ...] = ()
     max_denials: Annotated[StrictInt, Field(ge=1)] | None = None

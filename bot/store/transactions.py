@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.decision import delivery_of
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Confirmation, Place, SessionKey, State
@@ -72,9 +73,13 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
         lapsed = row.decision.reason if row is not None and row.decision and row.state is State.LAPSED else None
         after = refuse_to_start(after, lapsed or ALTERED, tx.now())
     if found is not None:
-        again = after.state is CallState.HELD  # it asks once more: what it asked before is done
-        done = replace(after, state=CallState.DONE, asked=after.asked[:-1], result=None)
-        follow_outcome(tx, found.id, done if again else after)
+        if after.state is CallState.HELD:  # it asks once more
+            ended = replace(after, state=CallState.DONE, asked=after.asked[:-1], result=None)
+            if was is CallState.READY:  # it did not begin, since its preview had changed
+                ended = replace(ended, state=CallState.REFUSED, result={"error": decision_texts.PREVIEW_CHANGED})
+            follow_outcome(tx, found.id, ended)
+        else:
+            follow_outcome(tx, found.id, after)
     return after
 
 

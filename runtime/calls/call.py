@@ -58,6 +58,13 @@ class Preview:
     def as_json(self) -> JsonObject:
         return {"shows": self.shows} if self.failed is None else {"failed": self.failed}
 
+    @classmethod
+    def of(cls, announced: JsonObject | None) -> Preview | None:
+        if not announced:
+            return None
+        failed = announced.get("failed")
+        return cls(announced.get("shows"), None if failed is None else str(failed))
+
     def same(self, other: Preview | None) -> bool:
         """Two that failed are the same: no words of an error decide."""
         if other is None or (self.failed is None) != (other.failed is None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 
 from adk_confirm.runtime.calls.call import (
@@ -149,14 +149,18 @@ async def make_preview(call: Call, tool: Tool, environment: CallEnvironment) -> 
     preview = getattr(tool, "preview", None)
     if preview is None:
         return None
-    context = environment.context(call, alone=True)
+    return await preview_of(preview(copy.deepcopy(call.run_args), environment.context(call, alone=True)), call.tool)
+
+
+async def preview_of(making: Awaitable[Json], tool: str) -> Preview | None:
+    """The preview, or why there is none. It may raise anything, like a tool."""
     try:
-        shows: Json = await preview(copy.deepcopy(call.run_args), context)
+        shows = await making
         length = len(canonical(shows))
     except _ANYTHING as error:
         if was_cancelled():
             raise
-        log.info("the preview of %s failed: %s", call.tool, type(error).__name__)
+        log.info("the preview of %s failed: %s", tool, type(error).__name__)
         return Preview(failed=_words(error))
     if length > LONGEST_PREVIEW:
         return Preview(failed=f"The preview has {length:,} characters. {LONGEST_PREVIEW:,} can be shown.")

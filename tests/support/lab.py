@@ -31,7 +31,7 @@ from adk_confirm import (
     ScriptedModel,
     ToolContext,
 )
-from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from adk_confirm.runtime.models.scripted import ScriptLine
 from adk_confirm.runtime.tool import ToolOutcomeUnknown
 
@@ -53,6 +53,22 @@ def pay(to: str, amount: int, tool_context: ToolContext, token: str = "") -> Jso
 def delete_project(project: str, tool_context: ToolContext, recursive: bool = True, force: bool = False) -> JsonObject:
     """Deletes a project."""
     return _log("delete_project", tool_context, project=project, recursive=recursive, force=force)
+
+
+def migrate(table: str, tool_context: ToolContext) -> JsonObject:
+    """Changes a table."""
+    return _log("migrate", tool_context, table=table)
+
+
+plan: dict[str, Json | Exception] = {}
+"""What `migrate` would do, as the test says."""
+
+
+def plan_of(table: str) -> Json:
+    shows = plan.get("shows", f"drops {table}.old")
+    if isinstance(shows, Exception):
+        raise shows
+    return shows
 
 
 async def work(on: str, tool_context: ToolContext) -> JsonObject:
@@ -213,6 +229,7 @@ agent = Agent(
         FunctionTool(delete_project, require_confirmation=True, title="Delete {project}, recursive {recursive}"),
         FunctionTool(work, require_confirmation=True),
         FunctionTool(redo, require_confirmation=True, idempotent=True),
+        FunctionTool(migrate, require_confirmation=True, preview=plan_of),
         FunctionTool(breaks, require_confirmation=True),
         FunctionTool(loses, require_confirmation=True),
         FunctionTool(order, require_confirmation=True),

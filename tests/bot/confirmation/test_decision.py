@@ -185,6 +185,15 @@ class TestPayloads:
         assert len(desk.row.revisions) == 1
 
 
+@pytest.mark.parametrize("may", [Reason.NO_PREVIEW, None])
+def test_a_call_whose_preview_failed_is_approved_only_if_the_policy_says_so(may: Reason | None) -> None:
+    policy = make_policy() if may else make_policy(preview="optional")
+    desk = Desk(policy, asked=make_asked(preview={"failed": "no route"}))
+    assert why(desk.approve(ANNA)) is may
+    desk = Desk(policy, asked=make_asked(preview={"shows": "a plan"}))
+    assert desk.approve(ANNA) is None
+
+
 class TestTheClock:
     def test_a_click_after_the_deadline_is_too_late_however_late_the_clock_is(self) -> None:
         desk = Desk(make_policy(expires_after="1h"))

@@ -1,0 +1,138 @@
+"""What a call would do is shown with it, and it starts only if that still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from adk_confirm.runtime.jsontypes import Json
+from tests.support import lab
+from tests.support.office import Office
+
+LAB = "tests.support.lab:agent"
+POLICIES = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+HIDING = POLICIES + 'redact = ["password"]\n'
+DIFF = "--- a/t.sql\n+++ b/t.sql\n@@ -1,2 +1,2 @@\n id int\n-old text\n+new text\n+more text\n"
+
+
+@pytest.fixture
+def database_url(sqlite_stocked: str) -> str:
+    """What is shown does not depend on the database."""
+    return sqlite_stocked
+
+
+@pytest.fixture(autouse=True)
+def _no_plan() -> Iterator[None]:
+    lab.plan.clear()
+    yield
+    lab.plan.clear()
+
+
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_a_diff_is_shown_and_counted_and_the_call_runs_at_one_press(at: Office) -> None:
+    lab.plan["shows"] = DIFF
+    card = await at.ask('migrate {"table": "users"}')
+    assert "What it would do: 1 file, +2 −1" in card.text
+    assert "-old text\n+new text" in card.text
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, " · ran")
+    assert [one["table"] for one in at.ran()] == ["users"]
+
+
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_anew(at: Office) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    assert "drops users.old" in card.text
+    lab.plan["shows"] = "drops users"
+    await at.bob.clicks(card, "Approve")
+    anew = await at.sees(card, "⚠️ What it would do has changed since it was approved")
+    assert "-drops users.old\n+drops users" in anew.text
+    await at.rests()
+    assert at.ran() == []
+    assert "it did not start. Use the newer card." in at.ann.now(card).text
+    await at.cyd.clicks(anew, "Approve")
+    await at.sees(card, " · ran")
+    assert len(at.ran()) == 1
+
+
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_who_edits_sees_what_the_edited_call_would_do_before_it_runs(at: Office) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    await at.edits(at.bob, card, table="orders")
+    anew = await at.sees(card, "drops orders.old")
+    await at.rests()
+    assert at.ran() == []
+    await at.bob.clicks(anew, "Approve")
+    await at.sees(card, " · ran")
+    assert [one["table"] for one in at.ran()] == ["orders"]
+
+
+@pytest.mark.office(POLICIES + "quorum = 2\n", target=LAB)
+async def test_on_an_edited_card_it_is_said_to_be_older(at: Office) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    assert "before the edit" not in card.text
+    await at.edits(at.bob, card, table="orders")
+    edited = await at.sees(card, "That was made before the edit. If the new one differs, you are asked again.")
+    await at.cyd.clicks(edited, "Approve")
+    await at.sees(card, "drops orders.old")
+    await at.rests()
+    assert at.ran() == []
+
+
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> None:
+    lab.plan["shows"] = "\n".join(f"drops partition {number}" for number in range(500))
+    card = await at.ask('migrate {"table": "users"}')
+    assert "partition 499" not in card.text
+    assert "Approve" not in card.buttons
+    await at.bob.clicks(card, "Approve…")
+    form = await at.bob.gets_modal("Approve")
+    assert "drops partition 499" in form.text
+    await form.submits()
+    await at.sees(card, " · ran")
+
+
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_one_that_fails_can_be_denied_and_not_approved(at: Office) -> None:
+    lab.plan["shows"] = ConnectionError("no route to the database")
+    said = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
+    card = await at.sees(said, "so nobody can approve it: ConnectionError: no route to the database")
+    assert not {"Approve", "Approve…", "Edit…"} & {*card.buttons}
+    await at.denies(at.bob, card, "not now")
+    await at.sees(card, "Denied")
+    assert at.ran() == []
+
+
+@pytest.mark.office(POLICIES + 'preview = "optional"\n', target=LAB)
+async def test_one_that_fails_may_be_approved_if_the_policy_says_so(at: Office) -> None:
+    lab.plan["shows"] = ConnectionError("no route to the database")
+    card = await at.ask('migrate {"table": "users"}')
+    assert "could not be found out: ConnectionError" in card.text
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, " · ran")
+
+
+HOSTILE: dict[str, Json] = {
+    "text": "<!channel> *approved* <https://evil.test|fine>\u202e\n```",
+    "json": {"password": "hunter2-and-more", "tables": ["a"]},
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.office(HIDING, target=LAB)
+async def test_a_hostile_one_is_text_and_what_is_hidden_stays_hidden(at: Office, kind: str) -> None:
+    lab.plan["shows"] = HOSTILE[kind]
+    card = await at.ask('migrate {"table": "users"}')
+    assert "hunter2" not in card.text
+    if kind == "text":
+        assert "<!channel>" in card.text, "as a text, which pings nobody"
+        assert "\u202e" not in card.text
+
+
+@pytest.mark.office(POLICIES + 'grant = "1h"\n', target=LAB)
+async def test_no_grant_is_for_what_nobody_has_seen(at: Office) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    assert "Approve and allow for 1 hour…" not in str(card.message.blocks)
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, " · ran")

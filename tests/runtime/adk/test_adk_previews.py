@@ -1,0 +1,54 @@
+"""What a tool of google-adk would do is announced with the request, and looked at again before it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from adk_confirm.runtime.adk_plugin import PREVIEW_CHANGED, ConfirmationPlugin
+from adk_confirm.runtime.jsontypes import JsonObject
+from tests.runtime.adk.test_adk_arguments import P, called, delete_project, gated
+from tests.support.foreign.alone import ran, results
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
+
+live = {"files": "3 files"}
+
+
+async def plan(project: str, recursive: bool = True) -> str:
+    return f"{live['files']} of {project}, {recursive}"
+
+
+def fails() -> None:
+    raise ConnectionError("no route")
+
+
+def previewing(preview: Any) -> Any:
+    return called(gated(delete_project), P, ConfirmationPlugin(unsigned=True, previews={"delete": preview}))
+
+
+async def test_it_is_announced_with_the_defaults_that_the_tool_gets_and_the_call_runs() -> None:
+    at = previewing(plan)
+    asked = await at.asks("please delete payments")
+    assert asked.announcement.preview == {"shows": "3 files of payments, True"}
+    assert not asked.announcement.edits, "nobody would see what the edited call does"
+    await at.answer(asked, {"confirmed": True})
+    assert [one["deleted"] if "deleted" in one else one["project"] for one in ran()] == ["payments"]
+
+
+async def test_if_it_has_changed_nothing_runs_and_the_agent_is_told_to_call_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at = previewing(plan)
+    asked = await at.asks("please delete payments")
+    monkeypatch.setitem(live, "files", "9,000 files")
+    events = await at.answer(asked, {"confirmed": True})
+    (result,) = results(events, "delete")
+    assert (result, ran()) == ({"error": PREVIEW_CHANGED}, [])
+
+
+async def test_one_that_fails_says_so() -> None:
+    asked = await previewing(fails).asks("please delete payments")
+    failed: JsonObject = {"failed": "ConnectionError: no route"}
+    assert asked.announcement.preview == failed
