@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -269,64 +271,52 @@ async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_inten
 # What is taken up
 
 
-async def test_what_another_left_is_resumed_by_another_runner(database: Database, app: str) -> None:
-    work = Work()
+async def start(chat: Chat, words: str, mark: str | None = None) -> Run:
+    return await chat.runner.start(user_id=chat.user, session_id=chat.session, message=words, mark=mark, create=True)
+
+
+@asynccontextmanager
+async def left_by_another(
+    database: Database, app: str, *script: str, mark: str | None = None
+) -> AsyncIterator[tuple[Chat, ScriptedModel]]:
+    """A session that a runner left in the middle of a tool's run, another runner, and its model."""
+    work, model = Work(), ScriptedModel(*script)
     first = Chat(Runner(work.worker(gated=False), database, app_name=app))
-    await first.start("Work")
+    await start(first, "Work", mark)
     await work.running.wait()
     await first.runner.close(patience=0)
+    async with Runner(Agent("worker", model, tools=[work.work]), database, app_name=app) as second:
+        yield Chat(second, first.session), model
 
-    model = ScriptedModel("I lost it.")
-    second = Runner(Agent("worker", model, tools=[work.work]), database, app_name=app)
-    attending = asyncio.create_task(second.attend(every=0.01))
 
-    async def said() -> list[str]:
-        return [event.text for event in await first.history() if event.text == "I lost it."]
+async def test_what_another_left_is_resumed_by_another_runner(database: Database, app: str) -> None:
+    async with left_by_another(database, app, "I lost it.") as (chat, _):
+        attending = asyncio.create_task(chat.runner.attend(every=0.01))
 
-    assert await until(said) == ["I lost it."]
-    attending.cancel()
-    await asyncio.wait([attending])
-    await second.close()
+        async def said() -> list[str]:
+            return [event.text for event in await chat.history() if event.text == "I lost it."]
+
+        assert await until(said) == ["I lost it."]
+        attending.cancel()
+        await asyncio.wait([attending])
 
 
 async def test_a_message_goes_on_with_what_a_crash_has_left_and_the_model_sees_both(
     database: Database, app: str
 ) -> None:
-    work = Work()
-    first = Chat(Runner(work.worker(gated=False), database, app_name=app))
-    await first.start("Work")
-    await work.running.wait()
-    await first.runner.close(patience=0)
-
-    model = ScriptedModel("It broke; hello.")
-    second = Chat(Runner(Agent("worker", model, tools=[work.work]), database, app_name=app), first.session)
-    said = await second.say("Hello")
+    async with left_by_another(database, app, "It broke; hello.") as (chat, model):
+        said = await chat.say("Hello")
     lost = 'got work: {"error":"The process stopped while this tool ran; its result is lost."}'
     assert said.lines == [f"worker {lost}", "worker says It broke; hello."]
     assert shown(model.requests[0]) == ["user: Work", "user: Hello", "model calls work {}", f"user {lost}"]
-    await second.runner.close()
 
 
 async def test_the_same_words_under_one_mark_are_stored_once(database: Database, app: str) -> None:
-    work = Work()
-    first = Chat(Runner(work.worker(gated=False), database, app_name=app))
-
-    async def say(chat: Chat, words: str, mark: str) -> Run:
-        return await chat.runner.start(
-            user_id=chat.user, session_id=chat.session, message=words, mark=mark, create=True
-        )
-
-    await say(first, "Work", "m1")
-    await work.running.wait()
-    await first.runner.close(patience=0)
-
-    model = ScriptedModel("I lost it.", "Hello.")
-    second = Chat(Runner(Agent("worker", model, tools=[work.work]), database, app_name=app), first.session)
-    assert (await heard(await say(second, "Work", "m1"))).texts == ["I lost it."]
-    assert (await heard(await say(second, "Work", "m1"))).events == []
-    assert (await heard(await say(second, "Work", "m2"))).texts == ["Hello."]
-    assert [event.text for event in await second.history() if event.author == "user"] == ["Work", "Work"]
-    await second.runner.close()
+    async with left_by_another(database, app, "I lost it.", "Hello.", mark="m1") as (chat, _):
+        assert (await heard(await start(chat, "Work", "m1"))).texts == ["I lost it."]
+        assert (await heard(await start(chat, "Work", "m1"))).events == []
+        assert (await heard(await start(chat, "Work", "m2"))).texts == ["Hello."]
+        assert [event.text for event in await chat.history() if event.author == "user"] == ["Work", "Work"]
 
 
 async def test_a_session_at_work_is_not_taken_up(database: Database, app: str) -> None:
