@@ -102,8 +102,8 @@ class _LeasedSession:
         self._under_way: frozenset[int] = frozenset()
 
     async def attend(self, key: str) -> None:
-        capabilities = await self._capabilities()
-        together, several = _grouping(capabilities)
+        host = await self._capabilities()
+        together, several = host.siblings_together, host.several_answers
         session, mail = await self._lease.read(read_first, key, together=together, several=several)
         sent_any = False
         while letters := mail.letters:
@@ -127,10 +127,8 @@ class _LeasedSession:
             except Unreachable as error:
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
-            may_end = (
-                capabilities is not None and not capabilities.patience
-            )  # runs of a host without patience have ended
-            how = {"together": together, "several": several, "may_end": may_end}
+            # Runs of a host without patience have ended.
+            how = {"together": together, "several": several, "may_end": not host.patience}
             mail = await self._lease.finish_if(_has_ended, finish_and_read_next, key, letters, **how)
             if mail.ended:
                 return
@@ -140,12 +138,12 @@ class _LeasedSession:
             await self._say_held_back(session, mail.rows)
         await self._lease.finish(session_done, key, together=together, again=again)
 
-    async def _capabilities(self) -> Capabilities | None:
-        """What the host supports. None if it can't be asked now."""
+    async def _capabilities(self) -> Capabilities:
+        """What the host supports. If it can't be asked now, as little as possible."""
         try:
             return await self._host.capabilities()
         except Unreachable:
-            return None
+            return Capabilities(name="", exactly_once=False, siblings_together=True, patience=LOOK_AGAIN)
 
     async def _wait_and_send_decisions(
         self, session: Session, asking: Coroutine[Any, Any, T], turns: Collection[str] = ()
@@ -167,13 +165,11 @@ class _LeasedSession:
 
     async def _send_decisions(self, session: Session, sent: set[int], turns: Collection[str]) -> None:
         """Sends the decisions in the mailbox, except those whose ids are in `sent`, and adds theirs."""
-        capabilities = await self._capabilities()
-        together, several = _grouping(capabilities)
+        host = await self._capabilities()
+        how = {"together": host.siblings_together, "several": host.several_answers}
         while True:
             ahead = DecisionsAhead(frozenset(sent), turns)
-            mail = await self._lease.read(
-                read_mail, session.key, together=together, several=several, decisions_ahead=ahead
-            )
+            mail = await self._lease.read(read_mail, session.key, **how, decisions_ahead=ahead)
             if not mail.letters or mail.paused or not all(one.sealed for one in mail.letters):
                 return
             sent.update(one.id for one in mail.letters)
@@ -402,13 +398,6 @@ class _LeasedSession:
         words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
         retry = str(letter.id) if letter is not None and words_of_somebody else None
         return await self._lease.run(say_later, session.key, said, retry, into)
-
-
-def _grouping(capabilities: Capabilities | None) -> tuple[bool, bool]:
-    """Whether the answers of one turn wait for each other, and whether one message may hold several answers."""
-    if capabilities is None:
-        return True, False
-    return capabilities.siblings_together, capabilities.several_answers
 
 
 def _has_ended(mail: Mail) -> bool:
