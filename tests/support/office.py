@@ -104,6 +104,15 @@ class Staff:
 
         return await self.slack.until(card, what=f"a card to approve “{text}” on")
 
+    def cards(self) -> list[Seen]:
+        """The cards in #deploys, decided or not."""
+        seen = self.bob.messages(self.deploys)
+        return [one for one in seen if (one.message.metadata or {}).get("event_type") == "adk_confirmation_card"]
+
+    def offers(self, thread: Seen) -> list[Seen]:
+        """What of a thread ann could press."""
+        return [one for one in self.ann.messages(self.deploys, thread=thread) if one.buttons]
+
     async def sees(self, thread: Seen, *words: str) -> Seen:
         """Waits until all of these are in the thread, and returns the message with the last of them."""
         found = [await self.ann.finds(each, self.deploys, thread=thread) for each in words]

@@ -20,7 +20,6 @@ from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.people import Person
-from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.faults import Fault, Faults
 from adk_confirm.sandbox.workspace.records import Channel
 from tests.support.office import AT_ONCE, PAY, POLICY, Office, Opens
@@ -87,20 +86,15 @@ async def time_passing(at: Office) -> AsyncIterator[None]:
         await asyncio.wait({passing})
 
 
-def cards(at: Office) -> list[Seen]:
-    seen = at.bob.messages(at.deploys)
-    return [one for one in seen if (one.message.metadata or {}).get("event_type") == "adk_confirmation_card"]
-
-
 async def is_posted_whole_and_once(at: Office) -> None:
     await at.ann.finds(STORY, at.deploys)
     await at.ann.finds(ANSWER, at.deploys)
-    await at.slack.until(lambda: all("Approve" not in card.buttons for card in cards(at)), what="no card to be live")
+    await at.slack.until(lambda: all("Approve" not in card.buttons for card in at.cards()), what="no card to be live")
     await at.rests()
     posted = at.ann.sees(at.deploys)
     assert [posted.count(line) for line in (STORY, ANSWER)] == [1, 1], posted
     assert posted.index(STORY) < posted.index(ANSWER), posted
-    (card,) = cards(at)
+    (card,) = at.cards()
     assert "Done: Pay" in card
     assert [line["tool"] for line in at.ran()] == ["pay"]
 

@@ -52,16 +52,11 @@ async def bot(at: Staff, database_url: str, tmp_path: Path, gate: Path) -> Async
         yield serves
 
 
-def cards(at: Staff) -> list[Seen]:
-    seen = at.bob.messages(at.deploys)
-    return [one for one in seen if (one.message.metadata or {}).get("event_type") == "adk_confirmation_card"]
-
-
 async def presses(at: Staff, button: str) -> None:
     """bob presses it on the card as soon as it is there, and again if Slack tells him that it did not work."""
     while True:
         number = at.slack.workspace.changes.number
-        for card in cards(at):
+        for card in at.cards():
             if button in card.buttons and (await at.bob.clicks(card, button, sure=True)).acked:
                 return
         await at.slack.workspace.changes.after(number)
@@ -94,7 +89,7 @@ async def is_posted_whole_and_once(at: Staff) -> None:
     seen = at.ann.sees(at.deploys)
     assert [seen.count(line) for line in (STORY, ANSWER)] == [1, 1], seen
     assert seen.index(STORY) < seen.index(ANSWER), seen
-    (card,) = cards(at)
+    (card,) = at.cards()
     assert card.buttons == ("See everything", "History")
     assert [line["tool"] for line in at.ran()] == ["pay"]
 
@@ -246,7 +241,7 @@ async def test_killed_in_the_tool_people_say_what_became_of_it(
 
     await at.ann.finds("effect: Work", at.deploys)
     await at.ann.finds(sentence, at.deploys)
-    (card,) = cards(at)
+    (card,) = at.cards()
     assert card.buttons == ("See everything", "History")
     assert at.ann.sees(at.deploys).count("started, but nobody knows how it ended") == 1
     assert [line["tool"] for line in at.ran()] == ["begins"]
@@ -261,7 +256,7 @@ async def test_killed_in_the_tool_people_have_it_run_again(at: Staff, bot: Servi
 
     await at.ann.finds("Done: Work", at.deploys)
     await at.ann.finds('work: {"did":"work"}', at.deploys)
-    (card,) = cards(at)
+    (card,) = at.cards()
     assert card.buttons == ("See everything", "History")
     await at.ann.finds("Approved by cyd · ran again", at.deploys)
     assert [line["tool"] for line in at.ran()] == ["begins", "begins", "work"]

@@ -50,7 +50,7 @@ async def test_a_model_that_makes_the_framework_s_calls_asks_nobody(opens: Opens
         await at.rests()
         shown = "".join(str(made.args) for made in at.slack.calls)
         assert ("VPN" in shown, "Harmless" in shown) == (False, False)
-        assert not any(one.buttons for one in at.ann.messages(at.deploys, thread=said))
+        assert at.offers(said) == []
 
 
 async def test_a_long_running_operation_that_is_pending_is_reported(opens: Opens) -> None:
@@ -193,7 +193,7 @@ async def test_a_question_that_redact_would_hide_is_not_asked(opens: Opens) -> N
         refused = "A value that the policy hides is also in the question, which approvers have to see in full."
         await at.sees(said, refused)
         await at.rests()
-        assert [one for one in at.ann.messages(at.deploys, thread=said) if one.buttons] == []
+        assert at.offers(said) == []
 
 
 @pytest.mark.parametrize("agent", ["trip", "trip_resumable", "trip_signed"])

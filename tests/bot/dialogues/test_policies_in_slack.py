@@ -23,7 +23,7 @@ async def refused(at: Office, text: str, why: str) -> None:
     said = await at.ann.says(f"@adk-confirm {text}", at.deploys)
     note = await at.sees(said, why)
     await at.rests()
-    cards = [one for one in at.ann.messages(at.deploys, thread=said) if one.buttons]
+    cards = at.offers(said)
     assert (cards, at.ran()) == ([], [])
     assert not note.ephemeral
 

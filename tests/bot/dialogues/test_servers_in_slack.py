@@ -80,7 +80,7 @@ async def test_arguments_that_their_tool_does_not_declare_are_refused(
                 "I see: The call reimburse",
             )
             await at.rests()
-            assert [one for one in at.ann.messages(at.deploys, thread=said) if one.buttons] == []
+            assert at.offers(said) == []
         assert server.ran() == []
 
 
