@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from adk_confirm import Agent, FunctionTool, Runner, ScriptedModel, ToolContext
 from adk_confirm.runtime.models.scripted import call
@@ -10,13 +12,20 @@ from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.open import SCHEMA
 from adk_confirm.runtime.store.schema import lay_out
 from adk_confirm.runtime.tool import ToolOutcomeUnknown
+from adk_confirm.runtime.wire import FunctionCall
 from tests.support.served import browsing, served
 from tests.support.twins.client import Client, responses, texts
 
 
-async def runner(database: Database, *tools: FunctionTool, script: ScriptedModel) -> Runner:
+@asynccontextmanager
+async def asking(database: Database, tool: FunctionTool, *script: FunctionCall | str) -> AsyncIterator[Client]:
+    """A client in a session of its own, of an agent with this one tool."""
     await lay_out(database, SCHEMA)
-    return Runner(Agent("clerk", script, tools=tools), database)
+    app = Runner(Agent("clerk", ScriptedModel(*script), tools=[tool]), database)
+    async with served(app) as url, browsing(url) as http:
+        client = Client(http)
+        await client.create()
+        yield client
 
 
 def words(text: str) -> dict[str, object]:
@@ -32,11 +41,7 @@ async def test_a_caller_that_leaves_leaves_its_run_going(database: Database) -> 
         await may_end.wait()
         return "paid"
 
-    model = ScriptedModel(call("pay"), "It is paid.", "You are welcome.")
-    app = await runner(database, FunctionTool(pay), script=model)
-    async with served(app) as url, browsing(url) as http:
-        ada = Client(http)
-        await ada.create()
+    async with asking(database, FunctionTool(pay), call("pay"), "It is paid.", "You are welcome.") as ada:
         leaving = asyncio.create_task(ada.post("/run_sse", words("pay")))
         await began.wait()
         leaving.cancel()
@@ -57,11 +62,8 @@ async def test_a_failure_after_the_stream_began_is_reported_in_it(database: Data
         )
         return "done"
 
-    model = ScriptedModel(call("lose_the_session"), call("lose_the_session"))
-    app = await runner(database, FunctionTool(lose_the_session), script=model)
-    async with served(app) as url, browsing(url) as http:
-        ada = Client(http)
-        await ada.create()
+    lose = call("lose_the_session")
+    async with asking(database, FunctionTool(lose_the_session), lose, lose) as ada:
         status, (called, failed) = await ada.post("/run_sse", words("go"))
         assert (status, called["author"]) == (200, "clerk")
         assert "Another process took over" in failed["error"]
@@ -80,12 +82,9 @@ async def test_people_say_the_outcome_of_an_unknown_call(database: Database) -> 
             raise ToolOutcomeUnknown("the line broke")
         return "wired"
 
-    model = ScriptedModel(call("wire"), "It seems so.", call("wire"), "It is wired.")
-    app = await runner(database, FunctionTool(wire, require_confirmation=True), script=model)
-    async with served(app) as url, browsing(url) as http:
-        ada = Client(http)
+    script = (call("wire"), "It seems so.", call("wire"), "It is wired.")
+    async with asking(database, FunctionTool(wire, require_confirmation=True), *script) as ada:
         calls = f"{ada.sessions}/s/calls"
-        await ada.create()
         await ada.send(words("wire"))
         [lost] = await ada.answer((ada.request_id(), {"confirmed": True}))
         assert lost["errorCode"] == "OUTCOME_UNKNOWN"
