@@ -33,42 +33,32 @@ def lost_result(tool: str, why: str) -> JsonObject:
     return {"status": f"{tool} ran to its end. What it returned is lost: {why}"}
 
 
-_DELETED = object()
-
-
 class SessionState(MutableMapping[str, Json]):
-    """The session's state. Changes to it become the event's `stateDelta`.
+    """The session's state. Changes to it become the event's `stateDelta`, and are seen at once by tools that run at the
+    same time, which share `state`."""
 
-    Tools that run at the same time share `written`: each sees at once what the others write.
-    """
-
-    def __init__(self, base: JsonObject, delta: JsonObject, written: dict[str, object] | None = None) -> None:
-        self._base, self._delta = base, delta
-        self._written: dict[str, Any] = {} if written is None else written
+    def __init__(self, state: JsonObject, delta: JsonObject) -> None:
+        self._state, self._delta = state, delta
 
     def __getitem__(self, key: str) -> Json:
-        value: Json = self._written[key] if key in self._written else self._base[key]
-        if value is _DELETED:
-            raise KeyError(key)
-        return value
+        return self._state[key]
 
     def __setitem__(self, key: str, value: Json) -> None:
-        self._written[key] = self._delta[key] = as_json(value)
+        self._state[key] = self._delta[key] = as_json(value)
 
     def __delitem__(self, key: str) -> None:
         """In ADK's delta, a deleted key is None."""
-        if key not in self:
-            raise KeyError(key)
-        self._written[key], self._delta[key] = _DELETED, None
+        del self._state[key]
+        self._delta[key] = None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.to_dict())
+        return iter(self._state)
 
     def __len__(self) -> int:
-        return len(self.to_dict())
+        return len(self._state)
 
     def to_dict(self) -> JsonObject:
-        return {key: value for key, value in {**self._base, **self._written}.items() if value is not _DELETED}
+        return dict(self._state)
 
 
 class ReadonlyContext:
@@ -101,13 +91,12 @@ class ToolContext(ReadonlyContext):
         tool_confirmation: ToolConfirmation | None = None,
         answer: Json = None,
         request_id: str | None = None,
-        written: dict[str, object] | None = None,
     ) -> None:
         super().__init__(
             agent_name=agent_name, invocation_id=invocation_id, user_id=user_id, session_id=session_id, state=state
         )
         self.actions = EventActions()
-        self.state = SessionState(state, self.actions.state_delta, written)
+        self.state = SessionState(state, self.actions.state_delta)
         self.function_call_id = function_call_id
         self.idempotency_key = idempotency_key
         self.attempt = attempt

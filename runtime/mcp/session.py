@@ -7,8 +7,14 @@ else. Callers ask the server directly, and get an error at once if that task end
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
-from collections.abc import Coroutine
+import shutil
+import sys
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from adk_confirm.runtime.errors import ConfirmError
@@ -18,19 +24,9 @@ from adk_confirm.runtime.tool import ToolOutcomeUnknown
 if TYPE_CHECKING:
     from mcp import ClientSession
 
+log = logging.getLogger(__name__)
 
-import importlib
-import shutil
-import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from mcp import ClientSession
-
+R = TypeVar("R")
 
 _CONNECTING = 30.0
 
@@ -123,10 +119,6 @@ async def _transport(connection: Connection) -> AsyncGenerator[Sequence[Any], No
     ):
         yield streams
 
-
-log = logging.getLogger(__name__)
-
-R = TypeVar("R")
 
 _PROBE = 5.0
 _CLOSING = 15.0

@@ -23,10 +23,9 @@ from adk_confirm.runtime.calls.call import (
     already_answered,
     step,
 )
-from adk_confirm.runtime.confirming import Answer
+from adk_confirm.runtime.confirming import Answer, IncomingMessage
 from adk_confirm.runtime.errors import Conflict, Invalid, NotFound
 from adk_confirm.runtime.jsontypes import JsonObject, alike, canonical, same
-from adk_confirm.runtime.run.message import IncomingMessage
 from adk_confirm.runtime.signature import BadArguments
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.records import (

@@ -6,7 +6,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from adk_confirm.runtime.calls.call import (
     INTERRUPTED,
@@ -43,9 +43,8 @@ class CallEnvironment:
     app: str
     user_id: str
     session_id: str
-    state: JsonObject
+    state: JsonObject  # a copy, shared by the tools that run at the same time
     dialect: Dialect = "call"
-    written: dict[str, object] = field(default_factory=dict)  # shared by the tools that run at the same time
 
     def context(self, call: Call, *, alone: bool = False) -> ToolContext:
         """`alone`: it can't ask, and no other tool sees what it writes."""
@@ -59,26 +58,19 @@ class CallEnvironment:
             invocation_id=call.invocation_id,
             user_id=self.user_id,
             session_id=self.session_id,
-            state=self.state,
+            state=dict(self.state) if alone else self.state,
             function_call_id=call.id,
             idempotency_key=f"{self.app}/{self.user_id}/{self.session_id}/{call.id}",
             attempt=call.attempt,
             tool_confirmation=confirmation,
             answer=asked.answer if asked is not None and call.asks_input else None,
             request_id=None if alone else self.request_id(call),
-            written=None if alone else self.written,
         )
 
     def request_id(self, call: Call) -> str:
         """The id of a request. In the call dialect it is new. In the response dialect it is the call's id, unless the
         call has asked before: a repeated answer must not answer the next question."""
         return new_call_id() if self.dialect == "call" or call.asked else call.id
-
-
-@dataclass(frozen=True)
-class CallResult:
-    event: CallEvent
-    actions: JsonObject | None = None  # an `EventActions` as JSON, or None if it is empty
 
 
 async def admit(
@@ -198,8 +190,9 @@ async def check_runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool |
     return tool
 
 
-async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> CallResult:
-    """Runs the tool. If it raises, the error is its result: the model reads it and may react."""
+async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> tuple[CallEvent, JsonObject | None]:
+    """Runs the tool. If it raises, the error is its result: the model reads it and may react. Also returns its actions
+    as JSON, if there are any."""
     context = environment.context(call)
     try:
         # A copy, so that the tool can't change the approved arguments.
@@ -211,23 +204,22 @@ async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> CallR
         ):
             returned = await tool.run(copy.deepcopy(call.run_args), context)
     except ToolOutcomeUnknown as error:
-        lost = Finish({"error": _words(error)}) if call.gate is GateKind.NONE else Lose()
-        return CallResult(lost)
+        return Finish({"error": _words(error)}) if call.gate is GateKind.NONE else Lose(), None
     except _ANYTHING as error:
         if was_cancelled():
             raise
         log.info("tool %s raised %s", call.tool, type(error).__name__)
-        return CallResult(Finish({"error": _words(error)}))
+        return Finish({"error": _words(error)}), None
     try:
         value, actions = as_json(returned), _storable_actions(context.actions)
     except Exception as error:  # noqa: BLE001  (a tool may have put anything into its actions)
         value, actions = lost_result(call.tool, _words(error)), None
     if context.asked is not None:
         if context.asks_input:
-            return CallResult(Hold(context.asked, GateKind.INPUT, _as_result(value)), actions)
+            return Hold(context.asked, GateKind.INPUT, _as_result(value)), actions
         asked = replace(context.asked, preview=await make_preview(call, tool, environment))
-        return CallResult(Hold(asked, GateKind.DYNAMIC, _as_result(value)), actions)
-    return CallResult(Finish(_as_result(value)), actions)
+        return Hold(asked, GateKind.DYNAMIC, _as_result(value)), actions
+    return Finish(_as_result(value)), actions
 
 
 def wants_denial(call: Call, tool: Tool | None) -> bool:

@@ -14,7 +14,7 @@ from typing import Self
 
 from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain, Word
-from adk_confirm.runtime.confirming import Answer
+from adk_confirm.runtime.confirming import Answer, IncomingMessage, RunInput, check_state, kept_metadata, read_message
 from adk_confirm.runtime.errors import Busy, ConfirmError, Invalid, NotFound, StoreError, message_of
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.model import Models
@@ -26,7 +26,6 @@ from adk_confirm.runtime.run.arrival import (
     invocation_of,
     one_per_call,
 )
-from adk_confirm.runtime.run.message import IncomingMessage, RunInput, check_state, kept_metadata, read_message
 from adk_confirm.runtime.run.sequencer import Run, Sequencer
 from adk_confirm.runtime.run.work import AppContext
 from adk_confirm.runtime.store.database import Database, Tx

@@ -234,9 +234,8 @@ class Work:
 
         async def run(call: Call, tool: Tool) -> None:
             nonlocal left
-            outcome = await execute(call, tool, environment)
-            after = step(call, outcome.event, self._app.clock())
-            self._note_state(turn, replace(after, actions=outcome.actions))
+            event, actions = await execute(call, tool, environment)
+            self._note_state(turn, replace(step(call, event, self._app.clock()), actions=actions))
             left -= 1
             if left:
                 await self._journal.flush()

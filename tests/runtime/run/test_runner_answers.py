@@ -30,8 +30,8 @@ from adk_confirm import (
     call,
 )
 from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.confirming import RunInput, read_message
 from adk_confirm.runtime.jsontypes import JsonObject
-from adk_confirm.runtime.run.message import RunInput, read_message
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.tool import ToolOutcomeUnknown
 from adk_confirm.runtime.wire import Dialect
