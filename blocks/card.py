@@ -249,7 +249,8 @@ def outcome(view: Shown, room: Space) -> tuple[list[Piece], bool]:
     pieces: list[Piece] = [Line(state_sentence(view))] if view.stage not in _OPEN else []
     cut = False
     if view.result is not ABSENT:
-        drawn, cut = result(view.result if room.exact else _news(view, view.result), room)
+        news = view.result if room.exact else _news(view, view.result)
+        drawn, cut = result(news, room) if news or not view.result else ([], False)
         pieces += drawn
     elif text := view.error or view.reason:
         done = fit_visible(text, room.result, room.lines, keep="\n\t")
@@ -261,11 +262,12 @@ def outcome(view: Shown, room: Space) -> tuple[list[Piece], bool]:
 
 
 def _news(view: Shown, value: Json) -> Json:
-    """A result without what it repeats of the call, which is shown below it. All of it, if it adds nothing."""
+    """A result without what it repeats of the call and the answer, which are shown below it."""
     if not isinstance(value, dict):
         return value
-    given = {one.name: canonical(one.value) for one in view.arguments if not one.masked}
-    return {name: one for name, one in value.items() if given.get(name) != canonical(one)} or value
+    below = (*view.arguments, *(view.payload if view.answered else ()))
+    given = {one.name: canonical(one.value) for one in below if not one.masked}
+    return {name: one for name, one in value.items() if given.get(name) != canonical(one)}
 
 
 class Asked(Protocol):
@@ -362,7 +364,7 @@ def approval_status(view: Shown, most: int = _PEOPLE) -> list[Line]:
     are named."""
     rows = [_voting_status(view, most)]
     if view.spoke and view.stage is State.WAITING:
-        rows.append(say("{people} can't approve, having spoken to the agent here.", people=by(view.spoke)))
+        rows.append(say("{people} can't approve: they spoke to the agent here.", people=by(view.spoke)))
     return [Line(row) for row in rows if row]
 
 

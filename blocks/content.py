@@ -157,7 +157,7 @@ def headline(view: Shown) -> str:
     """
     if view.question:
         return f"Question from {fit_visible(view.agent, 80).text}"
-    answer = describe_answer(view.payload, view.first_arguments) if view.answered else None
+    answer = describe_answer(view.payload, view.arguments) if view.answered else None
     if answer is None or not answer.complete:
         return _policy_title(view) or _default_title(view)
     asked = _policy_title(view) or words_of(fit_visible(view.tool, TOOL_IN_TITLE).text)

@@ -168,7 +168,7 @@ def _thread_line(step: ShownLine) -> tuple[Piece, ...]:
     if step.question:
         return history_pieces(step)
     if (end := LINES[step.kind].end) is not None:
-        return (Line(_end(step, end)), *_quoted_texts(step.but(text=None)), *_result(step), *_asked_to_say(step))
+        return (Line(_end(step, end)), *_said(step), *_asked_to_say(step))
     match step.kind:
         case LineKind.VOTE_REFUSED:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
@@ -234,7 +234,7 @@ def history_pieces(step: ShownLine, *, title_above: bool = False) -> tuple[Piece
         template = re.sub(r"^(\S+) \{tool\}", r"\1 The question of {name}", template)
     row = say(template, **_spans(step))
     changes = () if step.answer else differences(step.changes)
-    return (Line(row), *changes, *_arguments(step), *_quoted_texts(step))
+    return (Line(row), *changes, *_arguments(step), *_said(step, exact=not title_above))
 
 
 def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
@@ -267,24 +267,18 @@ def _arguments(step: ShownLine) -> tuple[Piece, ...]:
     return values(step.arguments, LIST) if shown else ()
 
 
-def _result(step: ShownLine) -> Sequence[Piece]:
-    """What the tool returned or why it failed, if no card shows it. JSON is shown as readable values."""
-    if step.carded or not step.text:
-        return ()
-    try:
-        value: JsonValue = json.loads(step.text)
-    except (ValueError, RecursionError):
-        return _quoted_texts(step.but(reason=None))
-    return result(value, LIST)[0] if LINES[step.kind].result else ()
-
-
-def _quoted_texts(step: ShownLine) -> list[Piece]:
+def _said(step: ShownLine, *, exact: bool = False) -> list[Piece]:
+    """A person's reason, and what the tool returned or why it failed: as an audit wants it, or if no card shows it."""
     said: list[Piece] = []
     if step.reason:
         said.append(Quote(fit_visible(step.reason, _SAID, _LINES, keep="\n").text))
-    if step.text and LINES[step.kind].result:
-        said.append(Box(fit_visible(step.text, _SAID, _LINES, keep="\n\t").text))
-    return said
+    if (step.carded and not exact) or not step.text or not LINES[step.kind].result:
+        return said
+    try:
+        value: JsonValue = json.loads("" if exact else step.text)
+    except (ValueError, RecursionError):
+        return [*said, Box(fit_visible(step.text, _SAID, _LINES, keep="\n\t").text)]
+    return [*said, *result(value, LIST)[0]]
 
 
 def history(call: Shown, lines: Sequence[ShownLine]) -> JsonObject:

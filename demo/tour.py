@@ -45,7 +45,7 @@ class Tour:
             return self._wait(deployments[1])
         if not refunds:
             return self._ask(me, THIRD, "Now a crash in the middle of a call. Ask for a refund.")
-        return self._crash(me, refunds[-1])
+        return self._crash(me, refunds[0])
 
     def _without_bot(self) -> Hint:
         if self._controls.state is BotState.STARTING:
@@ -59,7 +59,7 @@ class Tour:
     def _ask(self, me: str, text: str, why: str) -> Hint:
         if me != "ana":
             return self._switch_hint("ana", f"{why} ana asks.")
-        return Hint(why, "Write it for me", {"say": text, "channel": self._channel})
+        return Hint(f"{why} Then send it.", "Write it for me", {"say": text, "channel": self._channel})
 
     def _decide(self, me: str, row: Confirmation) -> Hint:
         if not row.approvals and len(row.revisions) == 1:
@@ -88,11 +88,14 @@ class Tour:
         if _is_running(row):
             return Hint("The approved call is on its way.")
         if row.outcome is not None and row.outcome.kind is OutcomeKind.UNKNOWN:
+            who = row.revision.arguments.get("customer", "the customer")
             if me == "ana":
-                why = "Nobody knows whether Ada got the money, so nothing runs again. Ask the agent, then be lee."
+                why = f"Nobody knows whether {who} got the money, so nothing runs again. Ask the agent, then be lee."
                 return Hint(why, "Write the question", {"say": QUESTION, "channel": self._channel})
             if me != "lee":
-                return self._switch_hint("lee", "Nobody knows whether Ada got the money. lee can find out and say so.")
+                return self._switch_hint(
+                    "lee", f"Nobody knows whether {who} got the money. lee can find out and say so."
+                )
             return _open(row, "Open the card and say whether the refund took effect.")
         return Hint("That was the tour. Try your own sentences, several people at once, or the Home tab.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from adk_confirm import Content, FunctionCall, FunctionResponse, Model, ModelRequest, ScriptedModel
 from adk_confirm.examples.sentences import KINDS, puzzles, understand
@@ -26,7 +27,9 @@ def reply(request: ModelRequest) -> str | list[str | FunctionCall]:
     results = list(last.responses())
     if results:
         calls = {asked.id: asked for asked in request.contents[-2].calls()}
-        return " ".join(_outcome(calls.get(result.id), result) for result in results)
+        said = " ".join(_outcome(calls.get(result.id), result) for result in results)
+        better = [call for result in results if (call := _instead(calls.get(result.id), result)) is not None]
+        return [said, *better] if better else said
     offered = {tool.name for tool in request.tools}
     wanted = [asked for asked in understand(last.text) if asked.name in offered]
     puzzling = [kind.example for kind in puzzles(last.text) if kind.tool in offered]
@@ -52,13 +55,34 @@ def _outcome(asked: FunctionCall | None, result: FunctionResponse) -> str:
     error = response.get("error")
     if error == "tool call was rejected by the user":
         reason = response.get("reason")
-        why = f" The reason: {_sentence(reason)} Tell me what would fit, and I will ask again." if reason else ""
-        return f"{what} was not approved, so I did nothing.{why}"
+        why = f" The reason: {_sentence(str(reason).split(';')[0])}" if reason else ""
+        better = _instead(asked, result)
+        if better is not None:
+            field = _LIMITED[str(better.name)]
+            next_step = f" I try {field} {better.arguments[field]} instead."
+        else:
+            next_step = " Tell me what would fit, and I will ask again." if reason else ""
+        return f"{what} was not approved, so I did nothing.{why}{next_step}"
     if error:
         return f"{what} did not work: {_sentence(error)}"
     if set(response) == {"status"}:
         return f"{what} is done. {_sentence(response['status'])}"
     return _done(str(result.name), response) or f"{what} is done: {_listed(response)}."
+
+
+_LIMITED = {"reimburse": "amount", "request_time_off": "days"}
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def _instead(asked: FunctionCall | None, result: FunctionResponse) -> FunctionCall | None:
+    """What the reason of a denial allows: "Max €1,000" of 1,500."""
+    field, said = _LIMITED.get(str(asked.name)) if asked else None, (result.response or {}).get("reason")
+    wanted = asked.arguments.get(field) if asked and field else None
+    numbers = [float(found.replace(",", "")) for found in _NUMBER.findall(said)] if isinstance(said, str) else []
+    if asked is None or field is None or not isinstance(wanted, int | float) or len(numbers) != 1:
+        return None
+    most = int(numbers[0]) if numbers[0].is_integer() else numbers[0]
+    return FunctionCall(name=asked.name, args={**asked.arguments, field: most}) if 0 < most < wanted else None
 
 
 def _done(tool: str, result: JsonObject) -> str | None:

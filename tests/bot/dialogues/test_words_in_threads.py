@@ -53,7 +53,7 @@ async def test_an_approver_who_mentions_the_agent_learns_it_and_the_card_names_t
     told = await at.bob.finds("You spoke to the agent, so you can't approve", at.deploys, thread=card)
     assert told.ephemeral
     assert "Pay (to Ada, amount 20)" in told
-    await at.sees(card, "bob can't approve, having spoken to the agent here.")
+    await at.sees(card, "bob can't approve: they spoke to the agent here.")
     await at.bob.says("@adk-confirm and this?", at.deploys, thread=card)
     await at.rests()
     assert len(notes_for(at, at.bob)) == 1

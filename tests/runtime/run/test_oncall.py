@@ -55,6 +55,17 @@ async def test_a_denial_is_reported_with_its_reason(ada: Client, tmp_path: Path)
     assert log(tmp_path) == []
 
 
+async def test_a_limit_in_the_reason_becomes_the_next_proposal(ada: Client, tmp_path: Path) -> None:
+    await said(ada, "reimburse 1800 for the offsite")
+    denial = {"confirmed": False, "payload": {"reason": "Max €1,200"}}
+    [sentence] = texts(await ada.answer((ada.request_id(), denial)))
+    assert sentence.endswith("The reason: Max €1,200. I try amount 1200 instead.")
+    assert ada.asked[-1]["args"]["originalFunctionCall"]["args"] == {"purpose": "the offsite", "amount": 1200}
+    assert log(tmp_path) == []
+    await approved(ada)
+    assert [line["amount"] for line in log(tmp_path)] == [1200]
+
+
 async def test_days_off_are_granted_as_far_as_the_manager_says(ada: Client, tmp_path: Path) -> None:
     assert await said(ada, "I need 3 days off") == []
     assert ada.asked[0]["args"]["toolConfirmation"]["payload"] == {"approved_days": 3}
