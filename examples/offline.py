@@ -71,14 +71,14 @@ def _outcome(asked: FunctionCall | None, result: FunctionResponse) -> str:
 
 
 _LIMITED = {"reimburse": "amount", "request_time_off": "days"}
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_MOST = re.compile(r"\b(?:max(?:imum)?\.?|at most|up to|no more than) *[€$£]? *(\d[\d,]*(?:\.\d+)?)", re.IGNORECASE)
 
 
 def _instead(asked: FunctionCall | None, result: FunctionResponse) -> FunctionCall | None:
     """What the reason of a denial allows: "Max €1,000" of 1,500."""
     field, said = _LIMITED.get(str(asked.name)) if asked else None, (result.response or {}).get("reason")
     wanted = asked.arguments.get(field) if asked and field else None
-    numbers = [float(found.replace(",", "")) for found in _NUMBER.findall(said)] if isinstance(said, str) else []
+    numbers = [float(found.replace(",", "")) for found in _MOST.findall(said)] if isinstance(said, str) else []
     if asked is None or field is None or not isinstance(wanted, int | float) or len(numbers) != 1:
         return None
     most = int(numbers[0]) if numbers[0].is_integer() else numbers[0]
