@@ -15,7 +15,6 @@ from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.stored_json import from_object
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
-    Attachment,
     CallAltered,
     Host,
     HostAnswer,
@@ -40,6 +39,7 @@ from adk_confirm.runtime.calls.call import ALTERED, Call, CallState
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import Lease
+from adk_confirm.runtime.wire import Blob
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Deliveries:
         self,
         session: Session,
         mail: Mail,
-        attachments: tuple[Attachment, ...],
+        attachments: tuple[Blob, ...],
         stop: asyncio.Event | None = None,
     ) -> Exchange | None:
         """Starts the exchange with the host for this mail: one letter, or the answers of one turn. Returns None if

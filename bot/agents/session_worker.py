@@ -22,7 +22,6 @@ from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import copy_outcome
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
-    Attachment,
     Capabilities,
     DeliveryUnknown,
     Host,
@@ -59,6 +58,7 @@ from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import NotNow, PutOff
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.wakeups import Waiter
+from adk_confirm.runtime.wire import Blob
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ class _LeasedSession:
     async def _deliver(self, session: Session, mail: Mail, held: list[AgentMessage]) -> None:
         """Sends letters and shows what the agent does."""
         letters = mail.letters
-        attachments: tuple[Attachment, ...] = ()
+        attachments: tuple[Blob, ...] = ()
         stopped = mail.stopped
         if letters[0].files:
             attachments = await self._wait_and_send_decisions(session, self._fetch(letters[0].files))
@@ -216,7 +216,7 @@ class _LeasedSession:
         finally:
             await display.end()
 
-    async def _fetch(self, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
+    async def _fetch(self, files: Sequence[JsonObject]) -> tuple[Blob, ...]:
         """Downloads the files that came with a person's message. An unreadable file becomes a sentence that says
         why."""
         return await attachments(self._slack.client, files)

@@ -76,28 +76,18 @@ class CallAltered(RequestLost):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attachment:
-    """A file that came with a person's message."""
-
-    name: str
-    mime_type: str
-    data: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
 class UserWords:
-    """A person's message. `mark` identifies it: the same mark means the same message. `since`: when sending it was
-    first tried, or None."""
+    """A person's message, with its files. `mark` identifies it: the same mark means the same message. `since`: when
+    sending it was first tried, or None."""
 
     mark: str
     text: str
     since: float | None = None
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[Blob, ...] = ()
 
     def as_content(self) -> Content:
-        files = (Blob(mime_type=a.mime_type, data=a.data, display_name=a.name) for a in self.attachments)
         words = [Part(text=self.text)] if self.text else []
-        return Content(role=USER, parts=[*words, *(Part(inline_data=file) for file in files)])
+        return Content(role=USER, parts=[*words, *(Part(inline_data=file) for file in self.attachments)])
 
 
 @dataclass(frozen=True, kw_only=True)

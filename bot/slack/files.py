@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adk_confirm.bot.hosts.host import Attachment
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject, as_text
+from adk_confirm.runtime.wire import Blob
 
 MOST_FILES = 10
 MOST_BYTES = 10 * 1024 * 1024
@@ -26,17 +26,17 @@ class Unread(ConfirmError):
     """Why a file could not be read."""
 
 
-async def attachments(client: AsyncWebClient, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
+async def attachments(client: AsyncWebClient, files: Sequence[JsonObject]) -> tuple[Blob, ...]:
     found = [await _attachment(client, file) for file in files[:MOST_FILES]]
     left_out = [_in_words(_name(file), f"only {MOST_FILES} files are read") for file in files[MOST_FILES:]]
     return (*found, *left_out)
 
 
-async def _attachment(client: AsyncWebClient, file: JsonObject) -> Attachment:
+async def _attachment(client: AsyncWebClient, file: JsonObject) -> Blob:
     name = _name(file)
     try:
         async with asyncio.timeout(TIME_LIMIT):
-            return Attachment(name=name, mime_type=_kind(file), data=await _download(client, file))
+            return Blob(display_name=name, mime_type=_kind(file), data=await _download(client, file))
     except Unread as error:
         return _in_words(name, str(error))
     except (aiohttp.ClientError, OSError, TimeoutError):
@@ -84,5 +84,5 @@ def _name(file: JsonObject) -> str:
     return as_text(file.get("name")) or "file"
 
 
-def _in_words(name: str, why: str) -> Attachment:
-    return Attachment(name=name, mime_type="text/plain", data=f"The file {name} could not be read: {why}.".encode())
+def _in_words(name: str, why: str) -> Blob:
+    return Blob(display_name=name, mime_type="text/plain", data=f"The file {name} could not be read: {why}.".encode())

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from adk_confirm.bot.hosts.host import Attachment
 from adk_confirm.bot.slack.files import attachments
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.wire import Blob
 from adk_confirm.sandbox.workspace.records import StoredFile
 from tests.support.deciding import TEAM
 from tests.support.outgoing import Outgoing, outgoing
@@ -31,13 +31,13 @@ def attached(out: Outgoing, name: str, content: bytes, mimetype: str = "text/pla
 async def test_files_are_handed_to_the_model_as_they_are(out: Outgoing) -> None:
     files = [attached(out, "notes.txt", b"two nights"), attached(out, "a.png", b"\x89PNG", "image/png")]
     assert await attachments(out.api.client, files) == (
-        Attachment(name="notes.txt", mime_type="text/plain", data=b"two nights"),
-        Attachment(name="a.png", mime_type="image/png", data=b"\x89PNG"),
+        Blob(display_name="notes.txt", mime_type="text/plain", data=b"two nights"),
+        Blob(display_name="a.png", mime_type="image/png", data=b"\x89PNG"),
     )
 
 
 async def in_words(out: Outgoing, *files: JsonObject) -> list[str]:
-    return [attachment.data.decode() for attachment in await attachments(out.api.client, files)]
+    return [(attachment.data or b"").decode() for attachment in await attachments(out.api.client, files)]
 
 
 async def test_what_can_not_be_read_is_reported_in_its_place(out: Outgoing, monkeypatch: pytest.MonkeyPatch) -> None:
