@@ -59,8 +59,8 @@ async def fill(
         row = open_request(tx, key, opening, many)
         assert row is not None
         tx.run("UPDATE bot_mail SET done_at = :now WHERE session = :key", key=key, now=tx.now())
-        tx.run("UPDATE bot_sessions SET due_at = NULL, told_seq = 99 WHERE key = :key", key=key)
-        tx.run("UPDATE bot_threads SET due_at = NULL WHERE session = :key", key=key)
+        tx.run("UPDATE bot_sessions SET told_seq = 99 WHERE key = :key", key=key)
+        tx.run("UPDATE jobs SET due_at = NULL WHERE kind IN ('session', 'thread') AND key = :key", key=key)
         return f"{row.id}.1"
 
     def several(tx: Tx, numbers: range) -> list[str]:
@@ -84,7 +84,7 @@ _COPIED = {
     "bot_waiting": "confirmation",
     "bot_ledger": "chain",
     "bot_chains": "chain",
-    "bot_threads": "session",
+    "jobs": "key",
 }
 _APART = 1e-5  # seconds between two copies, because lists are sorted by time
 
@@ -113,8 +113,8 @@ def _copy(file: Path, confirmation: str, count: int) -> None:
         store.execute("PRAGMA cache_size=-500000")
         store.execute("BEGIN")
         for table, key in _COPIED.items():
-            mine = confirmation if key == "confirmation" else f"%{_TEMPLATE}.0"
-            template = store.execute(f"SELECT * FROM {table} WHERE {key} LIKE '{mine}'")
+            mine = (confirmation, f"%{_TEMPLATE}.0")
+            template = store.execute(f"SELECT * FROM {table} WHERE {key} LIKE ? OR {key} LIKE ?", mine)
             names = [name for name, *_ in template.description]
             for row in template.fetchall():
                 values = dict(zip(names, row, strict=True))

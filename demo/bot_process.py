@@ -24,12 +24,12 @@ from adk_confirm import ToolContext
 from adk_confirm.bot.app import running_bot
 from adk_confirm.bot.config.settings import Settings, parse_settings
 from adk_confirm.bot.slack.api import CallLimits
-from adk_confirm.bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
-from adk_confirm.bot.store.slack_lanes import CARDS, THREADS
+from adk_confirm.bot.store.repository import JOBS
 from adk_confirm.demo.orders import AHEAD, CRASH_IN_CALL
 from adk_confirm.examples.oncall import agent
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.runtime.tool import Tool, Toolset
 
 LIMITS = CallLimits(posts=100)
@@ -80,8 +80,8 @@ async def serve(settings: Settings, ahead: float) -> None:
 
 def wake(tx: Tx) -> None:
     """Wakes everything that waits for a time, so that it looks at the clock again."""
-    for topic in (CONFIRMATIONS, SESSIONS, REPLIES, CARDS, THREADS):
-        tx.notify(topic)
+    for kind in JOBS:
+        tx.notify(topic_of(kind))
 
 
 async def _input() -> asyncio.StreamReader:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from adk_confirm.bot.store.repository import ATTENDED
 from adk_confirm.demo.orders import AHEAD, CRASH_IN_CALL
 from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.store.database import Database, Tx
@@ -127,8 +126,7 @@ class DemoBot:
 
 def is_busy(tx: Tx) -> bool:
     """Whether something is due now, or being worked on."""
-    now = tx.now()
-    return any(tx.first(_BUSY.format(table=kind.table), now=now) is not None for kind in ATTENDED.values())
+    return tx.first(_BUSY, now=tx.now()) is not None
 
 
-_BUSY = "SELECT 1 FROM {table} WHERE parked_at IS NULL AND (due_at <= :now OR lease_until > :now) LIMIT 1"
+_BUSY = "SELECT 1 FROM jobs WHERE parked_at IS NULL AND (due_at <= :now OR lease_until > :now) LIMIT 1"

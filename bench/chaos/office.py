@@ -13,7 +13,6 @@ from pathlib import Path
 import psycopg
 from psycopg.rows import dict_row
 
-from adk_confirm.bot.store.repository import ATTENDED
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
 from bench.chaos.agent import LOG
@@ -29,10 +28,10 @@ REDELIVERED_AFTER = (1.0, 4.0, 15.0)
 
 _OWED = """
 WITH now AS (SELECT extract(epoch FROM clock_timestamp())::float8 AS at)
-SELECT {key} AS key, failures, trouble,
+SELECT kind, key, failures, trouble,
        CASE WHEN parked_at IS NOT NULL THEN 'parked' WHEN lease_until > now.at THEN 'attended'
             WHEN due_at <= now.at THEN 'due' ELSE 'put off' END AS how
-  FROM {table}, now
+  FROM jobs, now
  WHERE due_at <= now.at OR lease_until > now.at OR parked_at IS NOT NULL OR owed_since IS NOT NULL
 """
 _READY_WITHIN = 60.0
@@ -83,12 +82,9 @@ class Office:
         """Rows that are due, leased, put off or parked, each with the reason."""
         async with await psycopg.AsyncConnection.connect(self.url, autocommit=True, row_factory=dict_row) as connection:
             found: list[str] = []
-            for table in ATTENDED.values():
-                for row in await (
-                    await connection.execute(_OWED.format(key=table.key, table=table.table).encode())
-                ).fetchall():
-                    trouble = f", failed {row['failures']} times: {row['trouble']}" if row["trouble"] else ""
-                    found.append(f"{table.table} {row['key']} is {row['how']}{trouble}")
+            for row in await (await connection.execute(_OWED)).fetchall():
+                trouble = f", failed {row['failures']} times: {row['trouble']}" if row["trouble"] else ""
+                found.append(f"{row['kind']} {row['key']} is {row['how']}{trouble}")
             return found
 
     async def quiet(self, within: float) -> list[str]:

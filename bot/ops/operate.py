@@ -27,10 +27,11 @@ from adk_confirm.bot.store.casting import CastResult, SubmittedVote, cast
 from adk_confirm.bot.store.ledger_lines import write_step
 from adk_confirm.bot.store.mailbox import PAUSED
 from adk_confirm.bot.store.open import SCHEMAS, open_beside, sqlite_file
-from adk_confirm.bot.store.repository import ATTENDED, lock_confirmation, moment, now, save
+from adk_confirm.bot.store.repository import lock_confirmation, moment, now, save
 from adk_confirm.runtime.errors import Conflict, Invalid, NotFound, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.runtime.store.schema import lay_out
 
 Clock = Callable[[], float]
@@ -192,23 +193,22 @@ def _write(tx: Tx, kind: LineKind, by: Person, said: str | None) -> None:
 NAMED = 20
 """How many rows a ledger line names when all are retried."""
 
-_PARKED = """
-    SELECT {key} AS name, parked_at, trouble FROM {table} WHERE parked_at IS NOT NULL ORDER BY parked_at
+_PARKED = "SELECT kind, key, parked_at, trouble FROM jobs WHERE parked_at IS NOT NULL ORDER BY parked_at, kind"
+_RETRY = """
+    UPDATE jobs SET parked_at = NULL, failures = 0, trouble = NULL, due_at = :now WHERE kind = :kind AND key = :key
 """
-_RETRY = "UPDATE {table} SET parked_at = NULL, failures = 0, trouble = NULL, due_at = :now WHERE {key} = :name"
 
 
 def read_parked(tx: Tx) -> list[JsonObject]:
     """What failed so often that it is not retried."""
     return [
         {
-            "kind": kind,
-            "name": str(row.name),
+            "kind": row.kind,
+            "name": row.key,
             "since": stamp(moment(row.parked_at)),
             "trouble": row.trouble or "it does not say why",
         }
-        for kind, attended in ATTENDED.items()
-        for row in tx.all(_PARKED.format(table=attended.table, key=attended.key))
+        for row in tx.all(_PARKED)
     ]
 
 
@@ -216,9 +216,8 @@ def retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[Json
     """Retries parked rows whose name begins with `name`, or all of them, as if they had never failed."""
     found = [one for one in read_parked(tx) if name is None or str(one["name"]).startswith(name)]
     for one in found:
-        attended = ATTENDED[str(one["kind"])]
-        tx.run(_RETRY.format(table=attended.table, key=attended.key), name=one["name"], now=tx.now())
-        tx.notify(attended.topic)
+        tx.run(_RETRY, kind=one["kind"], key=one["name"], now=tx.now())
+        tx.notify(topic_of(str(one["kind"])))
     if found:
         named = ", ".join(f"{one['kind']} {one['name']}" for one in found[:NAMED])
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""

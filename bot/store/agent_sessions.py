@@ -41,20 +41,20 @@ class ShownStatus:
 
 def begin_work(tx: Tx, key: str) -> None:
     """The agent has been at work for a while: people see that, and can stop it."""
+    tx.run("UPDATE bot_sessions SET at_work = 1 WHERE key = :key", key=key)
     mark_thread_due(tx, key)
-    tx.run("UPDATE bot_threads SET at_work = 1 WHERE session = :key", key=key)
 
 
 def end_work(tx: Tx, key: str) -> None:
     """A run has ended."""
-    if tx.run("UPDATE bot_threads SET at_work = 0 WHERE session = :key AND at_work = 1", key=key):
+    if tx.run("UPDATE bot_sessions SET at_work = 0 WHERE key = :key AND at_work = 1", key=key):
         mark_thread_due(tx, key)
 
 
 def note_status(tx: Tx, key: str, status: AgentStatus | None) -> None:
     """Slack shows this status now."""
     shown = status and str(status)
-    tx.run("UPDATE bot_threads SET status = :status WHERE session = :key", key=key, status=shown)
+    tx.run("UPDATE bot_sessions SET status = :status WHERE key = :key", key=key, status=shown)
 
 
 def note_stopped(tx: Tx, key: str) -> None:
@@ -64,9 +64,9 @@ def note_stopped(tx: Tx, key: str) -> None:
 
 
 def read_status(tx: Tx, key: str) -> ShownStatus:
-    row = tx.first("SELECT status, at_work FROM bot_threads WHERE session = :key", key=key)
-    shown = None if row is None or row.status is None else AgentStatus(row.status)
-    if row is not None and row.at_work:
+    row = tx.first("SELECT status, at_work FROM bot_sessions WHERE key = :key", key=key)
+    shown = None if row.status is None else AgentStatus(row.status)
+    if row.at_work:
         return ShownStatus(shown, AgentStatus.PROCESSING)
     since = tx.value("SELECT min(created) FROM bot_confirmations WHERE session = :key AND state = 'waiting'", key=key)
     wait = 0.0 if since is None else since + SUSPENDED_AFTER - tx.now()

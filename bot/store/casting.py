@@ -20,9 +20,10 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.store.attempts import begin
 from adk_confirm.bot.store.ledger_lines import write_step
-from adk_confirm.bot.store.repository import REPLIES, Session, lock_confirmation, now, save, session_is_sealed
+from adk_confirm.bot.store.repository import Session, lock_confirmation, now, save, session_is_sealed
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import owe, settle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,48 +140,41 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
     """
     if vote.seat is None or not (_refusal(change) or vote.seat.lists):
         return True
+    person = f"{vote.voter.team}/{vote.voter.user}"
     reply = {
         "vote": vote.id,
         "seat": to_json(vote.seat, exclude_defaults=True),
         "body": to_json(_verdict(change)),
-        "due_at": tx.now(),
+        "told_at": tx.now() if answered else None,
+        "person": person,
+        "matter": change.row.id,
     }
-    person = f"{vote.voter.team}/{vote.voter.user}"
-    made = {**reply, "person": person, "failures": 0}
-    if answered:
-        made |= {"due_at": None, "told_at": tx.now()}
-    if not tx.insert("bot_replies", made, if_absent=True):
+    if not tx.insert("bot_replies", reply, if_absent=True):
         return False
-    _replace_older_answers(tx, vote.id, person, change.row.id)
+    due_at = _drop_older_answers(tx, vote.id, person, change.row.id)
     if not answered:
-        tx.notify(REPLIES)
+        owe(tx, "reply", vote.id, due_at, turn=person)
     return True
 
 
-def _replace_older_answers(tx: Tx, vote: str, person: str, matter: str) -> None:
-    """Drops older answers for the same person and confirmation, and takes over the time when they were due."""
-    now, about = tx.now(), {"person": person, "matter": matter}
-    older = tx.all(_OLDER_ANSWERS, **about)
-    waiting = [row.due_at for row in older if row.lease_until is None or row.lease_until <= now]
-    due_at = min(waiting, default=None)
-    if due_at is None and older:
-        due_at = now + _WHILE_SENDING  # one is being sent: answers that come meanwhile are combined
-    tx.run(_DROP_OLDER_ANSWERS, **about, now=now)
-    tx.run(
-        "UPDATE bot_replies SET matter = :matter, due_at = coalesce(:due_at, due_at) WHERE vote = :vote",
-        vote=vote,
-        matter=matter,
-        due_at=due_at,
-    )
+def _drop_older_answers(tx: Tx, vote: str, person: str, matter: str) -> float | None:
+    """Drops older answers for the same person and confirmation, and returns the time when they were due."""
+    now = tx.now()
+    older = tx.all(_OLDER_ANSWERS, vote=vote, person=person, matter=matter)
+    waiting = [row for row in older if row.lease_until is None or row.lease_until <= now]
+    for row in waiting:
+        settle(tx, "reply", row.vote)
+        tx.run("UPDATE bot_replies SET told_at = :now WHERE vote = :vote", vote=row.vote, now=now)
+    if older and not waiting:
+        return now + _WHILE_SENDING  # one is being sent: answers that come meanwhile are combined
+    return min((row.due_at for row in waiting), default=None)
 
 
 _OLDER_ANSWERS = """
-    SELECT due_at, lease_until FROM bot_replies WHERE person = :person AND matter = :matter AND due_at IS NOT NULL
-"""
-_DROP_OLDER_ANSWERS = """
-    UPDATE bot_replies SET due_at = NULL, owed_since = NULL, told_at = :now
-    WHERE person = :person AND matter = :matter AND due_at IS NOT NULL
-      AND (lease_until IS NULL OR lease_until <= :now)
+    SELECT r.vote, j.due_at, j.lease_until FROM bot_replies r JOIN jobs j ON j.kind = 'reply' AND j.key = r.vote
+    WHERE r.person = :person AND r.matter = :matter AND r.told_at IS NULL AND r.vote <> :vote
+      AND j.due_at IS NOT NULL
+    FOR UPDATE
 """
 
 

@@ -7,7 +7,7 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from adk_confirm.bot.audit.ledger import Head, LedgerLine, LineKind, append, fault, is_sealed, stamp, to_show
+from adk_confirm.bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, fault, is_sealed, stamp, to_show
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.store.slack_lanes import mark_thread_due
@@ -59,7 +59,8 @@ def write_step(
     }
     tx.insert("bot_ledger", stored)
     tx.report(line)
-    mark_thread_due(tx, chain, wait)
+    if chain != SYSTEM:
+        mark_thread_due(tx, chain, wait)
     tx.notify(LINES)
     return line
 

@@ -20,7 +20,6 @@ from adk_confirm.bot.store.agent_sessions import end_work, note_stopped
 from adk_confirm.bot.store.attempts import begin, earlier_attempts
 from adk_confirm.bot.store.ledger_lines import content_of, unbroken_lines, write_step
 from adk_confirm.bot.store.repository import (
-    CONFIRMATIONS,
     Session,
     chain_of,
     find_session,
@@ -32,21 +31,17 @@ from adk_confirm.bot.store.repository import (
     save,
     session_confirmations,
     session_seal,
+    whose_turn,
 )
 from adk_confirm.bot.store.rows import letter_is_sealed
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.jsontypes import JsonObject, canonical, objects
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import owe, settle
 
 ANSWERS = ("answer", "refusal")
 
 _MOST_AT_ONCE = 50
-WHOSE_TURN = """
-    CASE WHEN NOT EXISTS (
-        SELECT 1 FROM bot_mail m WHERE m.session = bot_sessions.key AND m.done_at IS NULL AND m.confirmation IS NOT NULL
-    ) THEN starter END
-"""
-"""Sessions with a decision for their agent need not take turns. The others take turns by the person who began them."""
 
 
 @dataclass(frozen=True)
@@ -239,8 +234,7 @@ def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
     what = UnsealedPart.WORDS if letter.kind == "words" else UnsealedPart.LETTER
     write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=what))
     if letter.confirmation is not None:
-        tx.run("UPDATE bot_confirmations SET due_at = :now WHERE id = :id", id=letter.confirmation, now=tx.now())
-        tx.notify(CONFIRMATIONS)
+        owe(tx, "confirmation", letter.confirmation, turn=key)
 
 
 def session_done(tx: Tx, key: str, *, together: bool = False, again: float | None = None) -> None:
@@ -253,12 +247,8 @@ def session_done(tx: Tx, key: str, *, together: bool = False, again: float | Non
 
 def _set_due(tx: Tx, key: str, due_at: float | None) -> None:
     """Stores that a run has ended, and when the session is due again."""
-    tx.run(
-        "UPDATE bot_sessions SET due_at = :due_at, owed_since = NULL, failures = 0, trouble = NULL WHERE key = :key",
-        key=key,
-        due_at=due_at,
-    )
     end_work(tx, key)
+    settle(tx, "session", key, due_at, turn=whose_turn(tx, key))
 
 
 PAUSED = "paused"

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from adk_confirm.bot.store.checkpoints import secret_fits
 from adk_confirm.bot.store.outbox import note_possible_copies
-from adk_confirm.bot.store.repository import ATTENDED
 from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.store import jobs
 from adk_confirm.runtime.store.database import Database, Tx, sqlite_path
 from adk_confirm.runtime.store.open import SCHEMA as RUNTIME_SCHEMA
 from adk_confirm.runtime.store.schema import StoreSchema, lay_out
 from adk_confirm.runtime.store.seal import Seal
-from adk_confirm.runtime.store.sessions import free_all as free_sessions
 
 SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"))
 SCHEMAS = (RUNTIME_SCHEMA, SCHEMA)
@@ -58,14 +57,9 @@ async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) 
 
 def free_all(tx: Tx) -> None:
     """Frees all leases, since no other process serves this store, and commands take none."""
-    free_sessions(tx)
-    for key in tx.column("SELECT key FROM bot_sessions WHERE lease_token IS NOT NULL"):
+    for key in tx.column("SELECT key FROM jobs WHERE kind = 'session' AND lease_token IS NOT NULL"):
         note_possible_copies(tx, key)  # of the reply that its process was writing
-    for kind in ATTENDED.values():
-        tx.run(_FREE.format(table=kind.table))
-
-
-_FREE = "UPDATE {table} SET lease_token = NULL, lease_until = NULL WHERE lease_token IS NOT NULL"
+    jobs.free_all(tx)
 
 
 def sqlite_file(url: str) -> Path | None:

@@ -24,9 +24,10 @@ from adk_confirm.bot.store.ledger_lines import find_head, lines_to_tell
 from adk_confirm.bot.store.mailbox import read_session
 from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations
 from adk_confirm.bot.store.rows import storable
-from adk_confirm.bot.store.slack_lanes import cards_under_way, lock_thread, mark_thread_due, thread_done
+from adk_confirm.bot.store.slack_lanes import cards_under_way, mark_thread_due
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import lock_job, settle
 
 _COPIES = "copies"
 _SLACK_IS_LATE = 20.0
@@ -96,7 +97,7 @@ def next_post(tx: Tx, key: str) -> NextPost | None:
 
 def mark_all_posted(tx: Tx, key: str, status: ShownStatus | None = None) -> None:
     """Marks the thread as up to date, unless something came meanwhile. `status`: as it was last looked at."""
-    lock_thread(tx, key)
+    lock_job(tx, "thread", key)
     doubt = earlier_attempts(tx, key, _COPIES)
     times = [
         tx.now() if next_post(tx, key) is not None else None,
@@ -104,7 +105,7 @@ def mark_all_posted(tx: Tx, key: str, status: ShownStatus | None = None) -> None
         None if status is None or status.again is None else tx.now() + status.again,
         None if status is None or status.wanted is read_status(tx, key).wanted else tx.now(),
     ]
-    thread_done(tx, key, min((at for at in times if at is not None), default=None))
+    settle(tx, "thread", key, min((at for at in times if at is not None), default=None))
 
 
 def note_possible_copies(tx: Tx, key: str, late: float = 0.0) -> None:

@@ -125,7 +125,8 @@ _EMPTY_LINES = """
 def purge_rest(tx: Tx, before: datetime) -> PurgeResult:
     with _overwriting(tx):
         at = seconds(before)
-        tx.run("DELETE FROM bot_replies WHERE parked_at < :at", at=at)
+        parked = tx.column("DELETE FROM jobs WHERE kind = 'reply' AND parked_at < :at RETURNING key", at=at)
+        tx.run("DELETE FROM bot_replies WHERE vote IN :votes", votes=parked)
         tx.run("DELETE FROM bot_names WHERE seen_at < :at", at=at)
         emptied = [(row.chain, row.seq) for row in tx.all(_EMPTY_OWN_LINES, chain=SYSTEM, at=at)]
         return _record(tx, before, PurgeResult(lines=len(emptied)), emptied)
@@ -164,7 +165,11 @@ def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime) -> PurgeResult
 
 
 _OF_CONFIRMATIONS = (
-    "DELETE FROM bot_cards WHERE confirmation IN (SELECT id FROM bot_confirmations WHERE session = :key)",
+    """
+    DELETE FROM jobs
+    WHERE (kind IN ('session', 'thread') AND key = :key)
+       OR (kind IN ('confirmation', 'card') AND key IN (SELECT id FROM bot_confirmations WHERE session = :key))
+    """,
     "DELETE FROM bot_waiting WHERE confirmation IN (SELECT id FROM bot_confirmations WHERE session = :key)",
 )
 
@@ -199,30 +204,36 @@ def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) 
 def _has_ended(tx: Tx, row: Any, at: float) -> bool:
     """Whether nothing happened in the session since that day, and nothing is left to do in it. What was given up is not
     left to do."""
-    given_up = row.parked_at is not None
-    leased = row.lease_until is not None and row.lease_until > tx.now()
-    if leased or (row.due_at is not None and not given_up):
-        return False
-    return tx.first(_IN_USE, key=row.key, at=at, given_up=int(given_up), ended=_ENDED) is None
+    return tx.first(_IN_USE, key=row.key, at=at, now=tx.now(), ended=_ENDED) is None
 
 
 _ENDED = [str(kind) for kind in OutcomeKind if kind not in (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)]
+_IN_USE, key=row.key, at=at, now=tx.now(), ended=_ENDED) is None
+
+
+_ENDED = [str(kind) for kind in OutcomeKind if kind not in (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)]
+_DROP_JOBS = """
+    DELETE FROM jobs
+    WHERE (kind IN ('session', 'thread') AND key = :key)
+       OR (kind IN ('confirmation', 'card') AND key IN (SELECT id FROM bot_confirmations WHERE session = :key))
+"""
 _IN_USE = """
-    SELECT 1 FROM bot_confirmations c WHERE session = :key AND NOT (
-        (
-            state IN ('denied', 'expired', 'withdrawn', 'lapsed')
-            OR (state = 'elsewhere' AND outcome IS NULL)
-            OR coalesce(outcome, '') IN :ended
-        )
-        AND (due_at IS NULL OR parked_at IS NOT NULL)
-        AND NOT EXISTS (
-            SELECT 1 FROM bot_cards k WHERE k.confirmation = c.id AND k.due_at IS NOT NULL AND k.parked_at IS NULL
-        )
+    SELECT 1 FROM jobs
+    WHERE (
+        (kind IN ('session', 'thread') AND key = :key)
+        OR (kind IN ('confirmation', 'card') AND key IN (SELECT id FROM bot_confirmations WHERE session = :key))
+    )
+      AND (lease_until > :now OR (due_at IS NOT NULL AND parked_at IS NULL))
+    UNION ALL SELECT 1 FROM bot_confirmations WHERE session = :key AND NOT (
+        state IN ('denied', 'expired', 'withdrawn', 'lapsed')
+        OR (state = 'elsewhere' AND outcome IS NULL)
+        OR coalesce(outcome, '') IN :ended
     )
     UNION ALL SELECT 1 FROM bot_ledger WHERE chain = :key AND at >= :at
-    UNION ALL SELECT 1 FROM bot_mail WHERE session = :key AND (stored_at >= :at OR (done_at IS NULL AND :given_up = 0))
+    UNION ALL SELECT 1 FROM bot_mail WHERE session = :key AND (stored_at >= :at OR (done_at IS NULL AND NOT EXISTS (
+        SELECT 1 FROM jobs WHERE kind = 'session' AND key = :key AND parked_at IS NOT NULL
+    )))
     UNION ALL SELECT 1 FROM bot_grants WHERE session = :key AND until >= :at
-    UNION ALL SELECT 1 FROM bot_threads WHERE session = :key AND due_at IS NOT NULL AND parked_at IS NULL
     LIMIT 1
 """
 
@@ -276,7 +287,9 @@ def _purge_history(tx: Tx, name: SessionId, at: float) -> bool:
 _OVER = """
     SELECT 1 FROM runtime_sessions h
     WHERE app = :app AND user_id = :user_id AND id = :id AND updated < :at
-      AND (lease_until IS NULL OR lease_until <= :now)
+      AND NOT EXISTS (
+          SELECT 1 FROM jobs WHERE kind = 'run' AND jobs.key = CAST(h.key AS TEXT) AND lease_until > :now
+      )
       AND NOT EXISTS (SELECT 1 FROM runtime_calls WHERE session = h.key AND state NOT IN ('done', 'refused'))
       AND NOT EXISTS (SELECT 1 FROM runtime_invocations WHERE session = h.key AND status <> 'ended')
 """

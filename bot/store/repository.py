@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.effects import Delivery
@@ -18,35 +18,16 @@ from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.ledger_lines import confirmation_lines, content_of, find_head, write_step
 from adk_confirm.bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places, storable
-from adk_confirm.bot.store.slack_lanes import CARDS, THREADS, mark_cards_due, seconds_until_posted
+from adk_confirm.bot.store.slack_lanes import mark_cards_due, seconds_until_posted
 from adk_confirm.bot.store.waiting_index import update_waiting_index
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.jsontypes import Json
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import owe, settle
 from adk_confirm.runtime.store.seal import seal_of
 
-SESSIONS = "bot:sessions"
-CONFIRMATIONS = "bot:confirmations"
-REPLIES = "bot:replies"
-"""Topics, notified when a row of this kind may be due."""
-
-
-class Attended(NamedTuple):
-    """A table whose rows get attention: its key, and the topic that is notified when a row may be due."""
-
-    table: str
-    key: str
-    topic: str
-
-
-ATTENDED = {
-    "session": Attended("bot_sessions", "key", SESSIONS),
-    "confirmation": Attended("bot_confirmations", "id", CONFIRMATIONS),
-    "card": Attended("bot_cards", "confirmation", CARDS),
-    "thread": Attended("bot_threads", "session", THREADS),
-    "reply": Attended("bot_replies", "vote", REPLIES),
-}
-"""These tables, by the name of one row."""
+JOBS = ("session", "confirmation", "card", "thread", "reply")
+"""The kinds of the bot's jobs. The key is the session's, the confirmation's id, or the vote's."""
 
 
 def moment(seconds: float) -> datetime:
@@ -86,9 +67,14 @@ _FIND_CONFIRMATION = f"{STORED} WHERE c.id = :id"
 _LOCK_CONFIRMATION = f"{_FIND_CONFIRMATION} FOR UPDATE"
 _SAVE = """
     UPDATE bot_confirmations SET
-        state = :state, outcome = :outcome, decided_at = :decided_at, version = :version, due_at = :due_at,
-        owed_since = NULL, parked_at = NULL, failures = 0, body = :body, sealed = :sealed
+        state = :state, outcome = :outcome, decided_at = :decided_at, version = :version, body = :body,
+        sealed = :sealed
     WHERE id = :id
+"""
+_WHOSE_TURN = """
+    SELECT starter FROM bot_sessions WHERE key = :key AND NOT EXISTS (
+        SELECT 1 FROM bot_mail WHERE session = :key AND done_at IS NULL AND confirmation IS NOT NULL
+    )
 """
 _LAST_WORDS = "SELECT coalesce(max(id), 0) FROM bot_mail WHERE session = :key AND kind = 'words'"
 
@@ -250,33 +236,26 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
     if change.grant is not None:
         until = seconds(change.grant.until)
         tx.insert("bot_grants", {"id": change.grant.id, "session": session.key, "until": until})
-    if (due := next_due(row)) is not None:
-        tx.notify(CONFIRMATIONS, seconds(due))
+    settle(tx, "confirmation", row.id, seconds(next_due(row)), turn=session.key)
     if change.steps:
         tx.report(change)
     if needs_drawing(row):
         mark_cards_due(tx, session.key, row)
     if new and row.places:
-        save_places(tx, session.key, row)
+        save_places(tx, row)
     return row
 
 
-def save_places(tx: Tx, session: str, row: Confirmation) -> None:
+def save_places(tx: Tx, row: Confirmation) -> None:
     """Saves where cards are and what they show. Changes nothing else, not even when the row is due."""
-    places = sealed_places(tx, row.id, row.places)
-    move = "UPDATE bot_cards SET places = :places, sealed = :sealed WHERE confirmation = :id"
-    if not tx.run(move, id=row.id, **places):
-        tx.insert("bot_cards", {"confirmation": row.id, "session": session, **places})
+    move = "UPDATE bot_confirmations SET places = :places, places_sealed = :places_sealed WHERE id = :id"
+    tx.run(move, id=row.id, **sealed_places(tx, row.id, row.places))
 
 
 def recompute_due(tx: Tx, confirmation_id: str) -> None:
-    """Sets the row's due time from its state, whatever the column says, after a `retry` or an upgrade."""
-    _, row = lock_confirmation(tx, confirmation_id)
-    tx.run(
-        "UPDATE bot_confirmations SET due_at = :due_at, owed_since = NULL, failures = 0, trouble = NULL WHERE id = :id",
-        id=row.id,
-        due_at=seconds(next_due(row)),
-    )
+    """Sets the row's due time from its state, whatever its job says, after a `retry` or an upgrade."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    settle(tx, "confirmation", row.id, seconds(next_due(row)), turn=session.key)
 
 
 def _columns(tx: Tx, session: Session, row: Confirmation) -> dict[str, object]:
@@ -285,7 +264,6 @@ def _columns(tx: Tx, session: Session, row: Confirmation) -> dict[str, object]:
         "outcome": str(row.outcome.kind) if row.outcome else None,
         "decided_at": seconds(row.decision.at) if row.decision else None,
         "version": row.version,
-        "due_at": seconds(next_due(row)),
         **sealed_body(tx, session.key, row),
     }
 
@@ -354,10 +332,14 @@ def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person)
 
 def mark_session_due(tx: Tx, key: str) -> None:
     """Marks the session as due, since it has mail."""
-    tx.run(
-        "UPDATE bot_sessions SET due_at = :now, parked_at = NULL, failures = 0 WHERE key = :key", key=key, now=tx.now()
-    )
-    tx.notify(SESSIONS)
+    owe(tx, "session", key, turn=whose_turn(tx, key))
+
+
+def whose_turn(tx: Tx, key: str) -> str | None:
+    """Sessions with a decision for their agent need not take turns. The others take turns by the person who began
+    them."""
+    starter: str | None = tx.value(_WHOSE_TURN, key=key)
+    return starter
 
 
 def read_history(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine]] | None:

@@ -18,10 +18,8 @@ from adk_confirm.runtime.store.records import is_storable_id
 from adk_confirm.runtime.store.seal import seal_in, seal_of
 
 STORED = """
-    SELECT c.id, c.session, c.request_id, c.call_id, c.created, c.body, c.sealed,
-        (SELECT coalesce(max(seq), 0) FROM bot_ledger WHERE confirmation = c.id) AS last_line,
-        (SELECT places FROM bot_cards WHERE confirmation = c.id) AS places,
-        (SELECT sealed FROM bot_cards WHERE confirmation = c.id) AS places_sealed
+    SELECT c.id, c.session, c.request_id, c.call_id, c.created, c.body, c.sealed, c.places, c.places_sealed,
+        (SELECT coalesce(max(seq), 0) FROM bot_ledger WHERE confirmation = c.id) AS last_line
     FROM bot_confirmations c
 """
 """Confirmations as `load` reads them."""
@@ -59,7 +57,7 @@ def sealed_body(tx: Tx, session: str, row: Confirmation) -> dict[str, object]:
 
 def sealed_places(tx: Tx, confirmation: str, places: tuple[Place, ...]) -> dict[str, object]:
     text = to_json(places)
-    return {"places": text, "sealed": seal_of(tx).of("cards", confirmation, text)}
+    return {"places": text, "places_sealed": seal_of(tx).of("cards", confirmation, text)}
 
 
 def letter_seal(tx: Tx, letter: Mapping[str, Any]) -> str:

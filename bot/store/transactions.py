@@ -35,9 +35,9 @@ from adk_confirm.bot.store.repository import (
     save_places,
 )
 from adk_confirm.bot.store.rows import letter_is_sealed, storable
-from adk_confirm.bot.store.slack_lanes import card_done
 from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, refuse_to_start
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import settle
 from adk_confirm.runtime.store.records import SessionId
 
 _ASKED = "SELECT id FROM bot_confirmations WHERE session = :session AND request_id = :request"
@@ -123,7 +123,7 @@ class VotesShown:
 
 def save_drawn(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmation:
     """Stores where cards are and which version they show. If that is the current version, nothing is left to draw."""
-    session, row = lock_confirmation(tx, confirmation_id)
+    _, row = lock_confirmation(tx, confirmation_id)
     by_place = {(place.channel, place.thread_ts): place for place in places}
     kept = tuple(by_place.pop((place.channel, place.thread_ts), place) for place in row.places)
     after = replace(row, places=(*kept, *by_place.values()))
@@ -131,9 +131,9 @@ def save_drawn(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confi
     if fresh:
         at = now(tx)
         tx.report(VotesShown(tuple((at - vote.stored_at).total_seconds() for vote in fresh)))
-    save_places(tx, session.key, after)
+    save_places(tx, after)
     if not needs_drawing(after):
-        card_done(tx, confirmation_id)
+        settle(tx, "card", confirmation_id)
     return after
 
 
@@ -141,7 +141,7 @@ def mark_drawn(tx: Tx, confirmation_id: str) -> None:
     """Records that all cards show the row, unless it has changed meanwhile."""
     _, row = lock_confirmation(tx, confirmation_id)
     if not needs_drawing(row):
-        card_done(tx, confirmation_id)
+        settle(tx, "card", confirmation_id)
 
 
 def draw_again(tx: Tx, confirmation_id: str) -> None:

@@ -25,7 +25,7 @@ from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.store.casting import RefusedAgain
 from adk_confirm.bot.store.mailbox import read_pause
 from adk_confirm.bot.store.outbox import Unanswered
-from adk_confirm.bot.store.repository import ATTENDED
+from adk_confirm.bot.store.repository import JOBS
 from adk_confirm.bot.store.transactions import VotesShown
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.store.database import Database, Tx
@@ -43,23 +43,22 @@ class Gauges:
 # SQLite uses a partial index only for the exact condition that it was made with, so the value is not a parameter here.
 _WAITING = "SELECT count(*) FROM bot_confirmations WHERE state = 'waiting'"
 _UNKNOWN = "SELECT count(*) FROM bot_confirmations WHERE outcome = 'unknown'"
-_PARKED = "SELECT count(*) FROM {table} WHERE parked_at IS NOT NULL"
-# Since when the oldest row of a table has waited, whether it was never tried or was put off.
+_PARKED = "SELECT kind, count(*) AS n FROM jobs WHERE parked_at IS NOT NULL GROUP BY kind"
+# Since when the oldest job has waited, whether it was never tried or was put off.
 _NEVER_TRIED = """
-    SELECT due_at FROM {table} WHERE due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
+    SELECT due_at FROM jobs WHERE kind = :kind AND due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
     ORDER BY due_at LIMIT 1
 """
-_PUT_OFF = "SELECT min(owed_since) FROM {table} WHERE owed_since IS NOT NULL"
+_PUT_OFF = "SELECT min(owed_since) FROM jobs WHERE owed_since IS NOT NULL"
 
 
 def read_gauges(tx: Tx) -> Gauges:
     now = tx.now()
-    since = [tx.value(_NEVER_TRIED.format(table=kind.table), now=now) for kind in ATTENDED.values()]
-    since += [tx.value(_PUT_OFF.format(table=kind.table)) for kind in ATTENDED.values()]
+    since = [tx.value(_NEVER_TRIED, kind=kind, now=now) for kind in JOBS] + [tx.value(_PUT_OFF)]
     return Gauges(
         waiting=tx.value(_WAITING),
         unknown=tx.value(_UNKNOWN),
-        parked={name: tx.value(_PARKED.format(table=kind.table)) for name, kind in ATTENDED.items()},
+        parked=dict.fromkeys(JOBS, 0) | {row.kind: row.n for row in tx.all(_PARKED)},
         oldest_owed=max(0.0, now - min((at for at in since if at is not None), default=now)),
         paused=read_pause(tx) is not None,
     )

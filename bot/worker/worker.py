@@ -24,10 +24,9 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.store.casting import count_next
 from adk_confirm.bot.store.grants_in_force import grants_in
-from adk_confirm.bot.store.mailbox import WHOSE_TURN, read_pause, read_session
+from adk_confirm.bot.store.mailbox import read_pause, read_session
 from adk_confirm.bot.store.outbox import note_possible_copies
 from adk_confirm.bot.store.repository import (
-    ATTENDED,
     Session,
     chain_of,
     lock_confirmation,
@@ -40,8 +39,8 @@ from adk_confirm.bot.store.slack_lanes import SOON, count_due_cards, waits_for_e
 from adk_confirm.bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
 from adk_confirm.bot.telemetry.tracing import work_span
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.jobs import LeaseLoop, NotNow, Precedence, RowKind
-from adk_confirm.runtime.store.lease import TERM, Lease
+from adk_confirm.runtime.store.jobs import JobKind, LeaseLoop, NotNow, Precedence, settle
+from adk_confirm.runtime.store.lease import TERM, Keeper, Lease
 from adk_confirm.runtime.telemetry.logs import log_context
 
 AT_ONCE, LATER = 2.0, 1.0
@@ -126,40 +125,48 @@ class Worker:
     ) -> None:
         self._people, self._drawing, self._rules = BackgroundLookup(people), drawing, rules
         kinds = (
-            RowKind(
-                *(*ATTENDED["confirmation"], self._confirmation, 64, next_deadline),
+            JobKind(
+                "confirmation",
+                self._confirmation,
+                deadline=next_deadline,
                 log_context=lambda key: log_context(confirmation=key),
-                turn="session",
                 goes_first=True,
             ),
-            RowKind(
-                *(*ATTENDED["card"], self._card, 16),
+            JobKind(
+                "card",
+                self._card,
+                at_once=16,
                 log_context=lambda key: log_context(confirmation=key),
-                turn="session",
                 overtaken=draw_again,
                 can_wait=True,
             ),
-            RowKind(
-                *(*ATTENDED["session"], session_worker.attend, 512),
+            JobKind(
+                "session",
+                session_worker.attend,
+                at_once=512,
                 log_context=lambda key: log_context(session=session_in(key)),
-                turn=WHOSE_TURN,
                 overtaken=note_possible_copies,
                 can_wait=True,
                 reserved=448,  # for decisions: those wait for no agent that thinks
             ),
-            RowKind(
-                *(*ATTENDED["thread"], thread_worker.attend, 16),
+            JobKind(
+                "thread",
+                thread_worker.attend,
+                at_once=16,
                 log_context=lambda key: log_context(session=session_in(key)),
                 overtaken=note_possible_copies,
             ),
-            RowKind(*ATTENDED["reply"], self._reply, turn="person", can_wait=True),
+            JobKind("reply", self._reply, can_wait=True),
         )
-        self._attendants = [LeaseLoop(database, kind, poll=poll, term=term, first=clicks) for kind in kinds]
+        keeper = Keeper(database, term)
+        self._attendants = [
+            LeaseLoop(database, kind, poll=poll, term=term, first=clicks, keeper=keeper) for kind in kinds
+        ]
 
     @property
     def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """One loop for each kind of row, by name. Each runs until `stop`, and then until its work is done."""
-        return {f"worker-{attendant.name.removeprefix('bot_')}": attendant.run for attendant in self._attendants}
+        return {f"worker-{attendant.name}": attendant.run for attendant in self._attendants}
 
     def stop(self) -> None:
         for attendant in self._attendants:
@@ -300,18 +307,24 @@ def read_card_context(tx: Tx, row: Confirmation) -> CardContext:
 
 def read_reply(tx: Tx, vote: str) -> tuple[Seat, Verdict]:
     """Reads where to show an answer, and the answer."""
-    row = tx.first("SELECT seat, body, owed_since FROM bot_replies WHERE vote = :vote", vote=vote)
+    row = tx.first(_REPLY, vote=vote)
     seat = from_json(Seat, row.seat)
     if row.owed_since is not None:
         seat = replace(seat, trigger="")  # it was put off: a trigger lives for three seconds
     return seat, from_json(Verdict, row.body)
 
 
+_REPLY = """
+    SELECT r.seat, r.body, j.owed_since FROM bot_replies r JOIN jobs j ON j.kind = 'reply' AND j.key = r.vote
+    WHERE r.vote = :vote
+"""
+
+
 def mark_shown(tx: Tx, vote: str) -> None:
     """Marks a voter's answer as shown. The row is kept for a day, to recognise the same click if Slack delivers it
     again."""
     now = tx.now()
-    tx.run(
-        "UPDATE bot_replies SET due_at = NULL, owed_since = NULL, told_at = :now WHERE vote = :vote", vote=vote, now=now
-    )
-    tx.run("DELETE FROM bot_replies WHERE told_at < :old", old=now - 86_400)
+    tx.run("UPDATE bot_replies SET told_at = :now WHERE vote = :vote", vote=vote, now=now)
+    settle(tx, "reply", vote)
+    old = tx.column("DELETE FROM bot_replies WHERE told_at < :old RETURNING vote", old=now - 86_400)
+    tx.run("DELETE FROM jobs WHERE kind = 'reply' AND key IN :votes", votes=old)

@@ -37,6 +37,7 @@ from adk_confirm.runtime.store.records import (
     StoredSession,
     split_temporary,
 )
+from adk_confirm.runtime.store.seal import seal_in
 from adk_confirm.runtime.store.sessions import (
     ANYBODY,
     LockedSession,
@@ -47,7 +48,6 @@ from adk_confirm.runtime.store.sessions import (
     call_asked_by,
     check_against,
     check_sender,
-    claim_and_write,
     claim_locked,
     create,
     find,
@@ -57,6 +57,7 @@ from adk_confirm.runtime.store.sessions import (
     read_turn,
     set_aside,
     take_over_session,
+    write,
 )
 from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import (
@@ -273,10 +274,9 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
         return None
     change = SessionChange()
     temporary = _admit(tx, arrival, before, change, known)
+    stored, token = before, claim_locked(tx, locked, term=arrival.term)
     if change.any:
-        stored, token = claim_and_write(tx, locked, change, term=arrival.term, on_change=arrival.on_change)
-    else:
-        stored, token = before, claim_locked(tx, locked, term=arrival.term)
+        stored = write(tx, before, token, change, change.rows(before, seal_in(tx.context)), arrival.on_change)
     owed = active_invocations(tx, before.key)
     speaking = next((i.id for i in owed if arrival.speaks and i.id == arrival.invocation_id), None)
     # The newest message is answered last, together with what came before.

@@ -17,7 +17,7 @@ from adk_confirm.runtime.run.work import AppContext, Work
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.records import SessionId
-from adk_confirm.runtime.store.sessions import give_back, row_of, topic
+from adk_confirm.runtime.store.sessions import give_back, run_of, topic
 from adk_confirm.runtime.wire import Event
 
 
@@ -144,8 +144,8 @@ class Sequencer:
         self, app: AppContext, arrival: Arrival, message: AcceptedMessage, run: Run, streaming: bool
     ) -> None:
         name = message.stored.name
-        row, term = row_of(message.stored.key), app.lease_term
-        lease = Lease(app.database, row, message.token, topic=topic(name), term=term, keeper=app.keeper)
+        job, term = run_of(message.stored.key), app.lease_term
+        lease = Lease(app.database, job, message.token, topic=topic(name), term=term, keeper=app.keeper)
         async with lease:
             live = self._cache.take(message.before)
             live.stored = message.stored

@@ -1,13 +1,15 @@
-"""Jobs: rows that are due. A loop claims each by lease, runs one task for it, and releases it.
+"""Jobs: one table says what is due, for both packages. A loop claims each job by lease, runs one task for it, and
+releases it.
 
-Nothing here depends on what a row means. What is due follows from the stored state, so there is no queue to lose: after
-a restart the same loop goes on. A row that fails is retried at growing intervals. After twenty failures it is parked,
+Nothing here depends on what a job means. What is due follows from the stored state, so there is no queue to lose: after
+a restart the same loop goes on. A job that fails is retried at growing intervals. After twenty failures it is parked,
 which operators see, and no longer blocks others.
 
-    RowKind     what one loop works on, and how much of it at once
-    claim_due   whose turn it is; one process gets each row
-    LeaseLoop   the loop
-    postpone    retries, and parks
+    owe, settle  something is due; it is done
+    JobKind      what one loop works on, and how much of it at once
+    claim_due    whose turn it is; one process gets each job
+    LeaseLoop    the loop
+    postpone     retries, and parks
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ import asyncio
 import logging
 import math
 import re
-import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -25,7 +26,7 @@ from typing import Any
 
 from adk_confirm.runtime.errors import ConfirmError, StoreError
 from adk_confirm.runtime.store.database import Database, Tx, Waiter
-from adk_confirm.runtime.store.lease import TERM, Keeper, Lease, LeasedRow, LeaseLost
+from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, new_token, topic_of
 from adk_confirm.runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
@@ -40,17 +41,64 @@ _NOBODYS = " "
 _NO_ROWS: Mapping[str, str] = {}
 
 
-def _no_deadline(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `RowKind.deadline` is, by default)
+def owe(
+    tx: Tx, kind: str, key: str, at: float | None = None, *, turn: str | None = None, or_sooner: bool = False
+) -> None:
+    """There is something to do: now, or `at` that time. `turn`: whose turn it takes. `or_sooner`: a job that is due
+    before that stays due then."""
+    at = tx.now() if at is None else at
+    tx.run(_OWE_OR_SOONER if or_sooner else _OWE, kind=kind, key=key, turn=turn, due_at=at)
+    tx.notify(topic_of(kind), at)
+
+
+def settle(tx: Tx, kind: str, key: str, again: float | None = None, *, turn: str | None = None) -> None:
+    """Everything is done. `again`: when the next thing is due."""
+    tx.run(_SETTLE, kind=kind, key=key, turn=turn, due_at=again)
+    if again is not None:
+        tx.notify(topic_of(kind), again)
+
+
+def lock_job(tx: Tx, kind: str, key: str) -> None:
+    """Call this before looking whether anything is left to do: what is stored concurrently is then either seen, or
+    stored after `settle` and makes the job due again."""
+    tx.first("SELECT 1 FROM jobs WHERE kind = :kind AND key = :key FOR UPDATE", kind=kind, key=key)
+
+
+def free_all(tx: Tx) -> None:
+    """Frees all leases. For a process that knows that it is the only one, so that the holders are dead."""
+    tx.run("UPDATE jobs SET lease_token = NULL, lease_until = NULL WHERE lease_token IS NOT NULL")
+
+
+_OWE = """
+    INSERT INTO jobs (kind, key, turn, due_at) VALUES (:kind, :key, :turn, :due_at)
+    ON CONFLICT (kind, key) DO UPDATE SET
+        turn = excluded.turn, due_at = excluded.due_at, parked_at = NULL, failures = 0
+"""
+_OWE_OR_SOONER = """
+    INSERT INTO jobs (kind, key, turn, due_at) VALUES (:kind, :key, :turn, :due_at)
+    ON CONFLICT (kind, key) DO UPDATE SET
+        turn = excluded.turn, parked_at = NULL, failures = 0,
+        due_at = CASE WHEN jobs.due_at <= excluded.due_at THEN jobs.due_at ELSE excluded.due_at END
+"""
+_SETTLE = """
+    INSERT INTO jobs (kind, key, turn, due_at) VALUES (:kind, :key, :turn, :due_at)
+    ON CONFLICT (kind, key) DO UPDATE SET
+        turn = excluded.turn, due_at = excluded.due_at, owed_since = NULL, parked_at = NULL, failures = 0,
+        trouble = NULL
+"""
+
+
+def _no_deadline(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `JobKind.deadline` is, by default)
     return None
 
 
-def _no_context(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `RowKind.about` is, by default)
+def _no_context(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `JobKind.log_context` is, by default)
     return nullcontext()
 
 
 @dataclass(frozen=True)
-class ClaimedRow:
-    """A row that this process has claimed. `due_at` is when it was due, `turn` whose turn it takes. `left`: another
+class ClaimedJob:
+    """A job that this process has claimed. `due_at` is when it was due, `turn` whose turn it takes. `left`: another
     process had it and did not release it."""
 
     token: str
@@ -60,39 +108,29 @@ class ClaimedRow:
 
 
 @dataclass(frozen=True)
-class RowKind:
-    """One kind of row that needs attention. `attend` does everything that is due for one row. It may write only through
-    the row's lease.
+class JobKind:
+    """One kind of job. `attend` does everything that is due for one. It may write only through the job's lease.
 
-    `deadline` says when a row must be processed even if it was put off for longer, or parked. `turn` is the SQL that
-    says whose a row is: rows of one person or thread get half of the slots at most, so that hundreds of them delay
-    nobody else. `overtaken` is called when a row's lease passes to another process without a release: by the new
-    holder, and by the former one once it notices, since its last message may arrive after those of the new holder.
-    Rows that `can_wait` are claimed after people's clicks, and after rows that `goes_first`.
+    `deadline` says when a job must be processed even if it was put off for longer, or parked. Jobs with the same `turn`
+    get half of the slots at most, so that hundreds of one person or thread delay nobody else. `overtaken` is called
+    when a job's lease passes to another process without a release: by the new holder, and by the former one once it
+    notices, since its last message may arrive after those of the new holder. Jobs that `can_wait` are claimed after
+    people's clicks, and after jobs that `goes_first`.
     """
 
-    table: str
-    key: str
-    topic: str
+    name: str
     attend: Callable[[str, Lease], Awaitable[None]]
     at_once: int = 64
     deadline: Callable[[Tx, str], float | None] = _no_deadline
-    log_context: Callable[[str], AbstractContextManager[None]] = _no_context  # how log lines name a row
-    turn: str = "NULL"
+    log_context: Callable[[str], AbstractContextManager[None]] = _no_context  # how log lines name a job
     reserved: int = 0
     can_wait: bool = False
     goes_first: bool = False
     overtaken: Callable[[Tx, str], None] | None = None
 
-    def row(self, key: str) -> LeasedRow:
-        return LeasedRow(self.table, self.key, key)
-
-    def sql(self, statement: str) -> str:
-        return statement.format(table=self.table, key=self.key, turn=self.turn)
-
     @property
     def most_in_turn(self) -> int:
-        """How many rows that belong to somebody may be processed at once."""
+        """How many jobs that belong to somebody may be processed at once."""
         return self.at_once - self.reserved
 
     @property
@@ -101,8 +139,8 @@ class RowKind:
 
 
 def claim_due(
-    tx: Tx, kind: RowKind, room: int, term: float, at_work: Mapping[str, str] = _NO_ROWS
-) -> tuple[list[tuple[str, ClaimedRow]], float | None]:
+    tx: Tx, kind: JobKind, room: int, term: float, at_work: Mapping[str, str] = _NO_ROWS
+) -> tuple[list[tuple[str, ClaimedJob]], float | None]:
     """Claims the most overdue rows that nobody processes. Also returns the seconds until the next row may be claimed: 0
     if there was no room for more, None if no other row is waiting.
 
@@ -110,47 +148,47 @@ def claim_due(
     leases, they have expired although the work goes on.
     """
     now = tx.now()
-    due = tx.all(kind.sql(_LOCK_DUE), now=now, most=room + len(at_work))
-    found = [row for row in due if str(row.key) not in at_work][:room]
-    if kind.turn != "NULL" and (len(found) == room or _exceeds_share([*map(_turn_of, found)], kind, at_work)):
+    due = tx.all(_LOCK_DUE, kind=kind.name, now=now, most=room + len(at_work))
+    found = [row for row in due if row.key not in at_work][:room]
+    if any(row.turn for row in due) and (len(found) == room or _exceeds_share([*map(_turn_of, found)], kind, at_work)):
         found = _lock_in_turn(tx, kind, room, at_work)
-    token = secrets.token_hex(16)
-    tx.many(kind.sql(_CLAIM), [{"row": row.key, "token": token, "until": now + term} for row in found])
     claimed = [
-        (str(row.key), ClaimedRow(token, row.due_at, _turn_of(row), row.lease_token is not None)) for row in found
+        (row.key, ClaimedJob(new_token(), row.due_at, _turn_of(row), row.lease_token is not None)) for row in found
     ]
+    leases = [{"kind": kind.name, "key": key, "token": claim.token, "until": now + term} for key, claim in claimed]
+    tx.many(_TAKE, leases)
     if len(claimed) == room:
         return claimed, 0.0
     ours = at_work.keys() | {key for key, _ in claimed}
-    soon = tx.all(kind.sql(_NEXT_DUE), now=now, most=len(ours) + 1)
-    soon += tx.all(kind.sql(_NEXT_LAPSE), most=len(ours) + 1)
-    times = [row.at for row in soon if str(row.key) not in ours]
+    soon = tx.all(_NEXT_DUE, kind=kind.name, now=now, most=len(ours) + 1)
+    soon += tx.all(_NEXT_LAPSE, kind=kind.name, most=len(ours) + 1)
+    times = [row.at for row in soon if row.key not in ours]
     # A row that is due but was not claimed is locked by a transaction right now. It will be free in a moment,
     # or when PostgreSQL ends the transaction of a process that is frozen.
     return claimed, max(min(times) - now, SKIPPED) if times else None
 
 
-# The most overdue rows that nobody holds.
+# The most overdue jobs that nobody holds.
 _DUE = """
-    SELECT {key} AS key, due_at, lease_token, {turn} AS turn FROM {table}
-    WHERE due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
+    SELECT key, due_at, lease_token, turn FROM jobs
+    WHERE kind = :kind AND due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
     ORDER BY due_at LIMIT :most
 """
 _LOCK_DUE = f"{_DUE} FOR UPDATE SKIP LOCKED"
 _LOCK_AGAIN = """
-    SELECT {key} AS key FROM {table}
-    WHERE {key} IN :keys AND due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
+    SELECT key FROM jobs
+    WHERE kind = :kind AND key IN :keys AND due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
     FOR UPDATE SKIP LOCKED
 """
-_CLAIM = "UPDATE {table} SET lease_token = :token, lease_until = :until WHERE {key} = :row"
+_TAKE = "UPDATE jobs SET lease_token = :token, lease_until = :until WHERE kind = :kind AND key = :key"
 _NEXT_DUE = """
-    SELECT {key} AS key, due_at AS at FROM {table}
-    WHERE due_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= :now)
+    SELECT key, due_at AS at FROM jobs
+    WHERE kind = :kind AND due_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= :now)
     ORDER BY due_at LIMIT :most
 """
 _NEXT_LAPSE = """
-    SELECT {key} AS key, lease_until AS at FROM {table}
-    WHERE lease_token IS NOT NULL
+    SELECT key, lease_until AS at FROM jobs
+    WHERE kind = :kind AND lease_token IS NOT NULL
     ORDER BY lease_until LIMIT :most
 """
 
@@ -164,18 +202,18 @@ def _count_owned(turns: Iterable[str]) -> int:
     return sum(not turn.startswith(_NOBODYS) for turn in turns)
 
 
-def _exceeds_share(turns: Sequence[str], kind: RowKind, at_work: Mapping[str, str]) -> bool:
+def _exceeds_share(turns: Sequence[str], kind: JobKind, at_work: Mapping[str, str]) -> bool:
     """Whether the claim would give somebody more than their share."""
     every = [*at_work.values(), *turns]
     return _count_owned(every) > kind.most_in_turn or any(count > kind.most_each for count in Counter(every).values())
 
 
-def _lock_in_turn(tx: Tx, kind: RowKind, room: int, at_work: Mapping[str, str]) -> list[Any]:
+def _lock_in_turn(tx: Tx, kind: JobKind, room: int, at_work: Mapping[str, str]) -> list[Any]:
     """Locks the rows whose turn it is: the first row of everybody before anybody's second."""
     now, count = tx.now(), Counter(at_work.values())
     ranked: list[tuple[int, int, Any]] = []
-    due = tx.all(kind.sql(_DUE), now=now, most=_LOOKED_AT + len(at_work))
-    for place, row in enumerate(row for row in due if str(row.key) not in at_work):
+    due = tx.all(_DUE, kind=kind.name, now=now, most=_LOOKED_AT + len(at_work))
+    for place, row in enumerate(row for row in due if row.key not in at_work):
         turn = _turn_of(row)
         if count[turn] < kind.most_each:
             ranked.append((count[turn], place, row))
@@ -188,7 +226,7 @@ def _lock_in_turn(tx: Tx, kind: RowKind, room: int, at_work: Mapping[str, str]) 
             chosen.append(row)
     chosen = chosen[:room]
     if chosen and tx.dialect != "sqlite":  # SQLite has only one writer
-        locked = set(tx.column(kind.sql(_LOCK_AGAIN), keys=[row.key for row in chosen], now=now))
+        locked = set(tx.column(_LOCK_AGAIN, kind=kind.name, keys=[row.key for row in chosen], now=now))
         chosen = [row for row in chosen if row.key in locked]
     return sorted(chosen, key=lambda row: float(row.due_at))
 
@@ -259,14 +297,15 @@ class LeaseLoop:
     def __init__(
         self,
         database: Database,
-        kind: RowKind,
+        kind: JobKind,
         *,
         poll: float = POLL,
         term: float = TERM,
         first: Precedence | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
-        self._first, self._keeper = first or Precedence(), Keeper(database, term)
+        self._first, self._keeper = first or Precedence(), keeper or Keeper(database, term)
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # row key: turn
         self._full = False  # rows may be due although there was no room for them
         self._backlog = ExitStack()  # holds back what can wait, while more is due than was claimed
@@ -276,7 +315,7 @@ class LeaseLoop:
         """Processes rows until `stop`, and returns when its last rows are done. If cancelled, rows keep their
         leases."""
         try:
-            with self._database.waiter(self._kind.topic) as waiter, self._backlog:
+            with self._database.waiter(topic_of(self._kind.name)) as waiter, self._backlog:
                 while not self._stopping.is_set():
                     await self._begin(waiter)
             if self._tasks:
@@ -293,12 +332,12 @@ class LeaseLoop:
 
     @property
     def name(self) -> str:
-        return self._kind.table
+        return self._kind.name
 
     @property
     def at_work(self) -> list[str]:
         """The keys of the rows that are being processed."""
-        return [f"{self._kind.table} {key}" for key, _ in self._tasks.values()]
+        return [f"{self._kind.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
         if self._kind.can_wait:
@@ -316,7 +355,7 @@ class LeaseLoop:
         if pause:
             await until_stopped(self._stopping, waiter.wait(pause))
 
-    async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedRow]], float]:
+    async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedJob]], float]:
         """Claims due rows. Also returns the seconds until the next look is worthwhile."""
         self._full = room <= 0
         if self._full:
@@ -330,10 +369,10 @@ class LeaseLoop:
             return [], min(self._poll, AGAIN)
         return claimed, self._poll if next_due is None else min(self._poll, next_due)
 
-    async def _attend(self, key: str, claim: ClaimedRow) -> None:
+    async def _attend(self, key: str, claim: ClaimedJob) -> None:
         kind = self._kind
-        row, keeper = kind.row(key), self._keeper
-        lease = Lease(self._database, row, claim.token, term=self._term, topic=kind.topic, keeper=keeper)
+        job = JobKey(kind.name, key)
+        lease = Lease(self._database, job, claim.token, term=self._term, keeper=self._keeper)
         with kind.log_context(key):
             try:
                 async with lease:
@@ -341,13 +380,11 @@ class LeaseLoop:
                         await self._call_overtaken(key)
                     await self._attend_once(key, claim, lease)
             except LeaseLost:
-                log.info("%s %s was taken over by another process; nothing more was written here", kind.table, key)
+                log.info("%s %s was taken over by another process; nothing more was written here", kind.name, key)
                 await self._call_overtaken(key)
             except StoreError as error:
-                log.warning("the store did not answer; %s %s is tried again: %s", kind.table, key, error)
-                await self._call_overtaken(
-                    key
-                )  # or so this process believes: after a freeze the connections break first
+                log.warning("the store did not answer; %s %s is tried again: %s", kind.name, key, error)
+                await self._call_overtaken(key)  # or so it seems: after a freeze the connections break first
 
     async def _call_overtaken(self, key: str) -> None:
         """Calls the row's `overtaken`. Tries several times, since the connections may be dead after a freeze."""
@@ -359,11 +396,11 @@ class LeaseLoop:
                 return
             except StoreError as error:
                 if attempt == OVERTAKEN_TRIES:
-                    log.warning("%s %s may show what was sent last: %s", self._kind.table, key, error)
+                    log.warning("%s %s may show what was sent last: %s", self._kind.name, key, error)
                     return
             await asyncio.sleep(AGAIN)  # even while the process stops, since no other process can do this
 
-    async def _attend_once(self, key: str, claim: ClaimedRow, lease: Lease) -> None:
+    async def _attend_once(self, key: str, claim: ClaimedJob, lease: Lease) -> None:
         try:
             await self._kind.attend(key, lease)
         except (StoreError, LeaseLost):
@@ -375,21 +412,21 @@ class LeaseLoop:
                 raise
             except Exception:
                 lease.stop()  # releasing its lease would make it due again at once, without end
-                log.exception("%s %s could not be put off, and is left to its lease", self._kind.table, key)
+                log.exception("%s %s could not be put off, and is left to its lease", self._kind.name, key)
 
-    async def _put_off(self, key: str, claim: ClaimedRow, lease: Lease, error: Exception) -> None:
+    async def _put_off(self, key: str, claim: ClaimedJob, lease: Lease, error: Exception) -> None:
         if isinstance(error, PutOff):
             lag = WHILE_FAILING if error.failing else 0.0
             after, why = error.after, str(error)
             first = await lease.finish(postpone, self._kind, key, claim.due_at, after, why, counted=False, lag=lag)
             level = logging.INFO if first else logging.DEBUG  # a row may wait for hours
-            log.log(level, "%s %s is put off for %.3g s: %s", self._kind.table, key, error.after, error)
+            log.log(level, "%s %s is put off for %.3g s: %s", self._kind.name, key, error.after, error)
         else:
             expected = isinstance(error, ConfirmError)
             log.log(
                 logging.WARNING if expected else logging.ERROR,
                 "%s %s will be tried again: %s",
-                self._kind.table,
+                self._kind.name,
                 key,
                 error if expected else type(error).__name__,
                 exc_info=not expected and error,
@@ -399,7 +436,7 @@ class LeaseLoop:
 
 def postpone(
     tx: Tx,
-    kind: RowKind,
+    kind: JobKind,
     key: str,
     due_at: float,
     after: float | None,
@@ -415,7 +452,7 @@ def postpone(
 
     The time since when the row waits is kept. Parked rows are counted apart. Returns whether this is the first time.
     """
-    row = tx.first(kind.sql(_LOCK), row=key)
+    row = tx.first(_LOCK, kind=kind.name, key=key)
     if row.due_at != due_at:
         return False
     failures = row.failures + (1 if counted else 0)
@@ -427,8 +464,9 @@ def postpone(
     deadline = kind.deadline(tx, key)
     again = deadline if parked else min(now + pause, deadline or math.inf)
     tx.run(
-        kind.sql(_PUT_OFF),
-        row=key,
+        _PUT_OFF,
+        kind=kind.name,
+        key=key,
         again=again,
         failed=failures,
         why=_UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", why[:500]),
@@ -438,11 +476,11 @@ def postpone(
     return row.owed_since is None
 
 
-_LOCK = "SELECT failures, owed_since, due_at FROM {table} WHERE {key} = :row FOR UPDATE"
+_LOCK = "SELECT failures, owed_since, due_at FROM jobs WHERE kind = :kind AND key = :key FOR UPDATE"
 _PUT_OFF = """
-    UPDATE {table} SET
+    UPDATE jobs SET
         due_at = :again, failures = :failed, trouble = :why, owed_since = :since, parked_at = :parked
-    WHERE {key} = :row
+    WHERE kind = :kind AND key = :key
 """
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that no database takes. The trouble may quote an agent's server, which may say anything."""

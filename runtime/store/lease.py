@@ -1,11 +1,11 @@
-"""Leases: who may work on a row now. Two columns and a token, on any table.
+"""Leases: who may work on a job now.
 
     claim    one conditional write; one caller gets the token, the others get None
-    holds    fences a holder's writes: its token is still there, and nobody can take the row before the commit
+    holds    fences a holder's writes: its token is still there, and nobody can take the job before the commit
     Lease    reads and writes for its holder
     Keeper   renews the leases of one process, all that it has in one statement, while their work lasts
 
-A lease ends by time, so a dead process keeps nothing. Its token stays until somebody else claims the row, so a holder
+A lease ends by time, so a dead process keeps nothing. Its token stays until somebody else claims the job, so a holder
 that is late may still write until then. Effects outside the store can't be fenced like that: right before one,
 `await lease.sure()` asks the store.
 """
@@ -15,11 +15,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from adk_confirm.runtime.errors import Busy, StoreError
 from adk_confirm.runtime.store.database import Database, Tx, Waiter
@@ -36,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class LeaseLost(Busy):
-    """Another worker took over the row. Whoever gets this must stop; nothing was changed."""
+    """Another worker took over the job. Whoever gets this must stop; nothing was changed."""
 
     def __init__(self) -> None:
         super().__init__("Another process took over; look at the session again before trying once more.")
@@ -46,104 +45,94 @@ def new_token() -> str:
     return secrets.token_hex(16)
 
 
-@dataclass(frozen=True)
-class LeasedRow:
-    """A row with the columns `lease_token` and `lease_until`, named by the value of a column. `has_due_at`: it is
-    worked on when a column says so, and not at once."""
+class JobKey(NamedTuple):
+    """Names a job: its kind, and the key of what is worked on."""
 
-    table: str
-    column: str
-    key: str | int
-    has_due_at: bool = True
+    kind: str
+    key: str
 
-    def sql(self, statement: str) -> str:
-        return statement.format(table=self.table, key=self.column, here=f"{self.column} = :key")
+    @property
+    def topic(self) -> str:
+        return topic_of(self.kind)
 
 
-HeldRow = tuple[LeasedRow, str]
-"""A row and the token of its lease."""
+def topic_of(kind: str) -> str:
+    """The topic that is notified when a job of the kind may be due."""
+    return f"jobs:{kind}"
+
 
 _CLAIM = """
-    UPDATE {table} SET lease_token = :token, lease_until = :until
-    WHERE {here} AND (lease_until IS NULL OR lease_until <= :now)
+    INSERT INTO jobs (kind, key, lease_token, lease_until) VALUES (:kind, :key, :token, :until)
+    ON CONFLICT (kind, key) DO UPDATE SET lease_token = excluded.lease_token, lease_until = excluded.lease_until
+    WHERE jobs.lease_until IS NULL OR jobs.lease_until <= :now
 """
-_RENEW = "UPDATE {table} SET lease_until = :until WHERE {here} AND lease_token = :token"
-_RENEW_ALL = """
-    UPDATE {table} SET lease_until = :until WHERE {key} IN (
-        SELECT {key} FROM {table} WHERE {key} IN :keys AND lease_token IN :tokens FOR UPDATE SKIP LOCKED
+_RENEW = """
+    UPDATE jobs SET lease_until = :until WHERE lease_token IN (
+        SELECT lease_token FROM jobs WHERE lease_token IN :tokens FOR UPDATE SKIP LOCKED
     )
-    RETURNING {key} AS key, lease_token
+    RETURNING lease_token
 """
-_HOLDERS = "SELECT {key} AS key, lease_token FROM {table} WHERE {key} IN :keys"
-_RELEASE = "UPDATE {table} SET lease_token = NULL, lease_until = NULL WHERE {here} AND lease_token = :token"
-_HELD = "SELECT lease_until FROM {table} WHERE {here} AND lease_token = :token"
-_LOCK_HELD = f"{_HELD} FOR UPDATE"
-_DUE = "SELECT due_at FROM {table} WHERE {here}"
+_HELD = "SELECT lease_token FROM jobs WHERE lease_token IN :tokens"
+_RELEASE = """
+    UPDATE jobs SET lease_token = NULL, lease_until = NULL WHERE kind = :kind AND key = :key AND lease_token = :token
+    RETURNING due_at
+"""
+_UNTIL = "SELECT lease_until FROM jobs WHERE kind = :kind AND key = :key AND lease_token = :token"
+_LOCK_HELD = f"{_UNTIL} FOR UPDATE"
 
 
-def claim(tx: Tx, row: LeasedRow, *, term: float) -> str | None:
-    """Claims the row and returns the token. None: there is no such row, or it is held."""
+def claim(tx: Tx, job: JobKey, *, term: float) -> str | None:
+    """Claims the job and returns the token. None: it is held."""
     token, now = new_token(), tx.now()
-    claimed = tx.run(row.sql(_CLAIM), key=row.key, token=token, now=now, until=now + term)
-    if claimed > 1:
-        raise ValueError(f"a lease is for one row, and this names {claimed}: {row}")
+    claimed = tx.run(_CLAIM, kind=job.kind, key=job.key, token=token, now=now, until=now + term)
     return token if claimed else None
 
 
-def renew(tx: Tx, row: LeasedRow, token: str, *, term: float) -> bool:
-    return tx.run(row.sql(_RENEW), key=row.key, token=token, until=tx.now() + term) == 1
+def renew(tx: Tx, tokens: Collection[str], *, term: float) -> tuple[set[str], set[str]]:
+    """Renews leases. Returns the tokens of those that belong to somebody else now, and of those that a transaction has
+    locked: these keep no other waiting, and were not renewed."""
+    left = {*tokens} - {*tx.column(_RENEW, tokens=[*tokens], until=tx.now() + term)}
+    locked = left & {*tx.column(_HELD, tokens=[*left])} if left else left
+    return left - locked, locked
 
 
-def renew_all(tx: Tx, held: Collection[HeldRow], *, term: float) -> tuple[set[HeldRow], set[HeldRow]]:
-    """Renews leases on rows of one table. Returns those that belong to somebody else now, and those of rows that a
-    transaction has locked: these keep no other waiting, and were not renewed."""
-    keys, tokens = [row.key for row, _ in held], [*{token for _, token in held}]
-    table = next(iter(held))[0]
-
-    def without(found: Iterable[Any]) -> set[HeldRow]:
-        there = {(row.key, row.lease_token) for row in found}
-        return {(row, token) for row, token in held if (row.key, token) not in there}
-
-    left = without(tx.all(table.sql(_RENEW_ALL), keys=keys, tokens=tokens, until=tx.now() + term))
-    lost = without(tx.all(table.sql(_HOLDERS), keys=keys)) if left else set()
-    return lost, left - lost
+def release(tx: Tx, job: JobKey, token: str, *, topic: str | None = None) -> bool:
+    """Releases the job. Those who wait for its kind are woken when it is due: at once, later, or never. Those who wait
+    for `topic` are woken at once."""
+    released = tx.first(_RELEASE, kind=job.kind, key=job.key, token=token)
+    if released is None:
+        return False
+    if released.due_at is not None:
+        tx.notify(job.topic, released.due_at)
+    if topic is not None:
+        tx.notify(topic)
+    return True
 
 
-def release(tx: Tx, row: LeasedRow, token: str, *, topic: str | None = None) -> bool:
-    """Releases the row. Those who wait for the topic are woken when it is due: at once, later, or never."""
-    released = tx.run(row.sql(_RELEASE), key=row.key, token=token) == 1
-    if released and topic is not None:
-        if not row.has_due_at:
-            tx.notify(topic)
-        elif (due_at := tx.value(row.sql(_DUE), key=row.key)) is not None:
-            tx.notify(topic, due_at)
-    return released
+def holds(tx: Tx, job: JobKey, token: str) -> bool:
+    """Whether the job belongs to the token. If so, this stays true until the transaction ends."""
+    return tx.first(_LOCK_HELD, kind=job.kind, key=job.key, token=token) is not None
 
 
-def holds(tx: Tx, row: LeasedRow, token: str) -> bool:
-    """Whether the row belongs to the token. If so, this stays true until the transaction ends."""
-    return tx.first(row.sql(_LOCK_HELD), key=row.key, token=token) is not None
-
-
-def remaining(tx: Tx, row: LeasedRow, token: str) -> float | None:
-    """Seconds left on the lease. None if the row does not belong to the token."""
-    until: float | None = tx.value(row.sql(_HELD), key=row.key, token=token)
+def remaining(tx: Tx, job: JobKey, token: str) -> float | None:
+    """Seconds left on the lease. None if the job does not belong to the token."""
+    until: float | None = tx.value(_UNTIL, kind=job.kind, key=job.key, token=token)
     return None if until is None else until - tx.now()
 
 
 class Lease:
-    """A claimed row. It is renewed while the `async with` block runs, then released. `keeper`: who renews it together
+    """A claimed job. It is renewed while the `async with` block runs, then released. `keeper`: who renews it together
     with others.
 
-    Its holder reads and writes through it: `run` undoes what is written once the row belongs to somebody else. Nothing
+    Its holder reads and writes through it: `run` undoes what is written once the job belongs to somebody else. Nothing
     is cancelled then, since half a tool's run is worse than a whole one. `lost` is set only when the store says so. A
-    process that was frozen for longer than the term may find that it still has the row, and goes on.
+    process that was frozen for longer than the term may find that it still has the job, and goes on.
     """
 
     def __init__(
         self,
         database: Database,
-        row: LeasedRow,
+        job: JobKey,
         token: str,
         *,
         term: float,
@@ -153,7 +142,7 @@ class Lease:
         self.token = token
         self.lost = asyncio.Event()
         self._database = database
-        self.row = row
+        self.job = job
         self._topic = topic
         self._term = term
         self._keeper = keeper or Keeper(database, term)
@@ -172,20 +161,20 @@ class Lease:
         self.stop()
 
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """A transaction that only counts if the row is ours at its end. The row is checked last, and so also locked
+        """A transaction that only counts if the job is ours at its end. The job is checked last, and so also locked
         last, so that `fn` can lock other rows in the usual order."""
 
         @wraps(fn)
         def fenced(tx: Tx) -> R:
             result = fn(tx, *args, **kwargs)
-            if not holds(tx, self.row, self.token):
+            if not holds(tx, self.job, self.token):
                 raise LeaseLost
             return result
 
         return await self._fenced(fenced)
 
     async def finish(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """The holder's last transaction, which also releases the row."""
+        """The holder's last transaction, which also releases the job."""
         return await self.finish_if(lambda _: True, fn, *args, **kwargs)
 
     async def finish_if(
@@ -196,7 +185,7 @@ class Lease:
         @wraps(fn)
         def fenced(tx: Tx) -> R:
             result = fn(tx, *args, **kwargs)
-            ours = (self.row, self.token)
+            ours = (self.job, self.token)
             if not (release(tx, *ours, topic=self._topic) if ended(result) else holds(tx, *ours)):
                 raise LeaseLost
             return result
@@ -214,7 +203,7 @@ class Lease:
             raise
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Reads what belongs to the row: a few rows."""
+        """Reads what belongs to the job: a few rows."""
         return await self._database.read(fn, *args, **kwargs)
 
     def waiter(self, *topics: str) -> Waiter:
@@ -227,7 +216,7 @@ class Lease:
         clock = asyncio.get_running_loop().time
         while not (self.lost.is_set() or self._released):
             asked = clock()
-            left = await self._database.read(remaining, self.row, self.token)
+            left = await self._database.read(remaining, self.job, self.token)
             if left is None:
                 self.lost.set()
             elif left < self._term / 3:
@@ -238,18 +227,18 @@ class Lease:
         raise LeaseLost
 
     async def release(self) -> None:
-        """Releases the row. Sets `lost` if the row belongs to somebody else."""
+        """Releases the job. Sets `lost` if the job belongs to somebody else."""
         self.stop()
-        if not await self._database.run(release, self.row, self.token, topic=self._topic):
+        if not await self._database.run(release, self.job, self.token, topic=self._topic):
             self.lost.set()
 
     def stop(self) -> None:
-        """Stops renewing and leaves the row alone, for callers that released it in a transaction of their own."""
+        """Stops renewing and leaves the job alone, for callers that released it in a transaction of their own."""
         self._released = True
         self._keeper.discard(self)
 
     async def _give_back(self, patience: float) -> None:
-        """Releases the row as soon as the store answers again, since nobody can work on the row before the lease
+        """Releases the job as soon as the store answers again, since nobody can work on it before the lease
         expires. The work is done and stored, so a store that stays away must not make it look as if it were not."""
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + patience, 0.1
@@ -265,12 +254,13 @@ class Lease:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _renew(self) -> None:
-        if not await self._database.run(renew, self.row, self.token, term=self._term):
+        lost, _ = await self._database.run(renew, [self.token], term=self._term)
+        if lost:
             self.lost.set()
 
 
 class Keeper:
-    """Renews the leases of a process on rows of one table every third of their term, all in one transaction. Most work
+    """Renews the leases of a process every third of their term, all in one transaction. Most work
     ends before the first time."""
 
     def __init__(self, database: Database, term: float) -> None:
@@ -312,12 +302,12 @@ class Keeper:
         self._look_in(pause)
 
     async def _renew(self) -> bool:
-        """Returns whether a row was locked, so that its lease was not renewed."""
-        leases = {(lease.row, lease.token): lease for lease in self._leases if not lease.lost.is_set()}
+        """Returns whether a job was locked, so that its lease was not renewed."""
+        leases = {lease.token: lease for lease in self._leases if not lease.lost.is_set()}
         if not leases:
             return False
-        lost, locked = await self._database.run(renew_all, leases.keys(), term=self._term)
-        for held in lost:
-            if leases[held] in self._leases:
-                leases[held].lost.set()
+        lost, locked = await self._database.run(renew, leases.keys(), term=self._term)
+        for token in lost:
+            if leases[token] in self._leases:
+                leases[token].lost.set()
         return bool(locked)

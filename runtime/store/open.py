@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.jobs import free_all
 from adk_confirm.runtime.store.schema import StoreSchema, lay_out
 from adk_confirm.runtime.store.seal import Seal
-from adk_confirm.runtime.store.sessions import free_all
 
 SCHEMA = StoreSchema("runtime", Path(__file__).with_name("schema.sql"))
 

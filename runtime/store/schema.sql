@@ -13,8 +13,6 @@ CREATE TABLE runtime_sessions (
     version INTEGER NOT NULL, -- grows with every write
     created DOUBLE PRECISION NOT NULL,
     updated DOUBLE PRECISION NOT NULL,
-    lease_token VARCHAR(32),
-    lease_until DOUBLE PRECISION,
     UNIQUE (app, user_id, id)
 );
 
@@ -66,3 +64,22 @@ CREATE TABLE runtime_desks (
     app VARCHAR(256) PRIMARY KEY,
     prefix VARCHAR(64) NOT NULL -- names that begin with it are the desk's
 ) WITHOUT ROWID;
+
+-- what is due, and who works on it: `jobs.py`
+CREATE TABLE jobs (
+    kind VARCHAR(16) NOT NULL,
+    key VARCHAR(512) NOT NULL, -- of the session or confirmation, or whatever the kind works on
+    turn VARCHAR(512), -- whose turn it takes; NULL: nobody's
+    due_at DOUBLE PRECISION, -- NULL: nothing is due
+    owed_since DOUBLE PRECISION, -- since when it waits, if it was put off
+    failures INTEGER NOT NULL DEFAULT 0,
+    trouble TEXT,
+    parked_at DOUBLE PRECISION, -- since when it is not retried, after too many failures
+    lease_token VARCHAR(32),
+    lease_until DOUBLE PRECISION,
+    PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+CREATE INDEX jobs_due ON jobs (kind, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX jobs_leased ON jobs (lease_token) WHERE lease_token IS NOT NULL;
+CREATE INDEX jobs_owed ON jobs (owed_since) WHERE owed_since IS NOT NULL;
+CREATE INDEX jobs_parked ON jobs (parked_at) WHERE parked_at IS NOT NULL;

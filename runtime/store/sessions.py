@@ -19,7 +19,7 @@ from adk_confirm.runtime.errors import Conflict, Forbidden, NotFound
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store import lease
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.lease import LeasedRow, LeaseLost, new_token
+from adk_confirm.runtime.store.lease import JobKey, LeaseLost, holds
 from adk_confirm.runtime.store.records import (
     CALL,
     Invocation,
@@ -165,7 +165,10 @@ def find_abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False) -> list
         SELECT app, user_id, id FROM runtime_sessions
         WHERE key IN (SELECT session FROM runtime_invocations WHERE status = 'active')
           AND app IN :apps AND (opened_by = 'desk') = (:desk = 1)
-          AND (lease_until IS NULL OR lease_until <= :now)
+          AND NOT EXISTS (
+              SELECT 1 FROM jobs WHERE kind = 'run' AND jobs.key = CAST(runtime_sessions.key AS TEXT)
+                AND lease_until > :now
+          )
         ORDER BY random() LIMIT :most
     """
     rows = tx.all(found, apps=list(apps), desk=int(desk), now=tx.now(), most=AT_ONCE)
@@ -258,8 +261,9 @@ def topic(name: SessionId) -> str:
     return f"runtime:session:{name.app}/{name.user_id}/{name.id}"
 
 
-def row_of(key: int) -> LeasedRow:
-    return LeasedRow("runtime_sessions", "key", key, has_due_at=False)
+def run_of(key: int) -> JobKey:
+    """The job whose lease says who works on the session."""
+    return JobKey("run", str(key))
 
 
 # Looking
@@ -357,13 +361,14 @@ def delete_session(tx: Tx, name: SessionId, sender: Writer) -> bool:
     if row is None:
         return False
     check_against(row.reserved, sender, name, as_stored(tx, row))
-    if row.lease_token is not None and row.lease_until > tx.now():
+    if not _is_free(tx, row.key):
         raise Conflict(f"Session {name.id} is at work; delete it when its run has ended.")
     tx.run("DELETE FROM runtime_events WHERE session = :key", key=row.key)
     tx.run("DELETE FROM runtime_calls WHERE session = :key", key=row.key)
     tx.run("DELETE FROM runtime_requests WHERE session = :key", key=row.key)
     tx.run("DELETE FROM runtime_invocations WHERE session = :key", key=row.key)
     tx.run("DELETE FROM runtime_sessions WHERE key = :key", key=row.key)
+    tx.run("DELETE FROM jobs WHERE kind = 'run' AND key = :key", key=str(row.key))
     return True
 
 
@@ -384,8 +389,12 @@ def lock(tx: Tx, name: SessionId) -> LockedSession | None:
     row = _lock(tx, name)
     if row is None:
         return None
-    is_free = row.lease_until is None or row.lease_until <= tx.now()
-    return LockedSession(as_stored(tx, row), is_free, row.reserved)
+    return LockedSession(as_stored(tx, row), _is_free(tx, row.key), row.reserved)
+
+
+def _is_free(tx: Tx, key: int) -> bool:
+    until = tx.value("SELECT lease_until FROM jobs WHERE kind = 'run' AND key = :key FOR UPDATE", key=str(key))
+    return until is None or until <= tx.now()
 
 
 def claim(tx: Tx, name: SessionId, term: float) -> tuple[StoredSession, str] | None:
@@ -398,38 +407,21 @@ def claim(tx: Tx, name: SessionId, term: float) -> tuple[StoredSession, str] | N
 
 def claim_locked(tx: Tx, locked: LockedSession, *, term: float) -> str:
     """Leases a locked session on which nobody works."""
-    token = lease.claim(tx, row_of(locked.session.key), term=term)
+    token = lease.claim(tx, run_of(locked.session.key), term=term)
     if token is None:
         raise LeaseLost
     return token
 
 
 def give_back(tx: Tx, session: StoredSession, token: str) -> None:
-    lease.release(tx, row_of(session.key), token, topic=topic(session.name))
-
-
-def free_all(tx: Tx) -> None:
-    """Frees all leases. For a process that knows that it is the only one, so that the holders are dead."""
-    tx.run("UPDATE runtime_sessions SET lease_token = NULL, lease_until = NULL WHERE lease_token IS NOT NULL")
+    lease.release(tx, run_of(session.key), token, topic=topic(session.name))
 
 
 # The version is checked, since a write with an unknown outcome could otherwise be repeated.
 _WRITE = """
     UPDATE runtime_sessions SET
         state = :state, agent = :agent, events = :events, turn = :turn, version = :version, updated = :updated
-    WHERE key = :key AND version = :before AND lease_token = :token
-"""
-_WRITE_AND_RELEASE = """
-    UPDATE runtime_sessions SET
-        state = :state, agent = :agent, events = :events, turn = :turn, version = :version, updated = :updated,
-        lease_token = NULL, lease_until = NULL
-    WHERE key = :key AND version = :before AND lease_token = :token
-"""
-_WRITE_AND_CLAIM = """
-    UPDATE runtime_sessions SET
-        state = :state, agent = :agent, events = :events, turn = :turn, version = :version, updated = :updated,
-        lease_token = :token, lease_until = :until
-    WHERE key = :key AND version = :before AND (lease_until IS NULL OR lease_until <= :now)
+    WHERE key = :key AND version = :before
 """
 _ADD_EVENT = "INSERT INTO runtime_events (session, seq, body) VALUES (:session, :seq, :body)"
 _PUT_CALL = """
@@ -452,26 +444,13 @@ def write(
     tx: Tx, session: StoredSession, token: str, change: SessionChange, rows: Rows, on_change: OnChange | None = None
 ) -> StoredSession:
     """Adds to a session under its lease, and returns the session as it is now."""
-    after = session.after(change)
-    if tx.run(_WRITE_AND_RELEASE if change.release else _WRITE, **_values(session, after), token=token) != 1:
+    after, run = session.after(change), run_of(session.key)
+    if tx.run(_WRITE, **_values(session, after)) != 1:
         raise LeaseLost
     _add(tx, session, change, rows, on_change)
-    if change.release:
-        tx.notify(topic(session.name))
-    return after
-
-
-def claim_and_write(
-    tx: Tx, locked: LockedSession, change: SessionChange, *, term: float, on_change: OnChange | None = None
-) -> tuple[StoredSession, str]:
-    """Adds to a session on which nobody works, and leases it in the same statement. Returns the session as it is now,
-    and the lease's token."""
-    session, token, now = locked.session, new_token(), tx.now()
-    after = session.after(change)
-    if tx.run(_WRITE_AND_CLAIM, **_values(session, after), token=token, now=now, until=now + term) != 1:
+    if not (lease.release(tx, run, token, topic=topic(session.name)) if change.release else holds(tx, run, token)):
         raise LeaseLost
-    _add(tx, session, change, change.rows(session, seal_in(tx.context)), on_change)
-    return after, token
+    return after
 
 
 def _values(session: StoredSession, after: StoredSession) -> dict[str, object]:
@@ -513,7 +492,10 @@ def _refused(tx: Tx, session: StoredSession, change: SessionChange, on_change: O
 def was_written(tx: Tx, after: StoredSession, token: str, change: SessionChange) -> bool:
     """Whether a write with an unknown outcome was the last one, and not somebody else's with the same version."""
     found = tx.first(
-        "SELECT lease_token FROM runtime_sessions WHERE key = :key AND version = :version AND events = :events",
+        """
+        SELECT j.lease_token FROM runtime_sessions s JOIN jobs j ON j.kind = 'run' AND j.key = CAST(s.key AS TEXT)
+        WHERE s.key = :key AND s.version = :version AND s.events = :events
+        """,
         key=after.key,
         version=after.version,
         events=after.events,

@@ -22,12 +22,13 @@ from adk_confirm.bot.app import Bot, running_bot
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.config.settings import Settings, parse_settings
 from adk_confirm.bot.slack.api import CallLimits
-from adk_confirm.bot.store.repository import ATTENDED, CONFIRMATIONS, REPLIES, SESSIONS
-from adk_confirm.bot.store.slack_lanes import CARDS, SOON, THREADS
+from adk_confirm.bot.store.repository import JOBS
+from adk_confirm.bot.store.slack_lanes import SOON
 from adk_confirm.bot.worker.supervision import RestartPauses
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.jsontypes import JsonObject, as_object
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.server import FakeSlack
@@ -51,7 +52,7 @@ PAY = 'pay {"to": "Ada", "amount": 20}'
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 """What a file promises does not depend on the database."""
 
-TOPICS = (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES)
+TOPICS = [*map(topic_of, JOBS)]
 
 AT_ONCE = CallLimits(posts=1000)
 """Seconds between two messages: tests do not wait for them."""
@@ -295,10 +296,11 @@ def seconds_until_less_busy(tx: Tx) -> float | None:
     end of a call. Whoever waits is woken when a row is due at once, but not when its lease ends and nothing is due."""
     now = tx.now()
     waits = list[float]()
-    for kind, row in ATTENDED.items():
-        busy = f"SELECT due_at, lease_until FROM {row.table} WHERE parked_at IS NULL"
+    for kind in JOBS:
+        busy = "SELECT due_at, lease_until FROM jobs WHERE kind = :kind AND parked_at IS NULL"
         soon = now + SOON if kind in ("card", "thread") else now
-        for due_at, lease_until in tx.all(f"{busy} AND (due_at <= :soon OR lease_until > :now)", soon=soon, now=now):
+        found = tx.all(f"{busy} AND (due_at <= :soon OR lease_until > :now)", kind=kind, soon=soon, now=now)
+        for due_at, lease_until in found:
             leased = lease_until is not None and lease_until > now
             waits.append(LOOK_AGAIN if leased else max(LOOK_AGAIN, due_at - now))
     return min(waits, default=None)

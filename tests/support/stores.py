@@ -49,6 +49,13 @@ def change(tx: Tx, table: str, /, **values: object) -> None:
     tx.run(f"UPDATE {table} SET {', '.join(f'{name} = :{name}' for name in values)}", **values)
 
 
+def change_job(tx: Tx, kind: str, /, **values: object) -> None:
+    """Sets these columns in every job of the kind."""
+    tx.run(
+        f"UPDATE jobs SET {', '.join(f'{name} = :{name}' for name in values)} WHERE kind = :kind", kind=kind, **values
+    )
+
+
 def unguarded(tx: Tx) -> None:
     """What somebody does first who owns the database and means to change the past."""
     if tx.dialect == "postgresql":

@@ -12,7 +12,7 @@ from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.store.agent_sessions import AgentStatus, read_status
 from adk_confirm.bot.store.mailbox import SlackMessage, read_session, receive_mention
 from adk_confirm.bot.store.open import open_store
-from adk_confirm.runtime.store.lease import LeasedRow
+from adk_confirm.runtime.store.lease import JobKey
 from tests.support.leased import try_lease
 from tests.support.secret import SECRET
 from tests.support.skipping import Skipping, in_skipping_time
@@ -39,7 +39,7 @@ def test_an_agent_is_shown_at_work_once_the_store_answers_in_time(tmp_path: Path
         database = await open_store(f"sqlite:///{tmp_path / 'x.db'}", SECRET, loop.wall)
         heard = await database.run(receive_mention, WORDS, stops=True)
         watched = Watched(database, slow)
-        lease = await try_lease(watched, LeasedRow("bot_sessions", "key", heard.session), term=3600.0)
+        lease = await try_lease(watched, JobKey("session", heard.session), term=3600.0)
         assert lease is not None
         session = await database.read(read_session, heard.session)
         display = RunDisplay(Slack(AsyncWebClient("xoxb-0")), database, lease, session)
@@ -64,7 +64,7 @@ def test_a_run_that_ended_while_the_store_was_slow_was_never_at_work(tmp_path: P
 
         database = await open_store(f"sqlite:///{tmp_path / 'x.db'}", SECRET, loop.wall)
         heard = await database.run(receive_mention, WORDS, stops=True)
-        lease = await try_lease(Watched(database, slow), LeasedRow("bot_sessions", "key", heard.session), term=3600.0)
+        lease = await try_lease(Watched(database, slow), JobKey("session", heard.session), term=3600.0)
         assert lease is not None
         session = await database.read(read_session, heard.session)
         display = RunDisplay(Slack(AsyncWebClient("xoxb-0")), database, lease, session)

@@ -20,7 +20,7 @@ from adk_confirm.bot.store.repository import note_turn
 from adk_confirm.bot.store.transactions import hand_over
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.lease import LeasedRow, LeaseLost
+from adk_confirm.runtime.store.lease import JobKey, LeaseLost
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, ASKER, BEN
 from tests.support.foreign.ear import Ear, listening
@@ -133,7 +133,7 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
         host = ear.host()
         intake = Intake(out.directory, out.api, at.rules)
         session_worker = SessionWorker(host, out.api, at.database, intake, at.rules)
-        lease = await try_lease(Watched(at.database, watch), LeasedRow("bot_sessions", "key", at.key))
+        lease = await try_lease(Watched(at.database, watch), JobKey("session", at.key))
         assert lease is not None
         with pytest.raises(LeaseLost):
             async with lease:

@@ -16,9 +16,8 @@ from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
 from adk_confirm.bot.ops.operate import pause_runs, resume_runs
 from adk_confirm.bot.policy.approvers import OPERATOR
-from adk_confirm.bot.store.repository import CONFIRMATIONS, SESSIONS
-from adk_confirm.bot.store.slack_lanes import THREADS
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import AT_ONCE, Office, office
 from tests.support.waiting import until
@@ -50,7 +49,7 @@ def cards(at: Office, thread: Seen) -> list[Seen]:
 async def have_run(at: Office, count: int) -> None:
     """In the tools' log, whatever Slack shows."""
     async with asyncio.timeout(PATIENCE):
-        with at.bot.database.waiter(THREADS, SESSIONS, CONFIRMATIONS) as waiter:
+        with at.bot.database.waiter(*map(topic_of, ("thread", "session", "confirmation"))) as waiter:
             while len(at.ran()) < count:
                 await waiter.wait(0.2)
 
@@ -95,7 +94,7 @@ async def test_an_approved_call_does_not_wait_for_other_threads_whose_agent_thin
 
 def as_many_at_work(tx: Tx, many: int) -> bool:
     """Whether so many sessions are being attended to."""
-    return len(tx.all("SELECT key FROM bot_sessions WHERE lease_token IS NOT NULL")) >= many
+    return len(tx.all("SELECT key FROM jobs WHERE kind = 'session' AND lease_token IS NOT NULL")) >= many
 
 
 def words_wait(tx: Tx) -> bool:
@@ -244,7 +243,7 @@ async def test_what_became_of_a_call_is_stored_with_it(
     await at.later(seconds=5, meanwhile=True)  # until it is looked at again
 
     async with asyncio.timeout(PATIENCE):
-        with at.bot.database.waiter(THREADS) as waiter:
+        with at.bot.database.waiter(topic_of("thread")) as waiter:
             while await at.bot.database.read(outcomes) != {"pay": "done", "work": "running"}:
                 await waiter.wait(0.2)
     assert {line["tool"] for line in at.ran()} == {"begins", "pay"}

@@ -20,7 +20,7 @@ from adk_confirm.bot.hosts.remote import RemoteServer
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.lease import LeasedRow
+from adk_confirm.runtime.store.lease import JobKey
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA
 from tests.support.foreign.rig import Foreign, foreign, google_adk
@@ -66,7 +66,7 @@ class Desk:
         self.at, self._worker, self.server = at, worker, server
 
     async def attends(self) -> None:
-        lease = await try_lease(self.at.database, LeasedRow("bot_sessions", "key", self.at.key))
+        lease = await try_lease(self.at.database, JobKey("session", self.at.key))
         assert lease is not None
         async with lease:
             await self._worker.attend(self.at.key, lease)

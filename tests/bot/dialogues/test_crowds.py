@@ -11,7 +11,7 @@ from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.model import Edit, VoteKind
 from adk_confirm.bot.slack.api import VIEWS, WHISPERS
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.jobs import RowKind
+from adk_confirm.runtime.store.jobs import JobKind
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
@@ -38,7 +38,7 @@ async def clicks_on(at: Office, cards: list[Seen]) -> None:
 
 def whispers_owed(tx: Tx) -> int:
     """Most of what one person is to be told about one confirmation."""
-    owed = "SELECT count(*) FROM bot_replies WHERE due_at IS NOT NULL GROUP BY person, matter"
+    owed = "SELECT count(*) FROM bot_replies WHERE told_at IS NULL GROUP BY person, matter"
     return max(tx.column(owed), default=0)
 
 
@@ -106,7 +106,7 @@ async def test_somebody_who_keeps_the_agent_busy_in_many_threads_keeps_nobody_el
     gate = tmp_path / "gate"
     monkeypatch.setenv("LAB_GATE", str(gate))
     async with open_office(target="tests.support.hanging:agent") as at:
-        await asyncio.gather(*(at.oscar.says("@adk-confirm brood", at.deploys) for _ in range(RowKind.at_once + 1)))
+        await asyncio.gather(*(at.oscar.says("@adk-confirm brood", at.deploys) for _ in range(JobKind.at_once + 1)))
         said = await at.ann.says("@adk-confirm hello", at.deploys)
         await at.sees(said, "You said: hello")
         gate.touch()

@@ -15,14 +15,15 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from adk_confirm.bot.slack.api import CallLimits
-from adk_confirm.bot.store.repository import CONFIRMATIONS
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.server.faults import Fault, Faults
 from adk_confirm.sandbox.workspace.records import Channel
 from tests.support.office import AT_ONCE, PAY, POLICY, Office, Opens
+from tests.support.stores import change_job
 
 STORY = "✅ Approved by bob · ran"
 ANSWER = 'pay: {"did":"pay"}'
@@ -283,5 +284,6 @@ async def test_a_row_that_can_not_be_read_stops_nobody(at: Office) -> None:
 
 
 def spoil_every_row(tx: Tx) -> None:
-    tx.run("UPDATE bot_confirmations SET body = '{', due_at = :due_at", due_at=tx.now())
-    tx.notify(CONFIRMATIONS)
+    tx.run("UPDATE bot_confirmations SET body = '{'")
+    change_job(tx, "confirmation", due_at=tx.now())
+    tx.notify(topic_of("confirmation"))

@@ -13,6 +13,7 @@ from adk_confirm.bot.policy.redaction import MASK
 from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY
+from tests.support.stores import change_job
 
 SECRET = "pa55word-of-prod"
 NESTED = "k3y-deep-inside"
@@ -120,7 +121,7 @@ async def test_nothing_leaks_when_a_condition_fails_on_a_secret(at: Backoffice) 
 
 async def test_nothing_leaks_when_rows_are_parked(at: Backoffice) -> None:
     names = await lived_through(at)
-    await at.database.run(lambda tx: tx.run("UPDATE bot_confirmations SET parked_at = 1.0, trouble = 'odd'"))
-    await at.database.run(lambda tx: tx.run("UPDATE bot_sessions SET parked_at = 1.0, trouble = 'odd'"))
+    await at.database.run(lambda tx: change_job(tx, "confirmation", parked_at=1.0, trouble="odd"))
+    await at.database.run(lambda tx: change_job(tx, "session", parked_at=1.0, trouble="odd"))
     said = await outputs(at, names)
     assert {command: leaks(text) for command, text in said.items() if leaks(text)} == {}

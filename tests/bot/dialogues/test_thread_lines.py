@@ -16,7 +16,7 @@ CYCLES = 4
 LOOK_UPS = ("conversations.info", "users.info", "usergroups.users.list")
 """Who people are is asked every 30 seconds at most, once for all calls that wait."""
 
-BY_THE_CLOCK = ("claim_due", "postpone", "release", "renew_all", "mark_tabs_due")
+BY_THE_CLOCK = ("claim_due", "postpone", "release", "renew", "mark_tabs_due")
 """Transactions that a slow machine makes more often."""
 
 pytestmark = ON_SQLITE

@@ -11,11 +11,11 @@ from adk_confirm.bot.ops.command import account
 from adk_confirm.bot.ops.times import format_time
 from adk_confirm.bot.store.repository import lock_confirmation, now, save
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.jobs import RowKind, claim_due
+from adk_confirm.runtime.store.jobs import JobKind, claim_due
 from adk_confirm.runtime.store.lease import Lease
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
-from tests.support.stores import change
+from tests.support.stores import change_job
 
 ESCALATES = """
 [[policy]]
@@ -101,17 +101,17 @@ async def test_what_stopped_being_tried_says_why(at: Backoffice) -> None:
 
     def park(tx: Tx) -> None:
         when = {"parked_at": tx.now(), "failures": 20}
-        change(tx, "bot_confirmations", trouble="The channel is archived.", **when)
-        change(tx, "bot_sessions", trouble="The agent\n\x1b[2J is broken.", **when)
+        change_job(tx, "confirmation", trouble="The channel is archived.", **when)
+        change_job(tx, "session", trouble="The agent\n\x1b[2J is broken.", **when)
 
     await at.database.run(park)
     since = format_time(at.clock.now)
     assert (await at.command("pending")).lines[-2:] == [
-        f"session {at.key} is not retried since {since}: The agent\\n\\u001b[2J is broken.",
         f"confirmation {deploy} is not retried since {since}: The channel is archived.",
+        f"session {at.key} is not retried since {since}: The agent\\n\\u001b[2J is broken.",
     ]
     parked = json.loads((await at.command("pending", "--json")).out)["parked"]
-    assert [(one["kind"], one["name"]) for one in parked] == [("session", at.key), ("confirmation", deploy)]
+    assert [(one["kind"], one["name"]) for one in parked] == [("confirmation", deploy), ("session", at.key)]
 
 
 async def test_paused_stands_first(at: Backoffice) -> None:
@@ -137,8 +137,8 @@ async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice)
 
     def park(tx: Tx) -> None:
         when = {"parked_at": tx.now(), "failures": 20, "due_at": None, "trouble": "The channel is archived."}
-        change(tx, "bot_confirmations", **when)
-        change(tx, "bot_sessions", **when)
+        change_job(tx, "confirmation", **when)
+        change_job(tx, "session", **when)
 
     await at.database.run(park)
     refused = await at.refusal("retry", "nonsense")
@@ -147,7 +147,7 @@ async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice)
         f"confirmation {deploy} is retried. It had stopped because: The channel is archived."
     ]
     at.clock.passes(hours=1)
-    kind = RowKind("bot_confirmations", "id", "bot:confirmations", attend=_never)
+    kind = JobKind("confirmation", attend=_never)
     ((again, _),), _ = await at.database.run(claim_due, kind, 10, 30.0)
     assert again == deploy
     parked = json.loads((await at.command("pending", "--json")).out)["parked"]

@@ -138,8 +138,7 @@ async def test_what_could_not_be_posted_comes_soon_after_an_outage(open_office: 
 
 def waiting_rows(tx: Tx) -> list[tuple[int, float]]:
     """The failures of each card and thread that is due, and in how many seconds it is."""
-    tables = ("bot_cards", "bot_threads")
-    found = [row for table in tables for row in tx.all(f"SELECT failures, due_at FROM {table} WHERE due_at > 0")]
+    found = tx.all("SELECT failures, due_at FROM jobs WHERE kind IN ('card', 'thread') AND due_at > 0")
     return [(row.failures, row.due_at - tx.now()) for row in found]
 
 

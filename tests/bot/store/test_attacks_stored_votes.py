@@ -11,13 +11,14 @@ import pytest
 from adk_confirm.bot.app import running_bot
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.stored_json import to_json
-from adk_confirm.bot.store.repository import SESSIONS
 from adk_confirm.runtime.jsontypes import Json, JsonObject, objects
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import owe
+from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import AT_ONCE, Office, Opens, configured, wake
 from tests.support.scraping import scrape
-from tests.support.stores import change, unguarded
+from tests.support.stores import change, change_job, unguarded
 
 pytestmark = pytest.mark.every_case
 
@@ -34,11 +35,12 @@ async def writes(at: Office, change: Callable[[JsonObject], object]) -> None:
             body = json.loads(row.body)
             change(body)
             tx.run(
-                "UPDATE bot_confirmations SET body = :body, state = :state, due_at = 0 WHERE id = :id",
+                "UPDATE bot_confirmations SET body = :body, state = :state WHERE id = :id",
                 id=row.id,
                 body=json.dumps(body),
                 state=body["state"],
             )
+        change_job(tx, "confirmation", due_at=0.0)
         wake(tx)
 
     await at.rests()
@@ -178,8 +180,8 @@ async def test_i_decide_it_and_write_the_answer_too(open_office: Opens) -> None:
             letter = {"kind": "answer", "mark": "mine", "body": to_json(answer), "confirmation": row.id}
             letter |= {"session": row.session, "stored_at": tx.now(), "line": 0, "sealed": said.sealed}
             tx.insert("bot_mail", letter)
-            tx.run("UPDATE bot_sessions SET due_at = 0.0")
-            tx.notify(SESSIONS)
+            change_job(tx, "session", due_at=0.0)
+            tx.notify(topic_of("session"))
 
         await at.bot.database.run(decides)
         await at.ann.finds("An answer to the agent has no seal of this app", at.deploys, thread=card)
@@ -196,8 +198,8 @@ async def test_i_make_up_a_confirmation(open_office: Opens, caplog: pytest.LogCa
 
         def copies(tx: Tx) -> None:
             row = tx.first("SELECT * FROM bot_confirmations")
-            mine = {"id": "mine", "request_id": "mine", "due_at": 0.0}
-            tx.insert("bot_confirmations", {**row._asdict(), **mine})
+            tx.insert("bot_confirmations", {**row._asdict(), "id": "mine", "request_id": "mine"})
+            owe(tx, "confirmation", "mine", 0.0)
             wake(tx)
 
         await at.bot.database.run(copies)
@@ -354,8 +356,8 @@ async def test_i_let_the_agent_hear_a_message_again(open_office: Opens, way: str
             tx.run("DELETE FROM runtime_invocations")
             last = tx.value("SELECT max(id) FROM bot_mail WHERE kind = 'words'")
             tx.run("UPDATE bot_mail SET done_at = NULL WHERE id = :id", id=last)
-            tx.run("UPDATE bot_sessions SET due_at = 0.0")
-            tx.notify(SESSIONS)
+            change_job(tx, "session", due_at=0.0)
+            tx.notify(topic_of("session"))
 
         await at.bot.database.run(puts_back)
         await at.ann.finds("Say it again.", at.deploys, thread=card)
@@ -484,8 +486,8 @@ async def test_i_tell_the_agent_what_nobody_said(open_office: Opens, kind: str) 
             letter = {"session": row.session, "kind": kind, "mark": "mine", "stored_at": tx.now()}
             letter |= {"confirmation": None if kind == "refusal" else row.id, "sealed": said.sealed}
             tx.insert("bot_mail", {**letter, "line": 0, "body": json.dumps(body)})
-            tx.run("UPDATE bot_sessions SET due_at = 0.0")
-            tx.notify(SESSIONS)
+            change_job(tx, "session", due_at=0.0)
+            tx.notify(topic_of("session"))
 
         await at.bot.database.run(writes)
         await at.ann.finds("An answer to the agent has no seal of this app", at.deploys, thread=card)

@@ -102,6 +102,6 @@ async def test_what_is_owed_to_a_thread_just_as_another_replica_is_done_with_it_
         await noted.wait()
         await at.database.run(mark_all_posted, at.key)
         await noting
-        due = "SELECT due_at FROM bot_threads WHERE session = :key"
+        due = "SELECT due_at FROM jobs WHERE kind = 'thread' AND key = :key"
         assert await at.database.read(lambda tx: tx.value(due, key=at.key)) is not None
         await other.close()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.confirmation.model import OutcomeKind
-from adk_confirm.bot.store.repository import CONFIRMATIONS
 from adk_confirm.bot.store.slack_lanes import CARDS_FIRST, SOON, mark_thread_due
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.lease import topic_of
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA
 
@@ -28,7 +28,7 @@ async def due(at: Backoffice) -> dict[str, float | None]:
     """In how many seconds the card and the thread are due."""
 
     def read(tx: Tx) -> dict[str, float | None]:
-        found = {table: tx.value(f"SELECT due_at FROM {table}") for table in ("bot_cards", "bot_threads")}
+        found = {kind: tx.value(f"SELECT due_at FROM jobs WHERE kind = '{kind}'") for kind in ("card", "thread")}
         return {name: None if when is None else round(when - tx.now(), 3) for name, when in found.items()}
 
     return await at.database.read(read)
@@ -36,20 +36,20 @@ async def due(at: Backoffice) -> dict[str, float | None]:
 
 async def test_an_approved_call_waits_for_its_end_but_for_nothing_else(at: Backoffice) -> None:
     name = await at.asks("deploy")
-    assert await due(at) == {"bot_cards": 0, "bot_threads": CARDS_FIRST}
+    assert await due(at) == {"card": 0, "thread": CARDS_FIRST}
     await at.is_posted()
     await at.vote(name, ANNA)
-    assert await due(at) == {"bot_cards": SOON, "bot_threads": SOON}
+    assert await due(at) == {"card": SOON, "thread": SOON}
 
     at.clock.passes(seconds=SOON / 4)
     await at.database.run(mark_thread_due, at.key, SOON)
-    assert await due(at) == {"bot_cards": SOON * 3 / 4, "bot_threads": SOON * 3 / 4}
+    assert await due(at) == {"card": SOON * 3 / 4, "thread": SOON * 3 / 4}
 
     await at.database.run(mark_thread_due, at.key)
-    assert await due(at) == {"bot_cards": SOON * 3 / 4, "bot_threads": 0}
+    assert await due(at) == {"card": SOON * 3 / 4, "thread": 0}
 
     await at.runs(name)
-    assert await due(at) == {"bot_cards": 0, "bot_threads": 0}
+    assert await due(at) == {"card": 0, "thread": 0}
 
 
 async def test_a_call_that_begins_at_once_has_no_line_of_its_own(at: Backoffice) -> None:
@@ -58,7 +58,7 @@ async def test_a_call_that_begins_at_once_has_no_line_of_its_own(at: Backoffice)
     await at.is_posted()
     at.clock.passes(seconds=SOON / 4)
     await at.runs(name, kind=OutcomeKind.RUNNING)
-    assert (await due(at))["bot_threads"] == SOON * 3 / 4
+    assert (await due(at))["thread"] == SOON * 3 / 4
 
 
 async def test_a_call_that_begins_late_has_its_line_at_once(at: Backoffice) -> None:
@@ -67,11 +67,11 @@ async def test_a_call_that_begins_late_has_its_line_at_once(at: Backoffice) -> N
     await at.is_posted()
     at.clock.passes(seconds=2 * SOON)
     await at.runs(name, kind=OutcomeKind.RUNNING)
-    assert (await due(at))["bot_threads"] == 0
+    assert (await due(at))["thread"] == 0
 
 
 async def test_deadlines_hours_away_wake_nobody(at: Backoffice) -> None:
-    with at.database.waiter(CONFIRMATIONS) as waiter:
+    with at.database.waiter(topic_of("confirmation")) as waiter:
         name = await at.asks("deploy")
         await at.vote(name, ANNA)
         assert not await waiter.wait(0.1)

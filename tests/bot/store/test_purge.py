@@ -26,7 +26,7 @@ from adk_confirm.runtime.store.sessions import create
 from tests.support.backoffice import Backoffice, CommandOutput, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.office import office
-from tests.support.stores import change
+from tests.support.stores import change_job
 
 pytestmark = pytest.mark.every_case
 
@@ -156,8 +156,8 @@ async def test_a_session_in_use_is_kept_whole_until_it_has_ended(at: Backoffice)
 
 
 def gives_up(tx: Tx, at: float) -> None:
-    for table in ("bot_sessions", "bot_threads"):
-        change(tx, table, parked_at=at, trouble="The channel is gone.")
+    for kind in ("session", "thread"):
+        change_job(tx, kind, parked_at=at, trouble="The channel is gone.")
 
 
 async def test_nothing_of_a_session_goes_that_is_owed_something(at: Backoffice) -> None:
@@ -283,8 +283,8 @@ async def test_after_a_real_conversation_nothing_of_it_is_in_the_store(
 
 async def at_rest(database: Database) -> None:
     """Returns when nothing is owed to anybody."""
-    owed = "SELECT 1 FROM bot_sessions WHERE due_at IS NOT NULL"
-    with database.waiter("bot:sessions", "bot:confirmations") as waiter:
+    owed = "SELECT 1 FROM jobs WHERE kind = 'session' AND due_at IS NOT NULL"
+    with database.waiter("jobs:session", "jobs:confirmation") as waiter:
         while await database.read(lambda tx: tx.first(owed)) is not None:
             await waiter.wait(0.05)
 

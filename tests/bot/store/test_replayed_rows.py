@@ -11,12 +11,13 @@ import pytest
 
 from adk_confirm.bot.audit.ledger import Head, LineKind, append, stamp
 from adk_confirm.bot.ops.operate import pause, resume
-from adk_confirm.bot.store.repository import SESSIONS
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.runtime.store.seal import Seal
 from tests.support.office import Office, Opens, wake
 from tests.support.scraping import scrape
+from tests.support.stores import change_job
 
 DINNER = "reimburse 1500 for the team dinner"
 GROUP = 'tools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\n'
@@ -47,9 +48,9 @@ class Copy:
             tx.run(f"DELETE FROM {table}")
             for row in self.rows[table]:
                 tx.insert(table, row)
-        tx.run("UPDATE bot_confirmations SET due_at = 0.0")
-        tx.run("UPDATE bot_sessions SET due_at = 0.0")
-        tx.notify(SESSIONS)
+        change_job(tx, "confirmation", due_at=0.0)
+        change_job(tx, "session", due_at=0.0)
+        tx.notify(topic_of("session"))
         wake(tx)
 
 
@@ -172,7 +173,7 @@ async def test_another_outcome_is_written_on_the_card(open_office: Opens) -> Non
             body["outcome"]["kind"] = "failed"
             body["face"] += 1
             tx.run("UPDATE bot_confirmations SET body = :body", body=json.dumps(body))
-            tx.run("UPDATE bot_cards SET due_at = 0.0")
+            change_job(tx, "card", due_at=0.0)
             wake(tx)
 
         await at.bot.database.run(writes)
@@ -193,8 +194,8 @@ async def test_words_are_put_into_somebodys_mouth(open_office: Opens) -> None:
             forged = {"session": letter.session, "kind": "words", "mark": "9.9", "person": "U0ANN"}
             forged |= {"body": json.dumps(said), "stored_at": tx.now(), "line": 0, "sealed": letter.sealed}
             tx.insert("bot_mail", forged)
-            tx.run("UPDATE bot_sessions SET due_at = 0.0")
-            tx.notify(SESSIONS)
+            change_job(tx, "session", due_at=0.0)
+            tx.notify(topic_of("session"))
 
         await at.bot.database.run(speaks)
         await at.ann.finds("Say it again.", at.deploys, thread=card)
@@ -227,7 +228,7 @@ async def test_a_forged_line_is_not_told_in_the_thread(open_office: Opens) -> No
                 seq=line.seq,
                 hash=line.hash,
             )
-            tx.run("UPDATE bot_threads SET due_at = 0.0")
+            change_job(tx, "thread", due_at=0.0)
             wake(tx)
 
         await at.bot.database.run(forges)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from adk_confirm.bot.store.repository import ATTENDED
 from adk_confirm.bot.store.rows import STORED
 from adk_confirm.runtime.store.database import Database, Tx
 
@@ -49,16 +48,7 @@ def _text(node: ast.AST, known: dict[str, str]) -> str:
             return "?"
 
 
-def of_each_table(text: str) -> list[str]:
-    """A statement for several tables, once for each of them."""
-    if "{" not in text:
-        return [text]
-    places = {"here": "due_at = :key", "turn": "NULL"}
-    leased = [(one.table, one.key) for one in ATTENDED.values()]
-    return [text.format("1 = 1", table=table, key=key, **places) for table, key in leased]
-
-
-STATEMENTS = sorted({one for text in texts() if "?" not in text for one in of_each_table(text)})
+STATEMENTS = sorted({text.format("1 = 1") if "{" in text else text for text in texts() if "?" not in text})
 
 
 def explain(tx: Tx, statement: str) -> None:

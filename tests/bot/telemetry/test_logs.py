@@ -28,6 +28,7 @@ from tests.support.deciding import NOON
 from tests.support.forked import ROOT
 from tests.support.office import Opens
 from tests.support.secret import KEYS, SECRET
+from tests.support.stores import change_job
 
 SECRETS = ("t0p-s3cret", "Z0RA")
 """In every argument, reason and result; in a real one nobody knows what to look for."""
@@ -95,11 +96,8 @@ async def test_neither_secrets_nor_arguments_whatever_the_level(
         await at.ann.commands("/approvals", "Z0RA-COMMAND", at.deploys)
         await at.rests()
         broken = '{"v":1,"asked":{"tool":"Z0RA-TOOL","arguments":"Z0RA-NOT-AN-OBJECT"}}'
-        await at.bot.database.run(
-            lambda tx: tx.run(
-                "UPDATE bot_confirmations SET body = :body, due_at = :due_at", body=broken, due_at=tx.now()
-            )
-        )
+        await at.bot.database.run(lambda tx: tx.run("UPDATE bot_confirmations SET body = :body", body=broken))
+        await at.bot.database.run(lambda tx: change_job(tx, "confirmation", due_at=tx.now()))
         await at.later(seconds=5)
         await at.bob.clicks(card, "History")
         card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20}')

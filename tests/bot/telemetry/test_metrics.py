@@ -25,6 +25,7 @@ from tests.support.deciding import ANNA, Desk, call_that_became, make_asked, mak
 from tests.support.office import Office, Opens, withdraws
 from tests.support.scraping import Scraped, scrape
 from tests.support.secret import SECRET
+from tests.support.stores import change_job
 from tests.support.waiting import until
 
 POLICIES = """
@@ -146,7 +147,10 @@ def tried_again(fault: Fault, times: int) -> bool:
 
 def card_is_put_off(tx: Tx) -> bool:
     """Whether a card failed and waits for its next attempt."""
-    return tx.first("SELECT 1 FROM bot_cards WHERE owed_since IS NOT NULL AND lease_token IS NULL") is not None
+    return (
+        tx.first("SELECT 1 FROM jobs WHERE kind = 'card' AND owed_since IS NOT NULL AND lease_token IS NULL")
+        is not None
+    )
 
 
 async def test_what_is_put_off_again_and_again_grows_old(open_office: Opens) -> None:
@@ -167,7 +171,7 @@ async def test_parked_rows_by_kind(open_office: Opens) -> None:
     async with open_office(POLICIES) as at:
         await at.ask("reimburse 1500 for the team dinner")
         await at.rests()
-        await at.bot.database.run(lambda tx: tx.run("UPDATE bot_confirmations SET parked_at = 1.0, due_at = NULL"))
+        await at.bot.database.run(lambda tx: change_job(tx, "confirmation", parked_at=1.0, due_at=None))
 
         page = await scrape(at.bot.url)
         assert page.labels("adk_confirm_parked", "kind") == {"session", "confirmation", "card", "thread", "reply"}

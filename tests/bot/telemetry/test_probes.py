@@ -15,7 +15,7 @@ from tests.support.scraping import get
 from tests.support.waiting import until
 
 TASKS = (
-    *("worker-confirmations", "worker-cards", "worker-sessions", "worker-threads", "worker-replies"),
+    *("worker-confirmation", "worker-card", "worker-session", "worker-thread", "worker-reply"),
     *("checkpoints", "names"),
 )
 

@@ -16,12 +16,14 @@ from adk_confirm.runtime.store.jobs import (
     LONGEST_LAG,
     MOST_FAILURES,
     SKIPPED,
+    JobKind,
     LeaseLoop,
     NotNow,
     Precedence,
-    RowKind,
     claim_due,
+    owe,
     postpone,
+    settle,
 )
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.postgres import SESSION
@@ -31,26 +33,17 @@ from tests.support.postgres import frozen
 pytestmark = pytest.mark.every_case
 
 
-def make_table(tx: Tx, table: str = "test_rows") -> None:
-    tx.run(
-        f"CREATE TABLE {table} (key TEXT PRIMARY KEY, whose TEXT, due_at DOUBLE PRECISION, owed_since DOUBLE PRECISION,"
-        " parked_at DOUBLE PRECISION, failures INTEGER NOT NULL DEFAULT 0, trouble TEXT, lease_token TEXT,"
-        " lease_until DOUBLE PRECISION)"
-    )
-
-
-async def with_rows(database: Database, *keys: str, table: str = "test_rows") -> None:
+async def with_rows(database: Database, *keys: str, kind: str = "test") -> None:
     def make(tx: Tx) -> None:
-        make_table(tx, table)
         for key in keys:
-            tx.insert(table, {"key": key, "due_at": tx.now()})
+            owe(tx, kind, key)
 
     await database.run(make)
 
 
 def set_row(tx: Tx, key: str, /, **values: object) -> None:
     new = ", ".join(f"{name} = :{name}" for name in values)
-    tx.run(f"UPDATE test_rows SET {new} WHERE key = :key", key=key, **values)
+    tx.run(f"UPDATE jobs SET {new} WHERE key = :key", key=key, **values)
 
 
 def done(tx: Tx, key: str) -> None:
@@ -59,11 +52,11 @@ def done(tx: Tx, key: str) -> None:
 
 def insert_rows(tx: Tx, rows: Sequence[Mapping[str, object]]) -> None:
     for row in rows:
-        tx.insert("test_rows", row)
+        tx.insert("jobs", {"kind": "test", **row})
 
 
 def all_rows(tx: Tx) -> list[Any]:
-    return tx.all("SELECT * FROM test_rows ORDER BY key")
+    return tx.all("SELECT * FROM jobs ORDER BY key")
 
 
 Attends = Callable[[str, Lease], Awaitable[None]]
@@ -71,7 +64,7 @@ Attends = Callable[[str, Lease], Awaitable[None]]
 
 async def attends_until(over: asyncio.Event, database: Database, attend: Attends, poll: float = 1.0) -> None:
     """`attend`: what is done with a row."""
-    attendant = LeaseLoop(database, RowKind("test_rows", "key", "test:rows", attend), poll=poll)
+    attendant = LeaseLoop(database, JobKind("test", attend), poll=poll)
     running = asyncio.create_task(attendant.run())
     async with asyncio.timeout(60):
         await over.wait()
@@ -112,7 +105,7 @@ async def test_a_row_is_put_off_whatever_its_error_says(database: Database, odd:
     await with_rows(database, "bad")
 
     def fail(tx: Tx) -> tuple[int, str | None]:
-        kind = RowKind("test_rows", "key", "t", nobody)
+        kind = JobKind("test", nobody)
         for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
             postpone(tx, kind, key, claim.due_at, None, f"It said: {odd}!", counted=True)
         (row,) = all_rows(tx)
@@ -145,22 +138,17 @@ async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_wa
     all_calls, all_cards = asyncio.Event(), asyncio.Event()
 
     def loop(name: str, clicks: Precedence, ended: asyncio.Event) -> LeaseLoop:
-        table = f"test_{name}"
-
-        def over(tx: Tx, key: str) -> None:
-            tx.run(f"UPDATE {table} SET due_at = NULL WHERE key = :key", key=key)
-
         async def attend(key: str, lease: Lease) -> None:
-            await lease.finish(over, key)
+            await lease.finish(settle, name, key)
             attended.append(name)
             if attended.count(name) == 40:
                 ended.set()
 
-        kind = RowKind(table, "key", f"test:{name}", attend, can_wait=name == "cards")
+        kind = JobKind(name, attend, can_wait=name == "cards")
         return LeaseLoop(database, kind, first=clicks)
 
     for name in ("calls", "cards"):
-        await with_rows(database, *map(str, range(40)), table=f"test_{name}")
+        await with_rows(database, *map(str, range(40)), kind=name)
     firm, brief = Precedence(moment=3600), Precedence(moment=0.001)
     with firm.goes_first(), brief.goes_first():
         running = [asyncio.create_task(loop("cards", firm, all_cards).run())]
@@ -177,8 +165,8 @@ async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_wa
 async def test_what_can_wait_is_held_back_while_more_deadlines_are_overdue_than_are_attended_to(
     database: Database,
 ) -> None:
-    for table in ("test_rows", "test_cards"):
-        await with_rows(database, *map(str, range(40)), table=table)
+    for kind in ("test", "cards"):
+        await with_rows(database, *map(str, range(40)), kind=kind)
     attended: list[str] = []
     eight, both, clicks = asyncio.Event(), asyncio.Event(), Precedence(moment=3600)
 
@@ -187,7 +175,7 @@ async def test_what_can_wait_is_held_back_while_more_deadlines_are_overdue_than_
         if len(attended) == 8:
             eight.set()
         await begun.wait()
-        await lease.finish(done, key)
+        await lease.finish(settle, "test", key)
 
     async def card(key: str, lease: Lease) -> None:
         attended.append("card")
@@ -196,8 +184,8 @@ async def test_what_can_wait_is_held_back_while_more_deadlines_are_overdue_than_
 
     begun = asyncio.Event()
     kinds = (
-        RowKind("test_rows", "key", "test:rows", deadline, at_once=8, goes_first=True),
-        RowKind("test_cards", "key", "test:cards", card, can_wait=True),
+        JobKind("test", deadline, at_once=8, goes_first=True),
+        JobKind("cards", card, can_wait=True),
     )
     first, second = (LeaseLoop(database, kind, first=clicks) for kind in kinds)
     running = [asyncio.create_task(first.run())]
@@ -235,13 +223,13 @@ async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
             raise Invalid("Nor can it be read.")
         return None
 
-    attendant = LeaseLoop(database, RowKind("test_rows", "key", "test:rows", attend, 64, unreadable), poll=0.05)
+    attendant = LeaseLoop(database, JobKind("test", attend, deadline=unreadable), poll=0.05)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(both.wait(), 60)
     attendant.stop()
     await running
     assert sorted(attended) == ["bad", "good", "good"], "the good one comes up again, and that one does not"
-    assert "test_rows bad could not be put off, and is left to its lease" in caplog.text
+    assert "test bad could not be put off, and is left to its lease" in caplog.text
 
 
 async def test_a_row_that_is_put_off_for_long_still_comes_up_at_its_deadline(database: Database) -> None:
@@ -249,7 +237,7 @@ async def test_a_row_that_is_put_off_for_long_still_comes_up_at_its_deadline(dat
 
     def put_off(tx: Tx) -> dict[str, float]:
         now = tx.now()
-        kind = RowKind("test_rows", "key", "t", nobody, 64, lambda _, key: now + 60 if key == "late" else None)
+        kind = JobKind("test", nobody, deadline=lambda _, key: now + 60 if key == "late" else None)
         for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
             postpone(tx, kind, key, claim.due_at, 3600.0, "Slack takes none now.", counted=False)
         return {row.key: row.due_at - now for row in all_rows(tx)}
@@ -263,10 +251,10 @@ async def test_after_twenty_failures_a_row_is_parked_but_not_beyond_its_deadline
     await with_rows(database, "late", "hopeless")
     deadline = 4_000_000_000.0
 
-    kind = RowKind("test_rows", "key", "t", nobody, 64, lambda _, key: deadline if key == "late" else None)
+    kind = JobKind("test", nobody, deadline=lambda _, key: deadline if key == "late" else None)
 
     def fail(tx: Tx) -> None:
-        tx.run("UPDATE test_rows SET due_at = :now, lease_token = NULL, lease_until = NULL", now=tx.now())
+        tx.run("UPDATE jobs SET due_at = :now, lease_token = NULL, lease_until = NULL", now=tx.now())
         for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
             postpone(tx, kind, key, claim.due_at, None, "no", counted=True)
 
@@ -301,7 +289,7 @@ async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> Non
 async def test_the_pause_grows_while_slack_fails_and_not_while_a_row_waits_for_its_turn(database: Database) -> None:
     await with_rows(database, "fails", "waits", "just failed")
     long_ago = 3600.0
-    await database.run(lambda tx: tx.run("UPDATE test_rows SET owed_since = :at", at=tx.now() - long_ago))
+    await database.run(lambda tx: tx.run("UPDATE jobs SET owed_since = :at", at=tx.now() - long_ago))
     await database.run(lambda tx: set_row(tx, "just failed", owed_since=tx.now()))
     attended: set[str] = set()
     all_three = asyncio.Event()
@@ -334,7 +322,7 @@ async def test_what_happened_to_a_row_meanwhile_is_not_put_off_with_it(database:
         if len(attended) == 2:
             again.set()
             return
-        await database.run(lambda tx: tx.run("UPDATE test_rows SET due_at = :now", now=tx.now()))
+        await database.run(lambda tx: tx.run("UPDATE jobs SET due_at = :now", now=tx.now()))
         raise NotNow(3600.0, "Slack takes none now.")
 
     await attends_until(again, database, attend)
@@ -371,10 +359,10 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
         return row.lease_token, row.failures, row.trouble, row.due_at is None
 
     with caplog.at_level("INFO"):
-        attendant = LeaseLoop(database, RowKind("test_rows", "key", "test:rows", attend, overtaken=note))
+        attendant = LeaseLoop(database, JobKind("test", attend, overtaken=note))
         await asyncio.wait_for(attendant.run(), 60)
     assert await database.read(look) == ("another's", 0, None, False)
-    warning = "test_rows x was taken over by another process; nothing more was written here"
+    warning = "test x was taken over by another process; nothing more was written here"
     assert (warning in caplog.messages) is (ends in ("by a write", "in trouble"))
     assert set(overtaken) == (set() if ends == "well" else {"x"})
 
@@ -433,9 +421,9 @@ async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog
     await attends_until(finished, database, attend, poll=0.02)
     logged = [(record.levelname, record.getMessage()) for record in caplog.records if "put off" in record.getMessage()]
     assert logged == [
-        ("INFO", "test_rows x is put off for 0.01 s: Runs are paused, try 1."),
-        ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 2."),
-        ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 3."),
+        ("INFO", "test x is put off for 0.01 s: Runs are paused, try 1."),
+        ("DEBUG", "test x is put off for 0.01 s: Runs are paused, try 2."),
+        ("DEBUG", "test x is put off for 0.01 s: Runs are paused, try 3."),
     ]
 
 
@@ -452,27 +440,26 @@ async def test_a_row_that_a_frozen_process_has_locked_is_attended(
 
     awake = await Database.open(postgres_stocked)
     await with_rows(awake, "x")
-    with frozen(postgres_stocked, "SELECT * FROM test_rows FOR UPDATE"):
+    with frozen(postgres_stocked, "SELECT * FROM jobs FOR UPDATE"):
         await attends_until(attended, awake, attend)
     await awake.close()
 
 
-TURNS = RowKind("test_rows", "key", "t", nobody, at_once=8, turn="whose")
+TURNS = JobKind("test", nobody, at_once=8)
 
 
 async def test_people_take_turns_however_much_one_of_them_wants(database: Database) -> None:
     """Four hundred rows of one person are due first; of the others each has one."""
 
     def claim_twice(tx: Tx) -> tuple[list[str], list[str], list[str]]:
-        make_table(tx)
-        flood = [{"key": f"a{n:03}", "whose": "ann", "due_at": n / 1000} for n in range(400)]
-        insert_rows(tx, [*flood, {"key": "b", "whose": "bob", "due_at": 1.0}])
+        flood = [{"key": f"a{n:03}", "turn": "ann", "due_at": n / 1000} for n in range(400)]
+        insert_rows(tx, [*flood, {"key": "b", "turn": "bob", "due_at": 1.0}])
         insert_rows(tx, [{"key": f"n{n}", "due_at": 2.0 + n} for n in range(2)])
         first, _ = claim_due(tx, TURNS, 8, 30.0)
         at_work = {key: claim.turn for key, claim in first}
         second, pause = claim_due(tx, TURNS, 8, 30.0, at_work)
         assert pause == SKIPPED
-        insert_rows(tx, [{"key": "c", "whose": "cyd", "due_at": 3.0}])
+        insert_rows(tx, [{"key": "c", "turn": "cyd", "due_at": 3.0}])
         third, _ = claim_due(tx, TURNS, 8, 30.0, at_work)
         return [key for key, _ in first], [key for key, _ in second], [key for key, _ in third]
 
@@ -484,8 +471,7 @@ async def test_people_take_turns_however_much_one_of_them_wants(database: Databa
 
 async def test_without_anybody_else_somebody_has_half_of_the_slots(database: Database) -> None:
     def claim(tx: Tx) -> list[str]:
-        make_table(tx)
-        insert_rows(tx, [{"key": f"a{n}", "whose": "ann", "due_at": float(n)} for n in range(9)])
+        insert_rows(tx, [{"key": f"a{n}", "turn": "ann", "due_at": float(n)} for n in range(9)])
         claimed, _ = claim_due(tx, TURNS, 2, 30.0)
         again, _ = claim_due(tx, TURNS, 6, 30.0, {key: claim.turn for key, claim in claimed})
         return [key for key, _ in (*claimed, *again)]
@@ -494,13 +480,10 @@ async def test_without_anybody_else_somebody_has_half_of_the_slots(database: Dat
 
 
 async def test_what_is_nobodys_has_slots_of_its_own(database: Database) -> None:
-    kind = RowKind("test_rows", "key", "t", nobody, at_once=8, turn="whose", reserved=4)
+    kind = JobKind("test", nobody, at_once=8, reserved=4)
 
     def claim_twice(tx: Tx) -> tuple[list[str], list[str]]:
-        make_table(tx)
-        people = [
-            {"key": f"{name}{n}", "whose": name, "due_at": float(n)} for name in ("a", "b", "c") for n in range(2)
-        ]
+        people = [{"key": f"{name}{n}", "turn": name, "due_at": float(n)} for name in ("a", "b", "c") for n in range(2)]
         insert_rows(tx, people)
         first, _ = claim_due(tx, kind, 8, 30.0)
         insert_rows(tx, [{"key": f"n{n}", "due_at": 9.0} for n in range(5)])

@@ -57,9 +57,7 @@ async def test_a_caller_that_leaves_leaves_its_run_going(database: Database) -> 
 async def test_a_failure_after_the_stream_began_is_reported_in_it(database: Database) -> None:
     async def lose_the_session() -> str:
         """As if another process had taken the session over."""
-        await database.run(
-            lambda tx: tx.run("UPDATE runtime_sessions SET lease_token = 'another', lease_until = 1000000000000.0")
-        )
+        await database.run(lambda tx: tx.run("UPDATE jobs SET lease_token = 'another', lease_until = 1000000000000.0"))
         return "done"
 
     lose = call("lose_the_session")
@@ -67,7 +65,7 @@ async def test_a_failure_after_the_stream_began_is_reported_in_it(database: Data
         status, (called, failed) = await ada.post("/run_sse", words("go"))
         assert (status, called["author"]) == (200, "clerk")
         assert "Another process took over" in failed["error"]
-        await database.run(lambda tx: tx.run("UPDATE runtime_sessions SET lease_token = NULL, lease_until = NULL"))
+        await database.run(lambda tx: tx.run("UPDATE jobs SET lease_token = NULL, lease_until = NULL"))
         status, refused = await ada.post("/run", words("again"))
         assert (status, "Another process took over" in refused["detail"]) == (503, True)
 

@@ -47,10 +47,7 @@ class Faults:
         self.struck = 0
 
     async def __call__(self, when: str, what: str) -> None:
-        if (
-            what not in ("write", "enter", "renew", "renew_all", "give_back", "release")
-            or self.dice.random() >= self.share / 2
-        ):
+        if what not in ("write", "enter", "renew", "give_back", "release") or self.dice.random() >= self.share / 2:
             return
         self.struck += 1
         if when == "before":

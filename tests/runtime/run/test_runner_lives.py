@@ -23,7 +23,10 @@ from tests.support.watched import Watched
 
 log: list[str] = []
 
-TAKE_OVER = "UPDATE runtime_sessions SET lease_token = 'another' WHERE app = :app AND id = :id"
+TAKE_OVER = """
+    UPDATE jobs SET lease_token = 'another'
+    WHERE key IN (SELECT CAST(key AS TEXT) FROM runtime_sessions WHERE app = :app AND id = :id)
+"""
 
 
 @pytest.fixture
@@ -189,7 +192,7 @@ class Trouble:
 
     async def __call__(self, when: str, what: str) -> None:
         failures = self.before if when == "before" else self.after
-        if failures and (what == "write" or (what == "renew_all" and not self.renewals)):
+        if failures and (what == "write" or (what == "renew" and not self.renewals)):
             raise failures.pop(0)
 
 
@@ -250,7 +253,7 @@ async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_inten
     renewals: list[str] = []
 
     async def freeze(when: str, what: str) -> None:
-        if (when, what) == ("after", "renew_all"):
+        if (when, what) == ("after", "renew"):
             renewals.append(what)
         if (when, what) != ("after", "write"):
             return

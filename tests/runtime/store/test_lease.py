@@ -6,49 +6,46 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from adk_confirm.runtime.errors import Busy, StoreError
 from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.jobs import owe
 from adk_confirm.runtime.store.lease import (
+    JobKey,
     Keeper,
     Lease,
-    LeasedRow,
     LeaseLost,
     claim,
     holds,
     release,
     remaining,
     renew,
-    renew_all,
 )
 from tests.support.leased import try_lease, wait_for_lease
 from tests.support.skipping import Skipping, in_skipping_time
 from tests.support.waiting import until
 from tests.support.watched import Watched, When
 
-MINE, OTHER = (LeasedRow("desks", "name", name, has_due_at=False) for name in ("mine", "other"))
+MINE, OTHER = (JobKey("desk", name) for name in ("mine", "other"))
 
 
 def create(tx: Tx) -> None:
-    times = "lease_until DOUBLE PRECISION, due DOUBLE PRECISION"
-    tx.run(f"CREATE TABLE desks (name TEXT PRIMARY KEY, lease_token TEXT, {times})")
-    tx.insert("desks", {"name": "mine", "due": 1.0})
-    tx.insert("desks", {"name": "other", "due": 2.0})
+    for job in (MINE, OTHER):
+        owe(tx, *job, 1.0)
 
 
 def due_is(tx: Tx, new: float | None = None) -> float:
     """Sets it, if there is something to set."""
     if new is not None:
-        tx.run("UPDATE desks SET due = :due WHERE name = 'mine'", due=new)
-    due: float = tx.value("SELECT due FROM desks WHERE name = 'mine'")
+        tx.run("UPDATE jobs SET due_at = :due WHERE key = 'mine'", due=new)
+    due: float = tx.value("SELECT due_at FROM jobs WHERE key = 'mine'")
     return due
 
 
 def stolen(tx: Tx) -> None:
-    tx.run("UPDATE desks SET lease_token = 'thief' WHERE name = 'mine'")
+    tx.run("UPDATE jobs SET lease_token = 'thief' WHERE key = 'mine'")
 
 
 @dataclass
@@ -57,12 +54,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.time
-
-
-@pytest.fixture
-def database_url(blank_url: str) -> str:
-    """These tests have tables of their own."""
-    return blank_url
 
 
 @pytest.fixture
@@ -95,19 +86,12 @@ async def test_of_many_that_claim_one_gets_it(store: Database) -> None:
     assert len([token for token in tokens if token is not None]) == 1
 
 
-async def test_a_lease_is_for_one_row(store: Database) -> None:
-    await store.run(lambda tx: tx.run("UPDATE desks SET due = 5"))
-    with pytest.raises(ValueError, match="a lease is for one row, and this names 2"):
-        await store.run(claim, LeasedRow("desks", "due", 5), term=30)
-    assert await store.run(claim, MINE, term=30)
-
-
 async def test_a_released_row_can_be_claimed_at_once(store: Database) -> None:
     token = await token_for(store)
     assert await store.run(holds, MINE, token)
     assert await store.run(release, MINE, token)
     assert not await store.run(holds, MINE, token)
-    assert not await store.run(renew, MINE, token, term=30)
+    assert await store.run(renew, [token], term=30) == ({token}, set())
     assert not await store.run(release, MINE, token)
     assert await store.run(claim, MINE, term=30) not in (None, token)
 
@@ -116,13 +100,13 @@ async def test_a_lease_lapses_by_time_and_a_renewed_one_later(store: Database, c
     token = await token_for(store)
     clock.time += 29
     assert await store.run(claim, MINE, term=30) is None
-    assert await store.run(renew, MINE, token, term=30)
+    assert await store.run(renew, [token], term=30) == (set(), set())
     assert await store.read(remaining, MINE, token) == 30
     clock.time += 29
     assert await store.run(claim, MINE, term=30) is None
     clock.time += 1
     assert await store.run(claim, MINE, term=30) is not None
-    assert not await store.run(renew, MINE, token, term=30)
+    assert await store.run(renew, [token], term=30) == ({token}, set())
     assert not await store.run(release, MINE, token)
     assert await store.read(remaining, MINE, token) is None
 
@@ -132,7 +116,7 @@ async def test_who_is_late_may_still_write_while_nobody_else_has_claimed(store: 
     token = await token_for(store)
     clock.time += 1000
     assert await store.run(holds, MINE, token)
-    assert await store.run(renew, MINE, token, term=30)
+    assert await store.run(renew, [token], term=30) == (set(), set())
     assert await store.run(claim, MINE, term=30) is None
 
 
@@ -198,30 +182,29 @@ async def test_leases_are_renewed_together_and_one_that_was_lost_takes_no_other_
         await until(lambda: len(renewals) > seen + 3)
         assert not other.lost.is_set()
         assert await try_lease(lively, OTHER) is None
-    assert {*renewals} == {"renew_all"}
+    assert {*renewals} == {"renew"}
 
 
-async def test_a_row_that_is_locked_keeps_no_other_lease_from_being_renewed(postgres_url: str) -> None:
-    database = await Database.open(postgres_url)
+async def test_a_row_that_is_locked_keeps_no_other_lease_from_being_renewed(postgres_stocked: str) -> None:
+    database = await Database.open(postgres_stocked)
     await database.run(create)
     held = []
     for row in (MINE, OTHER):
-        token = await token_for(database, row)
-        held.append((row, token))
+        held.append(await token_for(database, row))
     locked, looked = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
     def lock(tx: Tx) -> None:
-        tx.first("SELECT 1 FROM desks WHERE name = 'mine' FOR UPDATE")
+        tx.first("SELECT 1 FROM jobs WHERE key = 'mine' FOR UPDATE")
         loop.call_soon_threadsafe(locked.set)
         looked.wait(60)
 
     locking = asyncio.create_task(database.run(lock))
     await locked.wait()
-    assert await database.run(renew_all, held, term=60) == (set(), {held[0]})
+    assert await database.run(renew, held, term=60) == (set(), {held[0]})
     looked.set()
     await locking
-    assert await database.run(renew_all, held, term=60) == (set(), set())
+    assert await database.run(renew, held, term=60) == (set(), set())
     await database.close()
 
 
@@ -259,7 +242,7 @@ async def test_a_worker_that_lost_the_lease_finishes_nothing(lively: Database) -
         with pytest.raises(LeaseLost):
             await lease.finish_if(lambda _: False, due_is, 7.0)
     assert await lively.read(due_is, None) != 7.0
-    assert await lively.read(lambda tx: tx.value("SELECT lease_token FROM desks WHERE name = 'mine'")) == "thief"
+    assert await lively.read(lambda tx: tx.value("SELECT lease_token FROM jobs WHERE key = 'mine'")) == "thief"
 
 
 async def test_a_lease_nearly_over_is_renewed_before_the_effect(store: Database, clock: Clock) -> None:
@@ -280,7 +263,7 @@ async def test_a_lease_that_lapsed_and_that_nobody_took_is_renewed_and_goes_on(s
         assert await store.read(remaining, MINE, lease.token) == 30
 
 
-def test_an_answer_from_before_the_process_stood_still_is_not_believed(tmp_path: Path) -> None:
+def test_an_answer_from_before_the_process_stood_still_is_not_believed(sqlite_stocked: str) -> None:
     """It stood still between the store's answer and its own next step, and somebody else took the row."""
 
     async def frozen(loop: Skipping) -> None:
@@ -293,7 +276,7 @@ def test_an_answer_from_before_the_process_stood_still_is_not_believed(tmp_path:
                     await loop.skip(31)
                     assert await opened.run(claim, MINE, term=30.0) is not None
 
-        opened = await Database.open(f"sqlite:///{tmp_path / 'x.db'}", clock=loop.wall)
+        opened = await Database.open(sqlite_stocked, clock=loop.wall)
         await opened.run(create)
         token = await opened.run(claim, MINE, term=30.0)
         assert token is not None
@@ -319,11 +302,11 @@ async def test_a_worker_that_lost_the_lease_writes_nothing(store: Database, cloc
             assert await next_one.run(due_is) == 1.0
 
 
-async def test_the_check_comes_after_what_the_transaction_locks(postgres_url: str) -> None:
+async def test_the_check_comes_after_what_the_transaction_locks(postgres_stocked: str) -> None:
     """Whoever locks the rows in the usual order meets a holder that locks them in the same one: no deadlock."""
-    database = await Database.open(postgres_url)
+    database = await Database.open(postgres_stocked)
     await database.run(create)
-    lock = "SELECT due FROM desks WHERE name = :name FOR UPDATE"
+    lock = "SELECT due_at FROM jobs WHERE key = :name FOR UPDATE"
 
     def both(tx: Tx) -> None:
         """`other` first, as a session comes before its confirmation."""
