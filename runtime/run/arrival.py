@@ -27,6 +27,7 @@ from adk_confirm.runtime.confirming import Answer, IncomingMessage
 from adk_confirm.runtime.errors import Conflict, Invalid, NotFound
 from adk_confirm.runtime.jsontypes import JsonObject, alike, canonical, same
 from adk_confirm.runtime.signature import BadArguments
+from adk_confirm.runtime.store import lease
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.records import (
     Invocation,
@@ -37,7 +38,6 @@ from adk_confirm.runtime.store.records import (
     StoredSession,
     split_temporary,
 )
-from adk_confirm.runtime.store.seal import seal_in
 from adk_confirm.runtime.store.sessions import (
     ANYBODY,
     LockedSession,
@@ -45,19 +45,20 @@ from adk_confirm.runtime.store.sessions import (
     Writer,
     active,
     active_invocations,
+    add,
     call_asked_by,
     check_against,
     check_sender,
-    claim_locked,
     create,
     find,
+    is_free,
     lock,
     read_call,
     read_invocation,
     read_turn,
+    run_of,
     set_aside,
     take_over_session,
-    write,
 )
 from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import (
@@ -270,13 +271,12 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
         if decided is None:
             return "nothing to do"
         arrival = decided
-    if not locked.is_free:
+    token = lease.claim(tx, run_of(before.key), term=arrival.term)
+    if token is None:
         return None
     change = SessionChange()
     temporary = _admit(tx, arrival, before, change, known)
-    stored, token = before, claim_locked(tx, locked, term=arrival.term)
-    if change.any:
-        stored = write(tx, before, token, change, change.rows(before, seal_in(tx.context)), arrival.on_change)
+    stored = add(tx, before, change, arrival.on_change) if change.any else before
     owed = active_invocations(tx, before.key)
     speaking = next((i.id for i in owed if arrival.speaks and i.id == arrival.invocation_id), None)
     # The newest message is answered last, together with what came before.
@@ -318,7 +318,7 @@ def _lock_session(tx: Tx, arrival: Arrival) -> LockedSession:
         raise NotFound(f"Session not found: {arrival.name.id}")
     session = locked.session
     theirs = arrival.create and arrival.sender.desk and session.opened_by != "desk"
-    if not theirs or not locked.is_free:
+    if not theirs or not is_free(tx, session.key):
         return locked
     if not (session.events or session.state):
         take_over_session(tx, session)

@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 
 SKIPPED = 0.05
 _LOOKED_AT = 1000
-"""How many due rows are considered when choosing whose turn it is."""
+"""How many due jobs are considered when choosing whose turn it is."""
 
 _NOBODYS = " "
-"""Prefix for the turn of a row that belongs to nobody. No name begins like this."""
+"""Prefix for the turn of a job that belongs to nobody. No name begins like this."""
 
 _NO_ROWS: Mapping[str, str] = {}
 
@@ -141,10 +141,10 @@ class JobKind:
 def claim_due(
     tx: Tx, kind: JobKind, room: int, term: float, at_work: Mapping[str, str] = _NO_ROWS
 ) -> tuple[list[tuple[str, ClaimedJob]], float | None]:
-    """Claims the most overdue rows that nobody processes. Also returns the seconds until the next row may be claimed: 0
-    if there was no room for more, None if no other row is waiting.
+    """Claims the most overdue jobs that nobody processes. Also returns the seconds until the next job may be claimed: 0
+    if there was no room for more, None if no other job is waiting.
 
-    Rows that are `at_work` here, by key and by turn, are left alone: if this process was frozen for longer than its
+    Jobs that are `at_work` here, by key and by turn, are left alone: if this process was frozen for longer than its
     leases, they have expired although the work goes on.
     """
     now = tx.now()
@@ -163,7 +163,7 @@ def claim_due(
     soon = tx.all(_NEXT_DUE, kind=kind.name, now=now, most=len(ours) + 1)
     soon += tx.all(_NEXT_LAPSE, kind=kind.name, most=len(ours) + 1)
     times = [row.at for row in soon if row.key not in ours]
-    # A row that is due but was not claimed is locked by a transaction right now. It will be free in a moment,
+    # A job that is due but was not claimed is locked by a transaction right now. It will be free in a moment,
     # or when PostgreSQL ends the transaction of a process that is frozen.
     return claimed, max(min(times) - now, SKIPPED) if times else None
 
@@ -198,7 +198,7 @@ def _turn_of(row: Any) -> str:
 
 
 def _count_owned(turns: Iterable[str]) -> int:
-    """How many of these rows are somebody's."""
+    """How many of these jobs are somebody's."""
     return sum(not turn.startswith(_NOBODYS) for turn in turns)
 
 
@@ -209,7 +209,7 @@ def _exceeds_share(turns: Sequence[str], kind: JobKind, at_work: Mapping[str, st
 
 
 def _lock_in_turn(tx: Tx, kind: JobKind, room: int, at_work: Mapping[str, str]) -> list[Any]:
-    """Locks the rows whose turn it is: the first row of everybody before anybody's second."""
+    """Locks the jobs whose turn it is: the first job of everybody before anybody's second."""
     now, count = tx.now(), Counter(at_work.values())
     ranked: list[tuple[int, int, Any]] = []
     due = tx.all(_DUE, kind=kind.name, now=now, most=_LOOKED_AT + len(at_work))
@@ -236,23 +236,23 @@ def _lock_in_turn(tx: Tx, kind: JobKind, room: int, at_work: Mapping[str, str]) 
 MOST_FAILURES = 20
 LONGEST_PAUSE = 300.0
 WHILE_FAILING, LONGEST_LAG = 0.25, 10.0
-"""While the other side fails, a row's next pause is this share of the time that it has waited, up to the second number
+"""While the other side fails, a job's next pause is this share of the time that it has waited, up to the second number
 in seconds."""
 POLL = 5.0
 HELPING = 16
-"""The most rows of one claim. A claim waits for a connection behind the work on those claimed before, so a store that
-can't keep up is not asked for more. Leases of rows that wait in a process have to be renewed again and again."""
+"""The most jobs of one claim. A claim waits for a connection behind the work on those claimed before, so a store that
+can't keep up is not asked for more. Leases of jobs that wait in a process have to be renewed again and again."""
 REFILL = 0.05
-"""Seconds between the end of a row and the next claim when all slots were taken, so that several ended rows are
+"""Seconds between the end of a job and the next claim when all slots were taken, so that several ended jobs are
 replaced together."""
 AGAIN = 1.0
 OVERTAKEN_TRIES = 10
 MOMENT = 1.0
-"""How long rows that can wait are held back, however much goes first."""
+"""How long jobs that can wait are held back, however much goes first."""
 
 
 class Precedence:
-    """Rows that can wait are claimed when nothing that goes first is under way, or after a moment."""
+    """Jobs that can wait are claimed when nothing that goes first is under way, or after a moment."""
 
     def __init__(self, moment: float = MOMENT) -> None:
         self._moment, self._count, self._none = moment, 0, asyncio.Event()
@@ -276,15 +276,15 @@ class Precedence:
 
 
 class PutOff(Exception):
-    """The row should be tried again in `after` seconds, and this is not its fault. `failing`: the other side does not
-    work, so the pause grows with the time that the row has waited."""
+    """The job should be tried again in `after` seconds, and this is not its fault. `failing`: the other side does not
+    work, so the pause grows with the time that the job has waited."""
 
     after: float
     failing: bool = False
 
 
 class NotNow(ConfirmError, PutOff):
-    """The row can't be processed now, and this is not its fault. It is tried again after `after` seconds."""
+    """The job can't be processed now, and this is not its fault. It is tried again after `after` seconds."""
 
     def __init__(self, after: float, why: str) -> None:
         super().__init__(why)
@@ -292,7 +292,7 @@ class NotNow(ConfirmError, PutOff):
 
 
 class LeaseLoop:
-    """Processes the rows of one kind until it is stopped."""
+    """Processes the jobs of one kind until it is stopped."""
 
     def __init__(
         self,
@@ -306,13 +306,13 @@ class LeaseLoop:
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
         self._first, self._keeper = first or Precedence(), keeper or Keeper(database, term)
-        self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # row key: turn
-        self._full = False  # rows may be due although there was no room for them
+        self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # job key: turn
+        self._full = False  # jobs may be due although there was no room for them
         self._backlog = ExitStack()  # holds back what can wait, while more is due than was claimed
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Processes rows until `stop`, and returns when its last rows are done. If cancelled, rows keep their
+        """Processes jobs until `stop`, and returns when its last jobs are done. If cancelled, jobs keep their
         leases."""
         try:
             with self._database.waiter(topic_of(self._kind.name)) as waiter, self._backlog:
@@ -336,7 +336,7 @@ class LeaseLoop:
 
     @property
     def at_work(self) -> list[str]:
-        """The keys of the rows that are being processed."""
+        """The keys of the jobs that are being processed."""
         return [f"{self._kind.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
@@ -356,7 +356,7 @@ class LeaseLoop:
             await until_stopped(self._stopping, waiter.wait(pause))
 
     async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedJob]], float]:
-        """Claims due rows. Also returns the seconds until the next look is worthwhile."""
+        """Claims due jobs. Also returns the seconds until the next look is worthwhile."""
         self._full = room <= 0
         if self._full:
             return [], self._poll
@@ -387,7 +387,7 @@ class LeaseLoop:
                 await self._call_overtaken(key)  # or so it seems: after a freeze the connections break first
 
     async def _call_overtaken(self, key: str) -> None:
-        """Calls the row's `overtaken`. Tries several times, since the connections may be dead after a freeze."""
+        """Calls the job's `overtaken`. Tries several times, since the connections may be dead after a freeze."""
         if self._kind.overtaken is None:
             return
         for attempt in range(1, OVERTAKEN_TRIES + 1):
@@ -405,7 +405,7 @@ class LeaseLoop:
             await self._kind.attend(key, lease)
         except (StoreError, LeaseLost):
             raise
-        except Exception as error:  # noqa: BLE001  (the outermost boundary of one row's work: the other rows go on)
+        except Exception as error:  # noqa: BLE001  (the outermost boundary of one job's work: the other jobs go on)
             try:
                 await self._put_off(key, claim, lease, error)
             except (StoreError, LeaseLost):
@@ -419,7 +419,7 @@ class LeaseLoop:
             lag = WHILE_FAILING if error.failing else 0.0
             after, why = error.after, str(error)
             first = await lease.finish(postpone, self._kind, key, claim.due_at, after, why, counted=False, lag=lag)
-            level = logging.INFO if first else logging.DEBUG  # a row may wait for hours
+            level = logging.INFO if first else logging.DEBUG  # a job may wait for hours
             log.log(level, "%s %s is put off for %.3g s: %s", self._kind.name, key, error.after, error)
         else:
             expected = isinstance(error, ConfirmError)
@@ -445,12 +445,12 @@ def postpone(
     counted: bool,
     lag: float = 0.0,
 ) -> bool:
-    """Puts the row off, longer each time. After twenty failures the row waits for its deadline or for a change.
+    """Puts the job off, longer each time. After twenty failures the job waits for its deadline or for a change.
 
-    `due_at` is when the row was due as it was claimed. If it is due at another time now, it has changed since, and is
-    not put off. `lag` is a share of the time that the row has waited: the pause is at least as long.
+    `due_at` is when the job was due as it was claimed. If it is due at another time now, it has changed since, and is
+    not put off. `lag` is a share of the time that the job has waited: the pause is at least as long.
 
-    The time since when the row waits is kept. Parked rows are counted apart. Returns whether this is the first time.
+    The time since when the job waits is kept. Parked jobs are counted apart. Returns whether this is the first time.
     """
     row = tx.first(_LOCK, kind=kind.name, key=key)
     if row.due_at != due_at:

@@ -361,7 +361,7 @@ def delete_session(tx: Tx, name: SessionId, sender: Writer) -> bool:
     if row is None:
         return False
     check_against(row.reserved, sender, name, as_stored(tx, row))
-    if not _is_free(tx, row.key):
+    if not is_free(tx, row.key):
         raise Conflict(f"Session {name.id} is at work; delete it when its run has ended.")
     tx.run("DELETE FROM runtime_events WHERE session = :key", key=row.key)
     tx.run("DELETE FROM runtime_calls WHERE session = :key", key=row.key)
@@ -380,7 +380,6 @@ class LockedSession:
     """A session whose row this transaction has locked: until the commit, nobody else can lease it or write to it."""
 
     session: StoredSession
-    is_free: bool  # nobody works on it
     reserved: str | None  # names that begin with it are the desk's
 
 
@@ -389,10 +388,11 @@ def lock(tx: Tx, name: SessionId) -> LockedSession | None:
     row = _lock(tx, name)
     if row is None:
         return None
-    return LockedSession(as_stored(tx, row), _is_free(tx, row.key), row.reserved)
+    return LockedSession(as_stored(tx, row), row.reserved)
 
 
-def _is_free(tx: Tx, key: int) -> bool:
+def is_free(tx: Tx, key: int) -> bool:
+    """Whether nobody works on a session that this transaction has locked."""
     until = tx.value("SELECT lease_until FROM jobs WHERE kind = 'run' AND key = :key FOR UPDATE", key=str(key))
     return until is None or until <= tx.now()
 
@@ -402,15 +402,8 @@ def claim(tx: Tx, name: SessionId, term: float) -> tuple[StoredSession, str] | N
     locked = lock(tx, name)
     if locked is None:
         raise NotFound(f"Session not found: {name.id}")
-    return (locked.session, claim_locked(tx, locked, term=term)) if locked.is_free else None
-
-
-def claim_locked(tx: Tx, locked: LockedSession, *, term: float) -> str:
-    """Leases a locked session on which nobody works."""
     token = lease.claim(tx, run_of(locked.session.key), term=term)
-    if token is None:
-        raise LeaseLost
-    return token
+    return None if token is None else (locked.session, token)
 
 
 def give_back(tx: Tx, session: StoredSession, token: str) -> None:
@@ -444,12 +437,21 @@ def write(
     tx: Tx, session: StoredSession, token: str, change: SessionChange, rows: Rows, on_change: OnChange | None = None
 ) -> StoredSession:
     """Adds to a session under its lease, and returns the session as it is now."""
-    after, run = session.after(change), run_of(session.key)
-    if tx.run(_WRITE, **_values(session, after)) != 1:
-        raise LeaseLost
-    _add(tx, session, change, rows, on_change)
+    after, run = add(tx, session, change, on_change, rows), run_of(session.key)
     if not (lease.release(tx, run, token, topic=topic(session.name)) if change.release else holds(tx, run, token)):
         raise LeaseLost
+    return after
+
+
+def add(
+    tx: Tx, session: StoredSession, change: SessionChange, on_change: OnChange | None = None, rows: Rows | None = None
+) -> StoredSession:
+    """Adds to a session that this transaction has leased, and returns the session as it is now. `rows`: the change's,
+    if they are known."""
+    after = session.after(change)
+    if tx.run(_WRITE, **_values(session, after)) != 1:
+        raise LeaseLost
+    _add(tx, session, change, rows or change.rows(session, seal_in(tx.context)), on_change)
     return after
 
 

@@ -27,6 +27,7 @@ from tests.support.foreign.ear import Ear, listening
 from tests.support.leased import a_lease, try_lease
 from tests.support.office import Opens
 from tests.support.outgoing import outgoing
+from tests.support.stores import change_job
 from tests.support.watched import Watched
 
 NOBODY_THERE = 'url = "http://127.0.0.1:9"\napp = "oncall"'
@@ -93,7 +94,7 @@ async def test_a_session_ends_with_its_last_letter_and_not_before(at: Backoffice
     """What comes while a letter is sent is seen in the transaction that would end the session."""
 
     def due(tx: Tx) -> float | None:
-        at_: float | None = tx.value("SELECT due_at FROM bot_sessions")
+        at_: float | None = tx.value("SELECT due_at FROM jobs WHERE kind = 'session'")
         return at_
 
     await at.hears("please deploy search")
@@ -113,7 +114,7 @@ async def test_an_agent_that_can_not_be_reached_is_tried_again_later_and_not_at_
         await office.rests()
 
         def waits(tx: Tx) -> float:
-            return float(tx.value("SELECT due_at FROM bot_sessions")) - tx.now()
+            return float(tx.value("SELECT due_at FROM jobs WHERE kind = 'session'")) - tx.now()
 
         assert await office.bot.database.read(waits) > 0.5
 
@@ -123,7 +124,7 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
     await at.hears("please deploy search")
 
     def taken(tx: Tx) -> None:
-        tx.run("UPDATE bot_sessions SET lease_token = 'another', lease_until = :lease_until", lease_until=tx.now() + 60)
+        change_job(tx, "session", lease_token="another", lease_until=tx.now() + 60)
 
     async def watch(when: str, what: str) -> None:
         if (when, what) == ("after", "begin"):

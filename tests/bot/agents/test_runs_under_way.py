@@ -28,6 +28,7 @@ from tests.support.leased import try_lease
 from tests.support.outgoing import outgoing
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.scratch import SCRATCH
+from tests.support.stores import change_job
 from tests.support.waiting import until
 
 pytest.importorskip("google.adk")
@@ -117,7 +118,7 @@ async def test_the_tool_is_not_interrupted(
     running = asyncio.create_task(desk.attends())
     await agents.has_begun(word)
     if gone == "lease":
-        taken = "UPDATE bot_sessions SET lease_token = 'another', lease_until = 0"
+        taken = "UPDATE jobs SET lease_token = 'another', lease_until = 0 WHERE kind = 'session'"
         await desk.at.database.run(lambda tx: tx.run(taken))
     else:
         monkeypatch.setattr("adk_confirm.runtime.store.postgres.AWAY_SECONDS", 0.2)
@@ -141,7 +142,7 @@ async def test_the_tool_is_not_interrupted(
 
 
 def _due_again(tx: Tx) -> None:
-    tx.run("UPDATE bot_sessions SET lease_token = NULL, lease_until = NULL, due_at = :due_at", due_at=tx.now())
+    change_job(tx, "session", lease_token=None, lease_until=None, due_at=tx.now())
 
 
 async def test_a_long_run_is_looked_at_less_and_less(desk: Desk, agents: Foreign) -> None:

@@ -180,7 +180,7 @@ async def test_a_second_signal_ends_it_at_once(sqlite_url: str, tmp_path: Path) 
 async def test_background_tasks_that_fail_hold_no_stop_up(sqlite_url: str, tmp_path: Path) -> None:
     async with watch(sqlite_url, tmp_path, socket=False) as on:
         with sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), timeout=20) as connection:
-            connection.execute("ALTER TABLE bot_replies RENAME TO bot_replies_gone")
+            connection.execute("ALTER TABLE jobs RENAME TO gone")
         connection.close()
         await on.bot.logs("the background task worker-reply failed")
         in_time(await on.bot.stops())

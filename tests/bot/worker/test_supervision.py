@@ -65,17 +65,17 @@ def unsealed(tx: Tx) -> int:
 async def test_one_that_fails_is_named_and_the_others_go_on(
     open_office: Opens, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One task reads the table of replies, and no decision that counts does."""
+    """One task reads the table of checkpoints, and no decision does."""
     caplog.set_level(logging.INFO, "adk_confirm.bot.worker.supervision")
-    async with open_office(pauses=SHORT) as at:
-        async with without(at.bot.database, "bot_replies"):
-            page = await restarted(at, "worker-reply", 1)
-            assert page.value("adk_confirm_task_down", task="worker-reply") == 1
+    async with open_office(SEALS_OFTEN, pauses=SHORT) as at:
+        async with without(at.bot.database, "bot_checkpoints"):
+            page = await restarted(at, "checkpoints", 1)
+            assert page.value("adk_confirm_task_down", task="checkpoints") == 1
             assert page.value("adk_confirm_task_down", task="worker-confirmation") == 0
             status, said = await get(f"{at.bot.url}/readyz")
             assert status == 503
             lines = dict(line.split(": ", 1) for line in said.splitlines())
-            assert lines["worker-reply"].startswith("it failed and is started again: "), said
+            assert lines["checkpoints"].startswith("it failed and is started again: "), said
             assert [lines[task] for task in ("store", "worker-confirmation", "worker-session")] == ["ok"] * 3
 
             card = await at.ask("reimburse 1500 for the team dinner")
@@ -86,10 +86,10 @@ async def test_one_that_fails_is_named_and_the_others_go_on(
         await at.bob.clicks(card, "Approve", stale=True)
         await at.bob.gets_modal("You are too late")
 
-    failures = [record for record in caplog.records if "the background task worker-reply failed (" in record.message]
+    failures = [record for record in caplog.records if "the background task checkpoints failed (" in record.message]
     assert [record.message.rpartition(" in ")[2] for record in failures[:2]] == ["0.1 s", "0.2 s"]
     assert all(record.levelno == logging.ERROR and record.exc_info for record in failures)
-    assert "the background task worker-reply works again" in caplog.messages
+    assert "the background task checkpoints works again" in caplog.messages
 
 
 async def test_the_audit_goes_on_after_its_checkpoints_failed(open_office: Opens) -> None:
