@@ -20,7 +20,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from adk_confirm.bot.audit.ledger import SYSTEM, LineKind
 from adk_confirm.bot.audit.verification import group_emptied
@@ -175,16 +174,15 @@ _OF_CONFIRMATIONS = (
 
 
 def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) -> PurgeResult:
-    row = tx.first("SELECT * FROM bot_sessions WHERE key = :key FOR UPDATE", key=key)
-    if not _has_ended(tx, row, at):
-        return PurgeResult(kept=1)
     session = lock_session(tx, key)
+    if not _has_ended(tx, key, at):
+        return PurgeResult(kept=1)
     stood = session_is_sealed(tx, session)
     for statement in _OF_CONFIRMATIONS:
         tx.run(statement, key=key)
     lines = [(line.chain, line.seq) for line in tx.all(_EMPTY_LINES, chain=key)]
     emptied += lines
-    forgotten = _purge_history(tx, SessionId(row.app, row.user_id, row.id), at)
+    forgotten = _purge_history(tx, SessionId(session.session.app, session.session.user, session.session.id), at)
     tx.run("UPDATE bot_spoken SET body = NULL WHERE session = :key AND body IS NOT NULL", key=key)
     if forgotten:
         # The agent's own record is deleted, so earlier messages no longer matter for whom it acts.
@@ -201,22 +199,13 @@ def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) 
     return gone
 
 
-def _has_ended(tx: Tx, row: Any, at: float) -> bool:
+def _has_ended(tx: Tx, key: str, at: float) -> bool:
     """Whether nothing happened in the session since that day, and nothing is left to do in it. What was given up is not
     left to do."""
-    return tx.first(_IN_USE, key=row.key, at=at, now=tx.now(), ended=_ENDED) is None
+    return tx.first(_IN_USE, key=key, at=at, now=tx.now(), ended=_ENDED) is None
 
 
 _ENDED = [str(kind) for kind in OutcomeKind if kind not in (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)]
-_IN_USE, key=row.key, at=at, now=tx.now(), ended=_ENDED) is None
-
-
-_ENDED = [str(kind) for kind in OutcomeKind if kind not in (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)]
-_DROP_JOBS = """
-    DELETE FROM jobs
-    WHERE (kind IN ('session', 'thread') AND key = :key)
-       OR (kind IN ('confirmation', 'card') AND key IN (SELECT id FROM bot_confirmations WHERE session = :key))
-"""
 _IN_USE = """
     SELECT 1 FROM jobs
     WHERE (
