@@ -25,7 +25,7 @@ WITHIN = 10.0
 """The promise."""
 
 SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
-LEFT = "left unfinished, and continued at the next start: bot_sessions"
+LEFT = "left unfinished, and continued at the next start: session"
 
 
 @dataclass
