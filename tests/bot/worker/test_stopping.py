@@ -96,7 +96,7 @@ async def test_a_slack_that_hangs(sqlite_url: str, tmp_path: Path, socket: bool)
         await on.at.bob.clicks(card, "Approve")
         await hanging.reached()
         stopped = in_time(await on.bot.stops())
-        assert "left unfinished, and continued at the next start: bot_" in stopped.log
+        assert "left unfinished, and continued at the next start: " in stopped.log
 
         on.at.slack.faults.clear()
         await on.bot.starts()

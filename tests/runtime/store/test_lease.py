@@ -69,13 +69,13 @@ async def store(database_url: str, clock: Clock) -> AsyncIterator[Database]:
     await database.close()
 
 
-async def token_for(database: Database, row: LeasedRow = MINE, *, term: float = 30) -> str:
+async def token_for(database: Database, row: JobKey = MINE, *, term: float = 30) -> str:
     token = await database.run(claim, row, term=term)
     assert token is not None
     return token
 
 
-async def lease_on(database: Database, row: LeasedRow = MINE, *, topic: str | None = None, term: float = 30) -> Lease:
+async def lease_on(database: Database, row: JobKey = MINE, *, topic: str | None = None, term: float = 30) -> Lease:
     lease = await try_lease(database, row, topic=topic, term=term)
     assert lease is not None
     return lease
@@ -188,9 +188,7 @@ async def test_leases_are_renewed_together_and_one_that_was_lost_takes_no_other_
 async def test_a_row_that_is_locked_keeps_no_other_lease_from_being_renewed(postgres_stocked: str) -> None:
     database = await Database.open(postgres_stocked)
     await database.run(create)
-    held = []
-    for row in (MINE, OTHER):
-        held.append(await token_for(database, row))
+    held = [await token_for(database, row) for row in (MINE, OTHER)]
     locked, looked = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
