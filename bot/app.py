@@ -22,7 +22,7 @@ from adk_confirm.bot.cards.agent_sessions import AgentSessions
 from adk_confirm.bot.cards.draw import Cards
 from adk_confirm.bot.cards.thread import Thread
 from adk_confirm.bot.cards.thread_worker import ThreadWorker
-from adk_confirm.bot.config.reload import PolicyReloader, stop_watching
+from adk_confirm.bot.config.reload import PolicyReloader
 from adk_confirm.bot.config.settings import Rules, Settings
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.home.query import HomeQuery
@@ -88,7 +88,12 @@ async def running_bot(
         database.listen(log_line)
         assert settings.agent is not None
         host = await open_host(
-            settings.agent, database, clock, store_url=settings.store_url, on_change=follow_call, lease=settings.lease
+            settings.agent,
+            database,
+            clock,
+            store_url=settings.store_url,
+            on_change=follow_call,
+            lease=settings.store.lease,
         )
         stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
         client = slack_client(settings)
@@ -141,7 +146,7 @@ def _make_parts(
         directory,
         Cards(slack, directory),
         rules,
-        term=settings.lease.total_seconds(),
+        term=settings.store.lease.total_seconds(),
         clicks=clicks_first,
     )
     app, errands = bolt(settings, identity, metrics.acked, clicks_first), AfterAck(slack, directory.names)
@@ -203,8 +208,9 @@ async def _running_loops(
         )
         parts.checkpoints.stop()  # after the others: the last checkpoint covers what they did
         await stop.wait_for_tasks(checkpoints, by=StopDeadline.CHECKPOINT, cancelled_by=StopDeadline.CHECKPOINT)
-        for task in endless:  # there is nothing to finish
-            await stop_watching(task)
+        for task in endless:
+            task.cancel()
+        await asyncio.wait(endless)  # there is nothing to finish
 
 
 def _secret(settings: Settings) -> str:

@@ -48,7 +48,7 @@ class PolicyReloader:
         except SettingsError as error:
             log.error("%s has changed and has mistakes; the policies stay as they were. %s", self._file, error)
             return
-        if same_policies(settings.policies, self._rules.policies):
+        if _fingerprints(settings.policies) == _fingerprints(self._rules.policies):
             return
         for warning in settings.warnings:
             log.warning("%s", warning)
@@ -67,14 +67,8 @@ class PolicyReloader:
         return settings
 
 
-async def stop_watching(watching: asyncio.Task[None]) -> None:
-    """Stops watching. There is nothing to finish."""
-    watching.cancel()
-    await asyncio.wait({watching})
-
-
-def same_policies(one: Policies, other: Policies) -> bool:
-    return [policy.fingerprint for policy in one.entries] == [policy.fingerprint for policy in other.entries]
+def _fingerprints(policies: Policies) -> list[str]:
+    return [policy.fingerprint for policy in policies.entries]
 
 
 def _mark(file: Path) -> _Mark:

@@ -293,10 +293,6 @@ class Settings(File):
         return self.environment.database_url or self.store.url
 
     @property
-    def lease(self) -> timedelta:
-        return self.store.lease
-
-    @property
     def secret(self) -> SecretStr | None:
         return self.environment.sealing_secret
 

@@ -122,7 +122,7 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
         for schema in SCHEMAS:
             yield _schema(schema, await database.read(version, schema))
         if database.dialect == "postgresql":
-            for finding in await database.read(durability):
+            for finding in await database.read(lambda tx: [*_settings(tx), *_standbys(tx)]):
                 yield finding
     except ConfirmError as error:
         yield fix("schema", str(error))
@@ -248,11 +248,6 @@ _FOLLOWERS = """
     WHERE coalesce(state, '') <> 'backup' AND pid NOT IN
         (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)
 """
-
-
-def durability(tx: Tx) -> list[Finding]:
-    """The findings about durability. Empty if all is well."""
-    return [*_settings(tx), *_standbys(tx)]
 
 
 def _settings(tx: Tx) -> Iterator[Finding]:

@@ -52,20 +52,9 @@ _EXAMPLES = {
 }
 
 
-_INSTEAD = {
-    "policy.team": "one process serves one workspace; leave it out, and run another process for another workspace",
-    "audit.team": "the channel is in the workspace that this process serves; leave it out",
-    "slack.reactions": "is not a setting: delete it; the card and the thread's session show whether a call waits",
-    "slack.tasks": "is not a setting: delete it; replies show no tool calls",
-}
-"""For keys that are gone: what to do instead."""
-
-
 def from_pydantic(error: ErrorDetails, known: Sequence[str]) -> Problem:
     """`known`: the keys of the table, to suggest the nearest."""
-    named = ".".join(part for part in error["loc"] if isinstance(part, str))
-    gone = _INSTEAD.get(named) if error["type"] == "extra_forbidden" else None
-    return Problem(key_of(error["loc"]), gone or _describe(error, known))
+    return Problem(key_of(error["loc"]), _describe(error, known))
 
 
 def key_of(loc: Sequence[int | str]) -> str:

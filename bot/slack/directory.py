@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import assert_never
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
 
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Facts, to_look_up
@@ -97,34 +97,27 @@ class Directory:
         anew: bool = False,
     ) -> Facts:
         """Everything that `authorise` needs to know about this vote, asked at once. `anew`: without the cache."""
-        barred = policies.barred(row.asked.facts())
-        questions = _questions(row, vote, barred)
+        barred, people, questions = _to_ask(row, vote, policies)
         # Ask first what was put off. Otherwise it would never get its turn.
         questions.sort(key=lambda question: not self._lookups.known.put_off(_key(*question)))
-        people = [vote.voter, *(other.voter for other in completing_votes(row, vote))]
         accounts, answers = await asyncio.gather(
             asyncio.gather(*(self.account(person, anew=anew) for person in people)),
             asyncio.gather(*(self.members(entry, call, anew=anew) for entry, call in questions)),
         )
-        members, others = _combine(row, barred, questions, answers), dict(zip(people[1:], accounts[1:], strict=True))
+        others, members = dict(zip(people[1:], accounts[1:], strict=True)), _combine(row, barred, questions, answers)
         return Facts(account=accounts[0], others=others, members=members, barred=barred, speakers=speakers)
 
     def fresh_facts(
         self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
     ) -> Facts | None:
         """The same facts from the cache alone. None if the cache lacks one of them."""
-        barred = policies.barred(row.asked.facts())
-        people = [vote.voter, *(other.voter for other in completing_votes(row, vote))]
-        peeked = [self._lookups.known.peek(_account_key(person)) for person in people]
-        accounts = [account for account in peeked if account is not None]
-        questions = _questions(row, vote, barred)
-        known = [self._lookups.known.peek(_key(entry, call)) for entry, call in questions]
-        found = [answer for answer in known if answer is not None]
-        if len(accounts) < len(people) or len(found) < len(known):
+        barred, people, questions = _to_ask(row, vote, policies)
+        accounts: list[Any] = [self._lookups.known.peek(_account_key(person)) for person in people]
+        answers: list[Any] = [self._lookups.known.peek(_key(entry, call)) for entry, call in questions]
+        if any(known is None for known in (*accounts, *answers)):
             return None
-        members = _combine(row, barred, questions, found)
         account, *rest = (_with_person(account, person) for account, person in zip(accounts, people, strict=True))
-        others = dict(zip(people[1:], rest, strict=True))
+        others, members = dict(zip(people[1:], rest, strict=True)), _combine(row, barred, questions, answers)
         return Facts(account=account, others=others, members=members, barred=barred, speakers=speakers)
 
     def forget(self, user: str) -> None:
@@ -272,11 +265,7 @@ def _account(person: Person, answer: JsonObject) -> Account:
 
 def _with_person(account: Account, person: Person) -> Account:
     """The cached account with the person from the click: the cache knows users by id only."""
-    if account.person.user != person.user:
-        return account
-    return Account(
-        person, account.teams, bot=account.bot, deleted=account.deleted, guest=account.guest, stranger=account.stranger
-    )
+    return replace(account, person=person) if account.person.user == person.user else account
 
 
 def _account_key(person: Person) -> Key:
@@ -288,15 +277,21 @@ def _key(entry: Approver, call: CallFacts) -> Key:
     return entry, canonical(call.for_python()) if entry.kind is ApproverKind.PYTHON else ""
 
 
-def _questions(row: Confirmation, vote: Vote, barred: tuple[Approver, ...]) -> list[Question]:
-    """Whom to look up, and for which call. A function is asked about the original call and, if the vote edits it, about
-    the edited call. Otherwise an edit could take a call away from those who must decide it."""
+def _to_ask(
+    row: Confirmation, vote: Vote, policies: Policies
+) -> tuple[tuple[Approver, ...], list[Person], list[Question]]:
+    """Who is barred, whose accounts to look up, and the members of what, for which call. A function is asked about the
+    original call and, if the vote edits it, about the edited call. Otherwise an edit could take a call away from those
+    who must decide it."""
+    barred = policies.barred(row.asked.facts())
+    people = [vote.voter, *(other.voter for other in completing_votes(row, vote))]
     calls = [row.asked.facts(row.revision.arguments)]
     if vote.edit is not None:
         after = row.asked.facts(apply_edit(row, vote.edit).arguments)
         calls += [after] if canonical(after.args) != canonical(calls[0].args) else []
     entries = to_look_up(row.policy, claim_of(row, vote).escalated, barred)
-    return [(entry, call) for entry in entries for call in (calls if entry.kind is ApproverKind.PYTHON else calls[:1])]
+    python = ApproverKind.PYTHON
+    return barred, people, [(one, call) for one in entries for call in (calls if one.kind is python else calls[:1])]
 
 
 def _combine(

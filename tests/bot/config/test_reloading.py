@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adk_confirm.bot.config.reload import PolicyReloader, stop_watching
+from adk_confirm.bot.config.reload import PolicyReloader
 from adk_confirm.bot.config.settings import Rules, load_settings
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
@@ -51,7 +51,8 @@ async def test_a_change_while_the_service_starts_is_noticed(tmp_path: Path) -> N
     file.write_text(policies(1))
     watching = asyncio.create_task(PolicyReloader(file, env, rules).run())
     await until(lambda: rules.policies.entries[0].quorum == 1)
-    await stop_watching(watching)
+    watching.cancel()
+    await asyncio.wait({watching})
 
 
 async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:

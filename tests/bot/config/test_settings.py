@@ -39,7 +39,7 @@ class TestWhole:
         settings = parse(policy(""))
         (only,) = settings.policies.entries
         assert settings.store_url == "sqlite:///adk-confirm.db"
-        assert settings.lease == timedelta(seconds=10)
+        assert settings.store.lease == timedelta(seconds=10)
         assert settings.slack.listen == "127.0.0.1:3000"
         assert settings.environment.api_url == "https://slack.com/api/"
         assert (only.quorum, only.allow_requester, only.expires_after) == (1, False, timedelta(hours=24))
@@ -70,7 +70,6 @@ WRONG = [
     (policy("qorum = 2"), "policy[0].qorum: is not a setting; did you mean quorum?"),
     (policy("zzz = 2"), "policy[0].zzz: is not a setting; there are tools, inputs, when, approvers"),
     ("[[polcy]]", "polcy: is not a setting; did you mean policy?"),
-    ("[slack]\ntasks = 'off'", "slack.tasks: is not a setting: delete it; replies show no tool calls"),
     ("[slack]\nlisen = 'x'", "slack.lisen: is not a setting; did you mean listen?"),
     ("[policy]\ntools = ['*']", "policy: is a list of tables; write [[policy]], with two brackets"),
     ("policy = 3", 'policy: must be a list, such as ["…"], not 3'),
@@ -92,8 +91,6 @@ WRONG = [
     (policy("max_denials = 0"), "policy[0].max_denials: must be at least 1, not 0"),
     (policy("barred = ['anna']"), "policy[0].barred[0]: must begin with group:, user:, email: or python:"),
     (policy("barred = ['group:oncall']"), "policy[0].barred[0]: must be the group's id, such as group:S0ONCALL"),
-    (policy("team = 'T1'"), "policy[0].team: one process serves one workspace; leave it out, and run another process"),
-    ("[audit]\nteam = 'T1'", "audit.team: the channel is in the workspace that this process serves; leave it out"),
     (policy("channel = '#deploys'"), 'policy[0].channel: must be the channel\'s id, such as "C0DEPLOYS"'),
     (policy("when = \"args.env = 'prod'\""), "policy[0].when: is not a CEL expression: use == to compare"),
     (policy("when = \"env == 'prod'\""), "policy[0].when: there is no `env`; an expression can use tool, args"),
