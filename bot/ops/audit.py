@@ -193,7 +193,7 @@ def report(call: CommandLine, since: str, until: str | None, anchor: str | None,
     """
     from adk_confirm.bot.ops.audit_report import Tally, report_text
     from adk_confirm.bot.ops.times import parse_time
-    from adk_confirm.bot.store.audit_log import LineFilter, pages
+    from adk_confirm.bot.store.audit_log import LineFilter, count_lines, pages
 
     at = call.now()
     start, end = parse_time(since, "--from", at), parse_time(until, "--to", at, end=True) if until else at
@@ -202,9 +202,10 @@ def report(call: CommandLine, since: str, until: str | None, anchor: str | None,
     found = _verified(call, anchor, public_key)
 
     async def look(database: Database, names: KnownNames) -> Told:
-        tally = Tally()
-        async for page in pages(database, LineFilter(since=start, until=end)):
-            tally.add(page)
+        tally, lines = Tally(), LineFilter(since=start, until=end)
+        with progress("Reading", await database.read(count_lines, lines)) as more:
+            async for page in pages(database, lines, progress=more):
+                tally.add(page)
         done = tally.result(start, end, found)
         return done, list(report_text(done, names))
 

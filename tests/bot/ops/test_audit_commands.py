@@ -304,6 +304,7 @@ async def test_a_terminal_is_told_how_far_long_work_is_and_a_pipe_is_not(
     for line, label in (
         ("audit verify", "Verifying"),
         ("audit export --output x.jsonl", "Exporting"),
+        ("audit report --from 1d", "Reading"),
         ("audit purge --before 1h", "Purging"),
     ):
         said = await at.command(*line.split())
