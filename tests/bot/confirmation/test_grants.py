@@ -163,6 +163,18 @@ def test_a_policy_that_spells_out_a_default_is_the_same() -> None:
     assert passes(given_by_anna(plain), make_policy(grant="30m", edit=True, expires_after="24h", quorum=1))
 
 
+class LaterPolicy(Policy):
+    """As a later version of adk-confirm reads it."""
+
+    one_more_key: bool = False
+
+
+def test_a_key_that_a_later_version_adds_ends_no_grant() -> None:
+    read = {"tools": ["*"], "approvers": ["user:U0ANNA"], "grant": "30m"}
+    policy = Policy.model_validate(read)
+    assert passes(given_by_anna(policy), LaterPolicy.model_validate(read))
+
+
 @given(names=st.none() | st.lists(st.sampled_from(["service", "version", "n"])), n=st.sampled_from([1, 1.0, True, "1"]))
 def test_values_are_the_same_only_to_the_letter(names: list[str] | None, n: object) -> None:
     policy = make_policy(grant="30m", grant_on=names)
