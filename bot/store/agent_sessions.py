@@ -65,8 +65,8 @@ def note_stopped(tx: Tx, key: str) -> None:
 
 def read_status(tx: Tx, key: str) -> ShownStatus:
     row = tx.first("SELECT status, at_work FROM bot_sessions WHERE key = :key", key=key)
-    shown = None if row.status is None else AgentStatus(row.status)
-    if row.at_work:
+    shown = None if row is None or row.status is None else AgentStatus(row.status)
+    if row is not None and row.at_work:
         return ShownStatus(shown, AgentStatus.PROCESSING)
     since = tx.value("SELECT min(created) FROM bot_confirmations WHERE session = :key AND state = 'waiting'", key=key)
     wait = 0.0 if since is None else since + SUSPENDED_AFTER - tx.now()

@@ -20,6 +20,8 @@ from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.transactions import follow_outcome
 from adk_confirm.bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics, read_gauges
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import JobKind, claim_due
+from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.sandbox.server.faults import Fault
 from tests.support.deciding import ANNA, Desk, call_that_became, make_asked, make_policy
 from tests.support.office import Office, Opens, withdraws
@@ -199,8 +201,12 @@ async def test_however_many_tools_there_are_the_series_are_bounded() -> None:
     assert page.value("adk_confirm_decided_total", tool=OTHER) == 50
 
 
+async def nobody(key: str, lease: Lease) -> None:
+    raise AssertionError("it is only claimed")
+
+
 @pytest.mark.parametrize("kind", ["sqlite_url", "postgres_url"])
-async def test_a_scrape_reads_no_table_whole(kind: str, request: pytest.FixtureRequest) -> None:
+async def test_a_scrape_and_a_claim_read_no_table_whole(kind: str, request: pytest.FixtureRequest) -> None:
     """Among 100,000 waiting rows, and millions that are decided, each number is found through an index of its own."""
 
     def plans(tx: Tx) -> list[str]:
@@ -215,16 +221,19 @@ async def test_a_scrape_reads_no_table_whole(kind: str, request: pytest.FixtureR
 
         if tx.dialect == "postgresql":
             tx.run("SET LOCAL enable_seqscan = off")
-        read_gauges(Explaining(tx._connection, tx.dialect, time.time))
+        explaining = Explaining(tx._connection, tx.dialect, time.time)
+        read_gauges(explaining)
+        claim_due(explaining, JobKind("card", attend=nobody), 8, 30.0)
         return explained
 
     database = await open_store(request.getfixturevalue(kind), SECRET)
     try:
-        found = await database.read(plans)
+        found = await database.run(plans)
     finally:
         await database.close()
-    whole = [line for line in found if "Seq Scan" in line or ("SCAN bot_" in line and "INDEX" not in line)]
+    whole = [line for line in found if "Seq Scan" in line or ("SCAN " in line and "INDEX" not in line)]
     assert [line for line in whole if "bot_switches" not in line] == []
+    assert [line for line in found if "jobs" in line and "PRIMARY KEY" in line] == []
     assert any("bot_confirmations_unknown" in line for line in found)
     assert any("bot_confirmations_open" in line for line in found)
 
