@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.content import CARD, DrawnCall, Space, asked_by_line, content, headline, result
+from adk_confirm.blocks.content import CARD, Space, asked_by_line, content, headline, result
 from adk_confirm.blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, message, small_print
 from adk_confirm.blocks.readable import LONGEST_TITLE
@@ -50,7 +50,10 @@ def card(view: Shown) -> Message:
     became, cut = outcome(view, CARD)
     cut = cut or what.cut
     votes, wrong = approval_status(view), notices(view)
-    small = small_facts(view) + [Line(say(note)) for note in _cut_note(view, what, cut)]
+    small = small_facts(view)
+    blind = what.blind and view.stage is State.WAITING
+    if cut or blind:
+        small.append(line("Shortened here. Approve… shows all of it first." if blind else "Shortened here."))
     ref = Ref(view.id, view.revision)
 
     def named(part: str) -> str:
@@ -77,12 +80,6 @@ def card(view: Shown) -> Message:
         blocks=tuple(blocks),
         metadata=CardMark(view.id, view.revision, view.version).metadata(),
     )
-
-
-def _cut_note(view: Shown, what: DrawnCall, cut: bool) -> list[str]:
-    if what.blind and view.stage is State.WAITING:
-        return ["Shortened here. Approve… shows all of it first."]
-    return ["Shortened here."] if cut else []
 
 
 def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
@@ -384,7 +381,8 @@ def small_facts(view: Shown) -> list[Line]:
 def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     """`Approved by @ops · Needs 1 more approval from @oncall · expires today at 09:05`."""
     if view.stage is OutcomeKind.UNKNOWN:
-        votes = [_run_again_votes(view)] if view.voted else []
+        count = (Say(f"{len(view.voted)} of {view.quorum} to run it again", bold=True),)
+        votes = [say("{count}: {people}", count=count, people=by(view.voted))] if view.voted else []
         return join([*votes, deciders(view, "{approvers} can answer", most)], words.DOT)
     if view.stage is not State.WAITING:
         return ()
@@ -394,11 +392,6 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     parts.append(deciders(view, template, most, needed=needed))
     parts.append(say(words.UNTIL, when=When(view.expires_at)))
     return join(parts, words.DOT)
-
-
-def _run_again_votes(view: Shown) -> tuple[TextSpan, ...]:
-    votes = (Say(words.votes_again(len(view.voted), view.quorum), bold=True),)
-    return say("{votes}: {people}", votes=votes, people=by(view.voted))
 
 
 def deciders(view: Shown, template: str, most: int = _PEOPLE, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:

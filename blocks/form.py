@@ -234,10 +234,6 @@ def _in_items(called: str, shown: str, block_id: str, value: Value, shape: Shape
     return fields if len(fields) == len(found) else []
 
 
-def _has_inside(item: JsonObject) -> bool:
-    return any(isinstance(one, dict | list) for one in item.values())
-
-
 # -- Approve
 
 

@@ -7,7 +7,7 @@ opens the full view first.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from adk_confirm.blocks import words
@@ -117,43 +117,24 @@ def approvals(view: HomeView) -> Message:
     elif not view.waiting and not view.here:
         pieces = [line(words.HOME_EMPTY)]
         blocks.append(rich(pieces, f"empty.{view.version}"))
-    mine = _fit_items(view.waiting, decidable, "w", view.version, _size(blocks))
-    others = _fit_items(view.here, _other_item, "h", view.version, _size([*blocks, *mine.blocks]))
-    for title, count, part, found, said in (
-        (words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", mine, _summary),
-        ("Waiting in this channel", len(view.here) + view.more_here, "here", others, _other),
+    left = 0
+    for title, items, more, part, draw, said in (
+        (words.HOME_WAITING, view.waiting, view.more_waiting, "waiting", decidable, _summary),
+        ("Waiting in this channel", view.here, view.more_here, "here", _other_item, _other),
     ):
-        if found.items:
-            blocks += [*_section(title, count, part, view), *found.blocks]
-            pieces += [Line((Say(title, bold=True),)), *(piece for item in found.items for piece in said(item))]
-    left = view.more_waiting + view.more_here
-    left += len(view.waiting) - len(mine.items) + len(view.here) - len(others.items)
+        found: list[JsonObject] = []
+        shown = 0
+        for item in items[:_LISTED]:
+            drawn = draw(item, part[0], view.version)
+            if _size([*blocks, *found, *drawn]) > _MESSAGE_BYTES:
+                break
+            found, shown = [*found, *drawn], shown + 1
+        if shown:
+            blocks += [*_section(title, len(items) + more, part, view), *found]
+            pieces += [Line((Say(title, bold=True),)), *(piece for item in items[:shown] for piece in said(item))]
+        left += len(items) + more - shown
     blocks += _more_block(left, words.LIST_MORE, "list", view)
     return Message(text([], pieces, _more_lines(left, words.LIST_MORE), MESSAGE_TEXT), tuple(blocks))
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitting:
-    items: tuple[Shown, ...]
-    blocks: tuple[JsonObject, ...]
-
-
-def _fit_items(
-    items: Sequence[Shown],
-    draw: Callable[[Shown, str, int], list[JsonObject]],
-    part: str,
-    version: int,
-    spent: int,
-) -> _Fitting:
-    """As many items as fit into a message together with its other blocks."""
-    blocks: list[JsonObject] = []
-    for index, item in enumerate(items):
-        drawn_item = draw(item, part, version)
-        spent += _size(drawn_item)
-        if index >= _LISTED or spent > _MESSAGE_BYTES:
-            return _Fitting(tuple(items[:index]), tuple(blocks))
-        blocks += drawn_item
-    return _Fitting(tuple(items), tuple(blocks))
 
 
 def help_message() -> Message:

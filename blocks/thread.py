@@ -173,10 +173,9 @@ def _thread_line(step: ShownLine) -> tuple[Piece, ...]:
         case LineKind.VOTE_REFUSED:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
         case LineKind.VOTE_FELL if step.why is None and step.editor:
-            template = words.THREAD_NO_LONGER_ANSWER if step.answer else words.THREAD_NO_LONGER
-            if step.notified:
-                template = words.THREAD_ASKED_AGAIN_ANSWER if step.answer else words.THREAD_ASKED_AGAIN
-            return (Line(say(template, **_spans(step))),)
+            template = words.THREAD_ASKED_AGAIN if step.notified else words.THREAD_NO_LONGER
+            edited = "changed the answer" if step.answer else "edited the call"
+            return (Line(say(template, edited=edited, **_spans(step))),)
         case LineKind.REMINDED if step.notified:
             return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
     return history_pieces(step)

@@ -89,10 +89,6 @@ def needed(count: int, quorum: int) -> str:
     return f"Needs {missing} {'more ' if count else ''}approval{'s' if missing > 1 else ''}"
 
 
-def votes_again(count: int, quorum: int) -> str:
-    return f"{count} of {quorum} to run it again"
-
-
 UNTIL = "expires {when}"
 
 SOMEBODY = "Somebody"
@@ -250,13 +246,9 @@ THREAD_APPROVED_BY = "approved by {people}"
 THREAD_APPROVED_PART = "{people} approved {answer}"
 THREAD_APPROVED_WITH = "approved by {people} with {answer}"
 THREAD_EDITED_BY = "edited by {editor}"
-THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} edited the call."
-THREAD_NO_LONGER_ANSWER = "↘️ The approval of {who} no longer counts, because {editor} changed the answer."
+THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} {edited}."
 THREAD_ASKED_AGAIN = (
-    "↘️ {who}, your approval no longer counts, because {editor} edited the call. Decide again on the card: {tool}."
-)
-THREAD_ASKED_AGAIN_ANSWER = (
-    "↘️ {who}, your approval no longer counts, because {editor} changed the answer. Decide again on the card: {tool}."
+    "↘️ {who}, your approval no longer counts, because {editor} {edited}. Decide again on the card: {tool}."
 )
 THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, but no vote counted: {why}."
 
