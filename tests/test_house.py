@@ -152,6 +152,15 @@ def test_contributors_are_told_of_every_room_and_of_every_file_of_blocks() -> No
     assert (rooms | files) - named == set()
 
 
+def test_contributors_are_told_what_every_table_holds() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    schemas = "".join((ROOT / package / "store" / "schema.sql").read_text() for package in ("bot", "runtime"))
+    tables = set(re.findall(r"CREATE TABLE (\w+)", schemas))
+    assert "jobs" in tables
+    assert tables - set(re.findall(r"`(\w+)[`.]", text)) == set()
+    assert set(re.findall(r"`((?:bot|runtime)_\w+)", text)) - tables == set()
+
+
 def test_only_one_module_knows_google_genai() -> None:
     knowing = {
         path.name
