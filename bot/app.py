@@ -100,11 +100,10 @@ async def running_bot(
         identity = await identify(client)
         session = slack_session()
         stack.push_async_callback(session.close)
-        monotonic = clock or time.monotonic
-        slack = Slack(client, limits=limits, meter=metrics.called, session=session, clock=monotonic)
+        slack = Slack(client, limits=limits, meter=metrics.called, session=session, clock=clock or time.monotonic)
         rules = Rules(settings.policies, settings.limits)
         names = SeenNames(database)
-        directory = Directory(slack, rules, patience=limits.lookups, clock=monotonic, seen=names.note)
+        directory = Directory(slack, rules, patience=limits.lookups, seen=names.note)
         parts = _make_parts(settings, Seal(secret), database, metrics, host, identity, slack, directory, rules)
         readiness.watch("store", store_probe(database))
         url = await _serve(stack, stop, readiness, settings, metrics, parts.bolt)

@@ -133,8 +133,8 @@ class Slack:
         self.client.retry_handlers = []
         self.client._logger = QUIET
         self.client.session = session
-        self.clock = clock
-        self._limits, self._meter, self._pause = limits or CallLimits(), meter, pause
+        self.clock, self.pause = clock, pause
+        self._limits, self._meter = limits or CallLimits(), meter
         self._limiter, self._lease = Limiter(clock), cast("Lease | None", None)
         self._free = self  # not bound to a lease, for what is shared by all who wait for it
         self._links: LookupCache[tuple[str, str], str] = LookupCache(clock=clock)
@@ -161,7 +161,7 @@ class Slack:
             wait = self._limiter.take(method.name, rates, left, who=who)
             left -= wait
             if wait > 0:
-                await self._pause(wait)
+                await self.pause(wait)
             if self._lease is not None:
                 await self._lease.sure()
             try:

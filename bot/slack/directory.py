@@ -6,8 +6,7 @@ If Slack does not answer in time, the result is `Unresolved`, which refuses. Not
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
@@ -30,7 +29,7 @@ from adk_confirm.bot.slack.limits import (
     USERS_INFO,
     Method,
 )
-from adk_confirm.bot.slack.lookups import PATIENCE, Lookups, Sleep
+from adk_confirm.bot.slack.lookups import PATIENCE, Lookups
 from adk_confirm.bot.slack.names import NameLookup, Seen
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, canonical, objects, texts
 
@@ -63,14 +62,12 @@ class Directory:
         *,
         python_approvers: PythonApprovers | None = None,
         patience: float = PATIENCE,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Sleep = asyncio.sleep,
         seen: Seen | None = None,
     ) -> None:
-        self.names, self._rules = NameLookup(slack, clock, seen), rules
+        self.names, self._rules = NameLookup(slack, seen), rules
         self._python_approvers = python_approvers or PythonApprovers()
         self._slack = slack
-        self._lookups = Lookups(KNOWN_FOR, patience=patience, clock=clock, pause=pause)
+        self._lookups = Lookups(KNOWN_FOR, patience, slack.clock, slack.pause)
 
     # Accounts and members
 

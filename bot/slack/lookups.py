@@ -138,14 +138,7 @@ def _read_error(task: asyncio.Task[V]) -> None:
 class Lookups:
     """All that is known for `seconds`, under one cache, and the questions for what is not."""
 
-    def __init__(
-        self,
-        seconds: float,
-        *,
-        patience: float = PATIENCE,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Sleep = asyncio.sleep,
-    ) -> None:
+    def __init__(self, seconds: float, patience: float, clock: Callable[[], float], pause: Sleep) -> None:
         self.known: LookupCache[Any, Any] = LookupCache(seconds, good=_is_answer, clock=clock)
         self._patience, self._clock, self._pause = patience, clock, pause
         self._outages: dict[str, _Outage] = {}

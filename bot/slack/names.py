@@ -8,7 +8,6 @@ kept in the store, for the output of commands: `seen` takes it.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from adk_confirm.bot.slack.api import Slack
@@ -27,8 +26,8 @@ _KEEP = 5000
 
 
 class NameLookup:
-    def __init__(self, slack: Slack, clock: Callable[[], float] = time.monotonic, seen: Seen | None = None) -> None:
-        self._slack, self._clock, self._limiter, self._seen = slack, clock, Limiter(clock), seen
+    def __init__(self, slack: Slack, seen: Seen | None = None) -> None:
+        self._slack, self._limiter, self._seen = slack, Limiter(slack.clock), seen
         self._known: RecentDict[str, tuple[float, str]] = RecentDict(_KEEP)
 
     async def of(self, users: Collection[str]) -> Mapping[str, str]:
@@ -58,14 +57,14 @@ class NameLookup:
             self._seen(id_, name)
 
     def _put(self, id_: str, name: str) -> None:
-        self._known[id_] = (self._clock(), name)
+        self._known[id_] = (self._slack.clock(), name)
 
     def forget(self, user: str) -> None:
         self._known.pop(user, None)
 
     def _get(self, user: str) -> str | None:
         noted, name = self._known.get(user, (float("-inf"), ""))
-        return name if self._clock() - noted < KNOWN_FOR else None
+        return name if self._slack.clock() - noted < KNOWN_FOR else None
 
     async def _ask(self, user: str) -> None:
         try:

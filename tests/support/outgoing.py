@@ -142,7 +142,7 @@ async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, 
 
     client = AsyncWebClient(slack.bot_token, base_url=slack.url)
     api = Slack(client, limits=limits, session=session, clock=slack.clock.now, pause=pause)
-    directory = Directory(api, _WITH_FUNCTIONS, patience=15.0, clock=slack.clock.now, pause=pause)
+    directory = Directory(api, _WITH_FUNCTIONS, patience=15.0)
     asker, ann, ben, lead = (
         slack.person(name, id=user)
         for name, user in (("dana", "U0ASKER"), ("anna", "U0ANNA"), ("ben", "U0BEN"), ("lea", "U0LEAD"))

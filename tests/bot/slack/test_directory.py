@@ -138,10 +138,7 @@ async def test_slacks_429_is_no_answer_that_is_missing_for_good(out: Outgoing) -
 
 @pytest.mark.parametrize(("retry_after", "waited"), [(8, True), (12, False)])
 async def test_waiting_for_our_turn_leaves_slack_time_to_answer(out: Outgoing, retry_after: int, waited: bool) -> None:
-    async def pause(seconds: float) -> None:
-        out.slack.clock.advance(seconds)
-
-    directory = Directory(out.api, NO_RULES, patience=20, clock=out.slack.clock.now, pause=pause)
+    directory = Directory(out.api, NO_RULES, patience=20)
     out.slack.faults.limits("users.info", retry_after=retry_after)
     assert isinstance(await directory.account(ANNA), Account) is waited
 
