@@ -42,7 +42,6 @@ from adk_confirm.runtime.wire import SessionRecord, WireModel
 log = logging.getLogger(__name__)
 
 STOP_PATIENCE = 6.0  # including what follows, a stop takes well under ten seconds
-RETRY_PAUSE = 5.0
 
 
 def make_app(runners: Sequence[Runner], guard: Guard | None = None) -> web.Application:
@@ -244,7 +243,7 @@ class Api:
         """Starts to resume the work of processes that died."""
         for runner in self._runners.values():
             await runner.open()
-        self._attending = [asyncio.create_task(_attend(runner)) for runner in self._runners.values()]
+        self._attending = [asyncio.create_task(runner.attend()) for runner in self._runners.values()]
 
     async def stop(self, _: web.Application) -> None:
         self._stopping = True
@@ -252,16 +251,6 @@ class Api:
             task.cancel()
         await asyncio.gather(*self._attending, return_exceptions=True)
         await asyncio.gather(*(runner.close(patience=STOP_PATIENCE) for runner in self._runners.values()))
-
-
-async def _attend(runner: Runner) -> None:
-    while True:
-        try:
-            await runner.attend()
-        except Exception:
-            # Nobody awaits this task, and it must not end while the server runs.
-            log.exception("could not look for unfinished work of %s, and will try again", runner.app_name)
-        await asyncio.sleep(RETRY_PAUSE)
 
 
 def _held_call_json(call: Call) -> Json:

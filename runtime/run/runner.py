@@ -89,6 +89,9 @@ class Recovery:
                 await self.once()
             except ConfirmError as error:
                 log.warning("could not look for unfinished work, and will try again: %s", error)
+            except Exception:
+                # Nobody awaits this task, and it must not end while the process runs.
+                log.exception("could not look for unfinished work, and will try again")
             await asyncio.sleep(pause)
 
     def _note_end(self, name: SessionId, failure: Exception | None) -> None:
