@@ -104,6 +104,7 @@ def _menu(view: Shown, *, withdraw: bool = False, deny: bool = False, edit: bool
     """The entries behind "⋯"."""
     length = f" for {words.duration(view.grant_offer.seconds)}" if view.grant_offer else ""
     entries = (
+        ("Approve with a note…", Action.APPROVE_OPEN, view.stage is State.WAITING and view.approve_note == "optional"),
         (f"Approve and allow{length}…", Action.GRANT_OPEN, bool(view.grant_offer)),
         (words.DENY_OPENS, Action.DENY, deny),
         ("Edit…", Action.EDIT, edit),
@@ -131,7 +132,7 @@ def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
 
 def _approve(view: Shown, value: str, *, blind: bool) -> JsonObject:
     # It opens a view to show the whole call, or to let people fill in a payload.
-    if blind or view.wants_payload:
+    if blind or view.wants_payload or view.approve_note == "required":
         return button(Action.APPROVE_OPEN, "Approve…", value, about=view.tool, style="primary")
     texts = words.CONFIRM_APPROVE_LAST if view.quorum - len(view.voted) <= 1 else words.CONFIRM_APPROVE
     sure = confirm(headline(view), texts, words.APPROVE) if view.confirm_dialog else None

@@ -106,13 +106,14 @@ class Form:
         call."""
         view = self.view
         intro = content(view.but(arguments=()), WHOLE).intro
-        above = split_pages(intro, "intro", *room_beside(self.inputs))
+        inputs = [*self.inputs, *note_blocks(view)]
+        above = split_pages(intro, "intro", *room_beside(inputs))
         below = split_pages(self.fixed_content(), "page", *above.left)
         if not (above.whole and below.whole):
             blocks = [_heading(view), rich([line(words.NO_ROOM_TO_EDIT)], "no_room")]
             return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, None)
         does = line(words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO, tool=name(view.tool))
-        blocks = [_heading(view), *above.blocks, rich([does], "consequence"), *self.inputs, *below.blocks]
+        blocks = [_heading(view), *above.blocks, rich([does], "consequence"), *inputs, *below.blocks]
         blocks += small_print(self._notes(), "fixed")
         return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if self.inputs else None)
 
@@ -241,10 +242,12 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
     """What Approve opens if a click is not enough: everything that would run, and the form of the answer if the call
     wants one. `grant`: its box is ticked, because the menu's entry was picked that says so."""
     inputs, fixed = (form.inputs, form.fixed_content()) if form else ([], [])
-    pages = split_pages([*what_runs(view.but(answered=False)), *fixed], "page", *room_beside(inputs))
+    room = room_beside([*inputs, *note_blocks(view)])
+    pages = split_pages([*what_runs(view.but(answered=False)), *fixed], "page", *room)
     blocks = [_heading(view), *pages.blocks, *cut_note(pages)]
     if pages.whole:
         blocks += form.answer_blocks() if form else []
+        blocks += note_blocks(view)
         blocks += _grant_blocks(view, view.grant_offer, ticked=grant) if view.grant_offer is not None else []
     title, submit = (words.TITLE_ANSWER, words.SUBMIT_ANSWER) if view.question else (words.TITLE_APPROVE, words.APPROVE)
     return _modal(Callback.APPROVE, title, blocks, view, submit if pages.whole else None)
@@ -257,6 +260,22 @@ def _grant_blocks(view: Shown, offer: GrantOffer, *, ticked: bool) -> list[JsonO
     box = part("checkboxes", action_id=ACTION, options=options, initial_options=options if ticked else None)
     offered = input_block(plain_text(words.GRANT_LABEL), box, GRANT, optional=True)
     return [offered, *small_print([scope], "grant_scope")]
+
+
+def note_blocks(view: Shown) -> list[JsonObject]:
+    """The field for a note that goes with an approval."""
+    if view.approve_note == "none":
+        return []
+    entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH)
+    optional = view.approve_note == "optional"
+    return [input_block(plain_text(words.NOTE), entry, REASON, optional=optional, hint=words.NOTE_HINT)]
+
+
+def read_note(view: Shown, values: Mapping[str, object]) -> str | None:
+    """The note of an approval. Raises `FormErrors`."""
+    if view.approve_note == "none":
+        return None
+    return _said(values, words.NOTE_REQUIRED if view.approve_note == "required" else None)
 
 
 def gives_grant(view: Shown, values: Mapping[str, object]) -> bool:
@@ -285,12 +304,17 @@ def deny_form(view: Shown, *, required: bool) -> JsonObject:
 
 def read_denial(values: Mapping[str, object], *, required: bool) -> str | None:
     """The reason. Raises `FormErrors`."""
-    reason = text_in(values, REASON)
-    if len(reason) > REASON_LENGTH:
+    return _said(values, words.REASON_REQUIRED if required else None)
+
+
+def _said(values: Mapping[str, object], required: str | None) -> str | None:
+    """What somebody wrote. `required`: what is said if that is nothing."""
+    said = text_in(values, REASON)
+    if len(said) > REASON_LENGTH:
         raise FormErrors({REASON: words.REASON_LONG.format(limit=REASON_LENGTH)})
-    if required and not reason:
-        raise FormErrors({REASON: words.REASON_REQUIRED})
-    return reason or None
+    if required and not said:
+        raise FormErrors({REASON: required})
+    return said or None
 
 
 def withdraw_form(view: Shown) -> JsonObject:

@@ -82,6 +82,7 @@ def parse_ref(value: object) -> Ref | None:
 
 _MORE = {
     "g": Action.GRANT_OPEN,
+    "n": Action.APPROVE_OPEN,
     "d": Action.DENY,
     "e": Action.EDIT,
     "s": Action.SEE,

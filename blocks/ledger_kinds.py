@@ -68,6 +68,7 @@ class Reason(StrEnum):
     ALREADY_VOTED = "already voted"
     REASON_WANTED = "a reason is wanted"
     PAYLOAD_WANTED = "a payload is wanted"
+    NOTE_WANTED = "a note is wanted"
     NO_PREVIEW = "no preview"
     NOT_EDITABLE = "not editable"
     WRONG_KIND = "another kind of value"

@@ -251,8 +251,8 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ESCALATED: LineEntry(
         sentence="⏫ {tool} is escalated to {approvers}, who may decide as well.", approvers=True
     ),
-    LineKind.APPROVAL: LineEntry(sentence=words.LINE_APPROVAL, card=True, of_question=False),
-    LineKind.EDITED: LineEntry(sentence=_edit_words, card=True, of_question=False),
+    LineKind.APPROVAL: LineEntry(sentence=words.LINE_APPROVAL, card=True, of_question=False, reason=True),
+    LineKind.EDITED: LineEntry(sentence=_edit_words, card=True, of_question=False, reason=True),
     LineKind.VOTE_REFUSED: LineEntry(
         sentence="✋ {who} tried to decide on {tool}, but the vote did not count: {why}.",
     ),

@@ -162,6 +162,9 @@ NOTHING_CHANGED = "Nothing has changed yet. Change a field, or cancel."
 REASON = "Reason"
 REASON_HINT = "The agent reads this, so that it can propose something better."
 REASON_REQUIRED = "Say why: the policy asks for a reason."
+NOTE = "Note"
+NOTE_REQUIRED = "Write a note: the policy asks for one."
+NOTE_HINT = "Thread and audit keep it, and the agent reads it."
 REASON_LONG = "Use at most {limit} characters."
 GRANT_LABEL = "Next time"
 GRANT_OPTION = "Also allow the next ones like this"
@@ -283,6 +286,7 @@ WHY = {
     Reason.TOO_LATE: "You are too late: it is {state} already.",
     Reason.ALREADY_VOTED: "You already approved this.",
     Reason.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",
+    Reason.NOTE_WANTED: "The policy asks for a note with each approval. Press Approve… on the card and write one.",
     Reason.PAYLOAD_WANTED: "This call needs an answer too. Press Approve… on the card and fill in the form.",
     Reason.NO_PREVIEW: "Nobody can approve this, because what it would do is not known. Deny it, and ask again.",
     Reason.NOT_EDITABLE: "The policy does not let {fields} be edited.",
@@ -324,6 +328,7 @@ WHY_SHORT = {
     Reason.TOO_LATE: "it came too late",
     Reason.ALREADY_VOTED: "it already counted",
     Reason.REASON_WANTED: "a reason was missing",
+    Reason.NOTE_WANTED: "a note was missing",
     Reason.PAYLOAD_WANTED: "the answer was not filled in",
     Reason.NO_PREVIEW: "what it would do could not be found out",
     Reason.NOT_EDITABLE: "it changed what the policy protects",

@@ -74,6 +74,8 @@ class Answer:
             return Part(function_response=FunctionResponse(id=self.id, name=REQUEST_INPUT, response=given))
         response: JsonObject = {"confirmed": self.confirmed}
         payload = self.payload
+        if self.confirmed and self.reason:  # a note, which only our own runtime takes
+            response["reason"] = self.reason
         if not self.confirmed and self.reason and (payload is None or isinstance(payload, dict)):
             payload = {**(payload or {}), "reason": self.reason}
         if payload is not None:
@@ -180,9 +182,9 @@ def read_answer(part: FunctionResponse) -> Answer:
     if not isinstance(body.get("hint"), str | None):
         raise Invalid(f"'hint' must be a text, not {json.dumps(body['hint'])}: nothing was decided.")
     payload = body.get("payload")
-    if confirmed:
-        return Answer(part.id, True, payload)
     reason = body.get("reason")
+    if confirmed:
+        return Answer(part.id, True, payload, reason if isinstance(reason, str) and reason.strip() else None)
     if reason is None and isinstance(payload, dict):
         reason = payload.get("reason")
     return Answer(part.id, False, reason=reason if isinstance(reason, str) and reason.strip() else None)

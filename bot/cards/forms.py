@@ -85,12 +85,15 @@ def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
 
 def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm:
     """The changed values, if the policy allows these changes. Raises `FormErrors`."""
-    return SubmittedForm(kind=VoteKind.APPROVE, edit=_read_changes(row, values, policies, must_change=True))
+    edit, note = _read_changes(row, values, policies, must_change=True), form.read_note(Shown(row), values)
+    return SubmittedForm(kind=VoteKind.APPROVE, edit=edit, reason=note)
 
 
 def read_approval(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm:
     answer = _read_changes(row, values, policies) if row.asked.wants_payload else None
-    return SubmittedForm(kind=VoteKind.APPROVE, edit=answer, grant=form.gives_grant(Shown(row), values))
+    shown = Shown(row)
+    grant, note = form.gives_grant(shown, values), form.read_note(shown, values)
+    return SubmittedForm(kind=VoteKind.APPROVE, edit=answer, grant=grant, reason=note)
 
 
 def _read_changes(

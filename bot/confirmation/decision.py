@@ -210,9 +210,10 @@ def step_of(row: Confirmation, kind: LineKind, now: datetime) -> Step:
 def delivery_of(row: Confirmation, word: Word | Literal["approved", "denied"], reason: str | None = None) -> Delivery:
     """What the session gets."""
     current = row.revision
+    notes = "\n".join(vote.reason for vote in row.approvals if vote.reason) if word == "approved" else ""
     made = Delivery(
         word=word,
-        reason=reason,
+        reason=reason or notes or None,
         arguments=current.arguments,
         revision=current.number,
         attempt=row.attempt,

@@ -188,6 +188,7 @@ class Shown:
         self.voted = user_ids(row.voters(VoteKind.RUN_AGAIN if row.unknown else VoteKind.APPROVE))
         self.expires_at = epoch(row.deadline)
         self.start_by = epoch(row.start_by) if row.start_by else None
+        self.approve_note = policy.approve_note if not asked.question else "none"
         self.withdrawable = waits
         names = policy.grant_on
         self.bound = tuple(one for one in self.arguments if names is None or one.name in names)  # by a grant

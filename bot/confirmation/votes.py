@@ -82,6 +82,8 @@ def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
         return Refusal(reason=Reason.OLDER_REVISION, revision=row.revision.number)
     if vote.kind is VoteKind.DENY and vote.reason is None and row.policy.deny_reason == "required":
         return Refusal(reason=Reason.REASON_WANTED)
+    if vote.kind is VoteKind.APPROVE and vote.reason is None and row.policy.approve_note == "required":
+        return Refusal(reason=Reason.NOTE_WANTED)
     if vote.kind is VoteKind.APPROVE and row.lacks_preview:
         return Refusal(reason=Reason.NO_PREVIEW)
     if vote.kind is VoteKind.APPROVE and vote.edit is None and row.asked.wants_payload and not row.answered:
@@ -296,6 +298,7 @@ def _vote_step(row: Confirmation, vote: Vote, permitted: Permission, kind: LineK
         quorum=row.policy.quorum,
         entries=(str(permitted.by),) if permitted.by else (),
         way=vote.way,
+        reason=row.redactor.mask_text(vote.reason) if vote.reason else None,
     )
 
 

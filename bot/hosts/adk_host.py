@@ -454,7 +454,7 @@ def _answer_for(answer: HostAnswer, asks: AdkRequest) -> Answer:
     may read it."""
     given, confirmed = answer.delivery, answer.delivery.approves
     payload = asks.request.payload if not confirmed and asks.announcement is None else given.payload
-    return Answer(asks.request.id, confirmed, payload, given.reason)
+    return Answer(asks.request.id, confirmed, payload, None if confirmed else given.reason)
 
 
 def _reason_in_words(asks: AdkRequest, given: Delivery) -> str | None:

@@ -112,6 +112,10 @@ class Policy(BaseModel):
     preview: Annotated[Literal["optional", "required"], _one_of('"required" or "optional"', "required", "optional")] = (
         "required"
     )
+    approve_note: Annotated[
+        Literal["none", "optional", "required"],
+        _one_of('"none", "optional" or "required"', "none", "optional", "required"),
+    ] = "none"
     confirm_dialog: StrictBool = False
     redact: tuple[StrictStr, ...] = ()
     max_denials: Annotated[StrictInt, Field(ge=1)] | None = None

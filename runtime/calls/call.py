@@ -83,6 +83,7 @@ class HeldRequest:
     preview: Preview | None = None
     confirmed: bool | None = None
     answer: Json = None  # the answer's payload
+    note: str | None = None  # what the approvers said to it
 
     def same_answer(self, confirmed: bool, payload: Json) -> bool:
         return self.confirmed is confirmed and (not confirmed or same(self.answer, payload))
@@ -166,6 +167,7 @@ class Hold:
 class Approve:
     payload: Json = None
     amended: JsonObject | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -274,7 +276,7 @@ def _approve(call: Call, event: Approve) -> Call:
     return replace(
         amended,
         state=CallState.READY,
-        asked=_with_answer(call, True, event.payload),
+        asked=_with_answer(call, True, event.payload, event.note),
         approved=call_digest(call.tool, amended.run_args, call.asked[-1].preview),
     )
 
@@ -301,8 +303,8 @@ def _may_ask_first(call: Call) -> bool:
     return call.attempt == 0 or (call.request is not None and call.request.preview is not None)
 
 
-def _with_answer(call: Call, confirmed: bool, payload: Json) -> tuple[HeldRequest, ...]:
-    return (*call.asked[:-1], replace(call.asked[-1], confirmed=confirmed, answer=payload))
+def _with_answer(call: Call, confirmed: bool, payload: Json, note: str | None = None) -> tuple[HeldRequest, ...]:
+    return (*call.asked[:-1], replace(call.asked[-1], confirmed=confirmed, answer=payload, note=note))
 
 
 def refuse_to_start(call: Call, why: str, now: float) -> Call:

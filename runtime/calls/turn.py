@@ -25,6 +25,7 @@ from adk_confirm.runtime.wire import (
 
 PLACEHOLDER: JsonObject = {"error": "This tool call requires confirmation, please approve or reject."}
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+APPROVERS_NOTE = "note_of_the_people_who_approved"
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ def _response(call: Call, dialect: Dialect) -> Part:
     if call.state is CallState.HELD and dialect == "response" and not call.asks_input:
         return _request(call).as_part(_request_id(call), dialect)
     result = call.result if call.result is not None else PLACEHOLDER
+    if call.state is CallState.DONE and (notes := [asked.note for asked in call.asked if asked.note]):
+        result = {**result, APPROVERS_NOTE: "\n".join(notes)}
     return Part(function_response=FunctionResponse(id=call.id, name=call.tool, response=result))
 
 

@@ -170,7 +170,7 @@ async def ask_again(call: Call, tool: Tool, environment: CallEnvironment) -> Hol
         return None
     log.info("what call %s (%s) would do has changed since it was approved: people are asked anew", call.id, call.tool)
     request = environment.request_id(call)
-    return Hold(replace(asked, request_id=request, preview=preview, confirmed=None, answer=None), call.gate)
+    return Hold(replace(asked, request_id=request, preview=preview, confirmed=None, answer=None, note=None), call.gate)
 
 
 async def check_runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
