@@ -55,7 +55,7 @@ def _outcome(asked: FunctionCall | None, result: FunctionResponse) -> str:
     error = response.get("error")
     if error == "tool call was rejected by the user":
         reason = response.get("reason")
-        why = f" The reason: {_sentence(str(reason).split(';')[0])}" if reason else ""
+        why = f" The reason: {_sentence(str(reason).removesuffix('; it did not run'))}" if reason else ""
         better = _instead(asked, result)
         if better is not None:
             field = _LIMITED[str(better.name)]

@@ -84,7 +84,7 @@ async def test_an_expiry_says_so_on_the_card_in_the_thread_and_to_the_agent(open
         assert expired.ts == card.ts
         assert expired.buttons == ("See everything", "History")
         await at.ann.finds("⌛ Expired with 1 of 2 approvals", at.deploys, thread=card)
-        await at.ann.finds("nobody decided within 1h; it did not run", at.deploys, thread=card)
+        await at.ann.finds("The reason: nobody decided within 1h.", at.deploys, thread=card)
         await at.cyd.clicks(card, "Approve", stale=True)
         await at.cyd.gets_modal("You are too late. Expired")
         assert at.ran() == []
