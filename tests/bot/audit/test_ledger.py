@@ -94,8 +94,9 @@ def rewritten(lines: Sequence[LedgerLine], name: str, change: Callable[[LedgerLi
 
 
 class TestSound:
-    def test_with_an_anchor_it_is_untampered(self) -> None:
-        report = found(anchor=ANCHOR)
+    @pytest.mark.parametrize("keys", [SECRET, PUBLIC], ids=["secret", "public key"])
+    def test_with_an_anchor_it_is_untampered(self, keys: Proof) -> None:
+        report = found(anchor=Anchor.parse(TOLD, keys), keys=keys)
         assert (report.finding, report.anchored, report.lines, report.chains) == (Integrity.UNTAMPERED, 2, 12, 3)
         assert verification_result(report) == "untampered up to checkpoint 2: 12 lines in 3 chains"
 
@@ -218,10 +219,6 @@ class TestCheckpoints:
 
 class TestPublicKey:
     """For somebody who holds no secret, a signed checkpoint proves the lines that it covers, and nothing else does."""
-
-    def test_with_an_anchor_it_is_untampered(self) -> None:
-        report = found(anchor=Anchor.parse(TOLD, PUBLIC), keys=PUBLIC)
-        assert verification_result(report) == "untampered up to checkpoint 2: 12 lines in 3 chains"
 
     def test_what_no_checkpoint_covers_is_said_to_be_unproven(self) -> None:
         forged = append(LINES[-1].head, SYSTEM, LineKind.APPROVED, {}, Seal("guessed"), at=NOON, salt="x")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.config.settings import Settings, SettingsError, load_settings, parse_settings, serving_problems
-from adk_confirm.bot.policy.checks import policy_warnings
 
 SECRETS = {
     "SLACK_BOT_TOKEN": "xoxb-1",
@@ -263,8 +262,3 @@ class TestFiles:
         path.write_bytes(b"\xff\xfe")
         with pytest.raises(SettingsError, match="can't be read"):
             load_settings(path, SECRETS)
-
-
-def test_a_policy_is_warned_about_by_its_place() -> None:
-    settings = parse(policy("") + policy(""))
-    assert policy_warnings(settings.policies.entries) == settings.warnings

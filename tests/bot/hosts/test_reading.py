@@ -230,10 +230,6 @@ class TestHoles:
             events = [*python(), event("user", answered(wrong, "r1"))]
             assert read(events).status("r1") is RequestStatus.ABSENT
 
-    def test_a_response_before_the_answer_is_the_placeholder(self) -> None:
-        events = [*python(), event("user", said("hello")), event("clerk", said("It waits."))]
-        assert read(events).status("r1") is RequestStatus.ABSENT
-
     def test_the_answer_to_one_request_is_not_that_of_another(self) -> None:
         assert (
             read([*python(), event("user", answered({"confirmed": True}, "r2"))]).status("r1") is RequestStatus.ABSENT

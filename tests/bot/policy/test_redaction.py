@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from adk_confirm.bot.policy.redaction import MASK, Redactor
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 
-SECRET = 'tok-8f3a\n"é"'
-
 
 def test_by_name_at_any_depth_whatever_the_case() -> None:
     arguments: JsonObject = {"Token": 7, "auth": [{"api_token": "x", "user": "anna"}], "note": "fine"}
@@ -85,20 +83,6 @@ def test_what_is_in_a_hidden_text_of_json_is_hidden_elsewhere() -> None:
     assert redactor.mask_text("the key is n3w-t0k3n") == f"the key is {MASK}"
 
 
-def test_where_it_turns_up_again_it_is_hidden_too() -> None:
-    call: JsonObject = {"auth": {"token": "s3cr3t-1"}, "url": "https://x?t=s3cr3t-1", "s3cr3t-1": "s3cr3t-1 s3cr3t-1"}
-    assert "s3cr3t" not in json.dumps(Redactor(["token"]).mask(call))
-
-
-@pytest.mark.parametrize(
-    "text", [f"It says {SECRET}!", json.dumps({"out": SECRET}), json.dumps({"out": SECRET}, ensure_ascii=False)]
-)
-def test_in_a_result_or_a_reason_however_it_is_spelled(text: str) -> None:
-    shown = Redactor(["token"], {"token": SECRET}).mask_text(text)
-    assert "8f3a" not in shown
-    assert MASK in shown
-
-
 def test_json_in_a_text_is_looked_into() -> None:
     result = json.dumps({"token": "n3w-t0k3n", "note": "n3w-t0k3n"})
     assert json.loads(Redactor(["token"]).mask_text(result)) == {"token": MASK, "note": MASK}
@@ -121,10 +105,6 @@ def test_short_values_do_not_blacken_the_rest() -> None:
     assert redactor.mask_text("prod is true, 12 times") == "prod is true, 12 times"
 
 
-def test_a_long_number_is_a_secret_like_a_text() -> None:
-    assert Redactor(["pin"], {"pin": 123456}).mask_text("the pin is 123456") == f"the pin is {MASK}"
-
-
 def test_two_names_that_differ_in_what_is_hidden_both_stay() -> None:
     call: JsonObject = {"token": ["abcdef-1", "abcdef-2"], "abcdef-1": 1, "abcdef-2": 2}
     masked = Redactor(["token"]).mask(call)
@@ -132,8 +112,9 @@ def test_two_names_that_differ_in_what_is_hidden_both_stay() -> None:
     assert [value for value in masked.values() if value != MASK] == [1, 2]
 
 
-def test_a_secret_inside_another_leaves_no_rest() -> None:
-    shown = Redactor(["a", "b"], {"a": "abcdef", "b": "abcdef-ghijkl"}).mask_text("abcdef-ghijkl")
+@pytest.mark.parametrize("inner", ["abcdef", "cdef-gh"])
+def test_a_secret_inside_another_leaves_no_rest(inner: str) -> None:
+    shown = Redactor(["a", "b"], {"a": inner, "b": "abcdef-ghijkl"}).mask_text("abcdef-ghijkl")
     assert shown == MASK
 
 
@@ -182,6 +163,7 @@ def utf_16(text: str) -> Iterator[int]:
 WAYS: dict[str, Callable[[str], str]] = {
     "as it is": lambda text: text,
     "json": json.dumps,
+    "json in its own letters": lambda text: json.dumps(text, ensure_ascii=False),
     "every letter escaped": lambda text: "".join(f"\\u{code:04X}" for code in utf_16(text)),
     "a url": lambda text: f"https://x/?q={quote(text, safe='', errors='replace')}&r=1",
     "a path": lambda text: quote(text, errors="replace"),

@@ -182,13 +182,6 @@ async def test_another_identity_is_another_message(out: Outgoing) -> None:
     assert len(said(out)) == 3
 
 
-async def test_the_sdks_own_retries_are_off_whatever_client_it_is_given(out: Outgoing) -> None:
-    out.slack.faults.cuts("chat.postMessage", acted=True)
-    with pytest.raises(Unsure):
-        await post(out)
-    assert said(out) == ["hello"]
-
-
 async def test_what_can_be_done_twice_is_tried_twice_and_then_later(out: Outgoing) -> None:
     ts = await post(out)
     out.slack.faults.cuts("chat.update", acted=True)
@@ -251,13 +244,6 @@ async def test_a_burst_into_one_channel_goes_out_and_the_rest_comes_one_a_second
     waited = len(out.waits)
     await out.api.post(other.id, PLAIN)
     assert len(out.waits) == waited
-
-
-async def test_slacks_own_limit_on_a_channel_is_obeyed(out: Outgoing) -> None:
-    out.slack.rates.posts = True
-    for n in range(4):
-        await post(out, Message(f"{n}", ()))
-    assert said(out) == ["0", "1", "2", "3"]
 
 
 async def test_a_limit_that_one_channel_runs_into_holds_up_no_other(out: Outgoing) -> None:
