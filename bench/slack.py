@@ -29,6 +29,7 @@ _MANY = (
     "alone cost about 14 ms when they come one at a time, most of it for the transactions: each goes to a thread and "
     "back. The rest is the event loop: drawing cards, and calls to Slack and from it"
 )
+_FINALS = "a channel takes one post a second and 50 updates a minute from an app, and every cycle has three of them"
 _SHARED = "the people and their Slack use the same two cores"
 _ONE_CORE = (
     "a click costs about 12 ms of CPU in all, and twice that on a slow day, so 100 a second keep the one core busy "
@@ -289,10 +290,10 @@ def _against_bolt(clicked: ClickFigures) -> str:
 def _goals_of_cycles(one: SlackTimes, forty: SlackTimes, asked: SlackTimes) -> list[Goal]:
     calls, cpu = one.calls_each, (one.cpu or 0) * 1000
     return [
-        Goal("4.5 Slack calls a cycle", f"{calls:.1f}", calls <= 4.5, "the calls are above"),
+        Goal("3 Slack calls a cycle", f"{calls:.1f}", calls <= 3.05, "the calls are above"),
         Goal("25 ms of CPU a cycle", f"{cpu:.0f} ms", cpu <= 25, _MANY),
         _within("40 at once: all cards within 5 s", forty.cards, 1.0, 5.0),
-        _within("40 at once: all final cards within 10 s of the click", forty.finals, 1.0, 10.0),
+        _within("40 at once: all final cards within 2 s of the click", forty.finals, 1.0, 2.0, _FINALS),
         _within("160 asked at once: all cards within 20 s", asked.cards, 1.0, 20.0),
     ]
 
@@ -301,10 +302,11 @@ def _goals_of_clicks(clicked: ClickFigures, steady: SlackTimes, burst: SlackTime
     ratio = clicked.found.median(OURS, "rate") / clicked.found.median(BARE, "rate")
     return [
         _within("100 clicks a second: the median tool starts within 50 ms", steady.tools, 0.5, 0.05, _ONE_CORE),
-        _within("100 clicks a second: 99 % of the tools start within 500 ms", steady.tools, 0.99, 0.5, _ONE_CORE),
+        _within("100 clicks a second: 99 % of the tools start within 300 ms", steady.tools, 0.99, 0.3, _ONE_CORE),
         _within("100 clicks a second: the last tool starts within 5 s", steady.tools, 1.0, 5.0),
         _within("the same while every post to Slack fails", failing.tools, 1.0, 5.0),
         _within("100 clicks a second: 99 % of the acks within 100 ms", steady.acks, 0.99, 0.1, _ONE_CORE),
+        _within("the burst: the last tool starts within 5 s", burst.tools, 1.0, 5.0, _ONE_CORE),
         _within("100 votes a second that decide nothing: 99 % of the acks within 100 ms", clicked.acks, 0.99, 0.1),
         Goal(
             "the burst: nothing refused, nothing left",
@@ -312,7 +314,7 @@ def _goals_of_clicks(clicked: ClickFigures, steady: SlackTimes, burst: SlackTime
             not burst.refused,
             "these got no ack within Slack's three seconds, and counted when they were clicked again",
         ),
-        Goal("0.75 of a bare Bolt app", f"{ratio:.2f}", ratio >= 0.75, _CLICK),
+        Goal("0.6 of a bare Bolt app", f"{ratio:.2f}", ratio >= 0.6, _CLICK),
     ]
 
 

@@ -83,7 +83,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
 def _goals(none: Cost, many: Cost, count: int) -> str:
     def flat(what: str, before: float, after: float) -> Goal:
         return Goal(
-            f"{count:,} waiting: {what} within 1.5 times", f"{after / before:.2f}×", after <= 1.5 * before, _LARGE
+            f"{count:,} waiting: {what} within 1.2 times", f"{after / before:.2f}×", after <= 1.2 * before, _LARGE
         )
 
     more = many.memory - none.memory
@@ -93,7 +93,7 @@ def _goals(none: Cost, many: Cost, count: int) -> str:
         flat("`/approvals`", none.listed, many.listed),
         flat("Home", none.home, many.home),
         Goal(f"{count:,} waiting: the same CPU while idle", f"{many.idle * 100:.1f} %", many.idle <= 0.01, _TRUTH),
-        Goal(f"{count:,} waiting: 30 MB more memory", f"{more:+.0f} MB", more <= 30, _TRUTH),
+        Goal(f"{count:,} waiting: 20 MB more memory", f"{more:+.0f} MB", more <= 20, _TRUTH),
     )
 
 
