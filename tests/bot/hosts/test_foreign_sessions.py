@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -158,26 +159,19 @@ async def test_what_a_process_before_this_one_sent_is_waited_for_too(there: Ther
     assert there.sent == 0
 
 
-async def test_a_run_again_that_was_sent_is_not_sent_again(there: There) -> None:
+@pytest.mark.parametrize(
+    ("since_asked", "sent"),
+    [([approved(), approved()], 0), ([approved()], 1), ([approved(), paid()], 0)],
+    ids=["it was sent already", "only an earlier attempt was", "a result came after all"],
+)
+async def test_a_run_again_is_sent_once_and_not_needed_with_a_result(
+    there: There, since_asked: list[JsonObject], sent: int
+) -> None:
     assert there.events is not None
-    there.events += [approved(), approved()]
-    assert await there.settles("run again") == []
-    assert there.sent == 0
-
-
-async def test_a_run_again_is_sent_once_more_for_a_later_attempt(there: There) -> None:
-    assert there.events is not None
-    there.events += [approved()]
-    with pytest.raises(DeliveryUnknown):
-        await there.settles("run again")
-    assert there.sent == 1
-
-
-async def test_a_result_that_came_after_all_makes_a_run_again_needless(there: There) -> None:
-    assert there.events is not None
-    there.events += [approved(), paid()]
-    assert await there.settles("run again") == []
-    assert there.sent == 0
+    there.events += since_asked
+    with pytest.raises(DeliveryUnknown) if sent else nullcontext():
+        assert await there.settles("run again") == []
+    assert there.sent == sent
 
 
 async def test_a_session_that_is_gone_after_the_sending_is_unknown(there: There) -> None:

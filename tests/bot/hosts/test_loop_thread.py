@@ -69,20 +69,6 @@ async def test_what_is_raised_there_is_raised_here(apart: LoopThread) -> None:
         await anext(numbers)
 
 
-async def test_this_loop_goes_on_while_that_one_is_blocked(apart: LoopThread) -> None:
-    steps = Steps()
-
-    async def blocks() -> str:
-        steps.arrived.set()
-        steps.door.wait()
-        return "done"
-
-    blocked = asyncio.create_task(apart.call(blocks))
-    await steps.reached()
-    steps.door.set()
-    assert await blocked == "done"
-
-
 async def test_a_caller_that_is_cancelled_waits_until_it_has_ended_there(apart: LoopThread) -> None:
     steps = Steps()
     calling = asyncio.create_task(apart.call(steps.forever))

@@ -12,6 +12,7 @@ from aiohttp import web
 from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts import open_host
+from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
 from adk_confirm.bot.hosts.remote import BROKEN, DENIALS, EDITS, LONGEST_PAUSE, NO_MARKS, PORT, TOGETHER, RemoteServer
 from adk_confirm.runtime.adk.signing import MARK
@@ -19,7 +20,7 @@ from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.wire import Content
-from tests.support.foreign.ear import Ear, Handler, listening
+from tests.support.foreign.ear import Ear, Handler, listening, saying
 from tests.support.foreign.visit import Visit
 
 HELLO = Content.of_text("hello")
@@ -44,6 +45,20 @@ async def ear() -> AsyncIterator[Ear]:
         yield opened
 
 
+@pytest.fixture
+async def server(ear: Ear) -> AsyncIterator[RemoteServer]:
+    opened = ear.server()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def host(ear: Ear) -> AsyncIterator[AdkHost]:
+    opened = ear.host()
+    yield opened
+    await opened.close()
+
+
 async def run(server: RemoteServer, heard: list[JsonObject] | None = None) -> None:
     """Says hello; what it heard until it failed, if it does, is in the list."""
     try:
@@ -58,14 +73,12 @@ async def run(server: RemoteServer, heard: list[JsonObject] | None = None) -> No
 
 
 @pytest.mark.parametrize("status", [404, 500])
-async def test_a_server_that_describes_nothing_gets_the_plain_form(ear: Ear, status: int) -> None:
+async def test_a_server_that_describes_nothing_gets_the_plain_form(ear: Ear, host: AdkHost, status: int) -> None:
     ear.undescribed = status
-    host = ear.host()
     visit = Visit(host, OURS)
     request = await visit.asks("please deploy search")
     assert set(ear.sent()) == {"appName", "userId", "sessionId", "newMessage", "streaming"}
     await visit.approve(request)
-    await host.close()
     assert set(ear.sent()) == {"appName", "userId", "sessionId", "newMessage", "streaming"}
     assert (ear.sent()["userId"], ear.sent()["sessionId"]) == (OURS.user, OURS.id)  # whoever clicked
     assert len(ear.at("/openapi.json")) == 1  # found out once
@@ -110,16 +123,11 @@ async def test_a_secret_that_could_be_found_by_trying_is_reported(
 
 
 @pytest.mark.parametrize("status", [404, 405])
-async def test_where_there_are_no_streams_it_runs_without(ear: Ear, status: int) -> None:
-    async def no_streams(_: web.Request) -> web.Response:
-        return web.Response(status=status)
-
-    ear.instead["/run_sse"] = no_streams
-    host = ear.host()
+async def test_where_there_are_no_streams_it_runs_without(ear: Ear, host: AdkHost, status: int) -> None:
+    ear.instead["/run_sse"] = saying("", status)
     visit = Visit(host, OURS)
     request = await visit.asks("please deploy search")
     said = await visit.approve(request)
-    await host.close()
     assert "search" in said[-1]
     assert (len(ear.at("/run_sse")), len(ear.at("/run"))) == (1, 2)  # tried once
 
@@ -189,20 +197,17 @@ async def test_a_message_without_data_is_ignored(ear: Ear) -> None:
 
 
 @pytest.mark.parametrize("path", ["/list-apps", "/openapi.json"])
-async def test_behind_a_gateway_that_does_not_find_it_nothing_is_found_out(ear: Ear, path: str) -> None:
-    async def bad_gateway(_: web.Request) -> web.Response:
-        return web.Response(status=502)
-
-    ear.instead[path] = bad_gateway
-    server = ear.server()
+async def test_behind_a_gateway_that_does_not_find_it_nothing_is_found_out(
+    ear: Ear, server: RemoteServer, path: str
+) -> None:
+    ear.instead[path] = saying("", 502)
     with pytest.raises(Unreachable):
         await server.about()
     ear.instead.clear()
     assert (await server.about()).name == "an ADK server"
-    await server.close()
 
 
-async def test_tools_that_only_share_a_name_are_not_described(ear: Ear) -> None:
+async def test_tools_that_only_share_a_name_are_not_described(ear: Ear, server: RemoteServer) -> None:
     """It is not known which of them a call is for."""
 
     def declared(name: str, *arguments: str) -> JsonObject:
@@ -214,26 +219,22 @@ async def test_tools_that_only_share_a_name_are_not_described(ear: Ear) -> None:
         return web.json_response({"agents": {str(at): one for at, one in enumerate(agents)}})
 
     ear.instead["/apps/clerk/app-info"] = info
-    server = ear.server()
     assert [*(await server.about()).schemas] == ["pay"]
-    await server.close()
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["only this is closed", "the server is gone"])
-async def test_what_describes_the_app_may_be_closed(ear: Ear, gone: bool) -> None:
+async def test_what_describes_the_app_may_be_closed(ear: Ear, server: RemoteServer, gone: bool) -> None:
     async def closing(_: web.Request) -> web.Response:
         if gone:
             ear.instead["/list-apps"] = closing
         return web.Response(status=403)
 
     ear.instead["/apps/clerk/app-info"] = closing
-    server = ear.server()
     if gone:
         with pytest.raises(Unreachable):
             await server.about()
     else:
         assert not (await server.about()).schemas
-    await server.close()
 
 
 async def test_an_event_may_be_long_and_come_in_pieces(ear: Ear) -> None:
@@ -261,27 +262,20 @@ async def test_a_cut_stream_is_no_end(ear: Ear) -> None:
 
 
 async def test_a_500_says_nothing_of_how_far_it_got(ear: Ear) -> None:
-    async def broken(_: web.Request) -> web.Response:
-        return web.Response(status=500, text="Internal Server Error")
-
-    ear.instead["/run_sse"] = broken
+    ear.instead["/run_sse"] = saying("Internal Server Error", 500)
     with pytest.raises(HostFailed, match="500: Internal Server Error"):
         await run(ear.server())
 
 
 @pytest.mark.parametrize(("status", "again"), [(422, False), (413, False), (429, True), (409, True)])
 async def test_what_is_refused_before_it_runs_left_nothing_behind(ear: Ear, status: int, again: bool) -> None:
-    async def refused(_: web.Request) -> web.Response:
-        return web.json_response({"detail": "not like this"}, status=status)
-
-    ear.instead["/run_sse"] = refused
+    ear.instead["/run_sse"] = saying('{"detail": "not like this"}', status)
     with pytest.raises(Unreachable, match="not like this") as error:
         await run(ear.server())
     assert isinstance(error.value, RefusedByHost) is not again
 
 
-async def test_an_answer_that_was_taken_and_not_kept_is_not_given(ear: Ear) -> None:
-    host = ear.host()
+async def test_an_answer_that_was_taken_and_not_kept_is_not_given(ear: Ear, host: AdkHost) -> None:
     visit = Visit(host, OURS)
     request = await visit.asks("please deploy search")
     ear.instead["/run_sse"] = streaming()
@@ -290,30 +284,19 @@ async def test_an_answer_that_was_taken_and_not_kept_is_not_given(ear: Ear) -> N
     assert error.value.again_after == 30.0  # until then it may still turn up
     with pytest.raises(DeliveryUnknown, match="may still arrive"):
         await visit.approve(request)
-    await host.close()
 
 
-async def test_words_that_are_refused_are_not_said_for_ever(ear: Ear) -> None:
-    async def refused(_: web.Request) -> web.Response:
-        return web.Response(status=413, text="1 MB at most")
-
-    ear.instead["/run_sse"] = refused
-    host = ear.host()
+async def test_words_that_are_refused_are_not_said_for_ever(ear: Ear, host: AdkHost) -> None:
+    ear.instead["/run_sse"] = saying("1 MB at most", 413)
     said = await Visit(host, OURS).say("hello")
-    await host.close()
     assert said == ["The agent's server did not take this, 413: 1 MB at most. Say it differently."]
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_server_that_lets_nobody_in_says_what_to_check(ear: Ear, status: int) -> None:
-    async def locked(_: web.Request) -> web.Response:
-        return web.json_response({"detail": "who are you?"}, status=status)
-
-    ear.instead["/list-apps"] = locked
-    server = ear.server()
+async def test_a_server_that_lets_nobody_in_says_what_to_check(ear: Ear, server: RemoteServer, status: int) -> None:
+    ear.instead["/list-apps"] = saying('{"detail": "who are you?"}', status)
     with pytest.raises(Unreachable, match=r"who are you\?; check \[agent\] token_env and headers"):
         await server.about()
-    await server.close()
 
 
 @pytest.mark.parametrize(
@@ -326,23 +309,18 @@ async def test_a_server_that_lets_nobody_in_says_what_to_check(ear: Ear, status:
     ids=["its list can't be read either", "it is listed", "it is not listed"],
 )
 async def test_a_session_that_can_not_be_read_is_none_only_if_it_is_not_listed(
-    ear: Ear, listed: Callable[[], web.Response], there: bool
+    ear: Ear, server: RemoteServer, listed: Callable[[], web.Response], there: bool
 ) -> None:
-    async def broken(_: web.Request) -> web.Response:
-        return web.Response(status=500, text="session not found, or the database is gone")
-
     async def sessions(_: web.Request) -> web.Response:
         return listed()
 
     path = f"/apps/{OURS.app}/users/{OURS.user}/sessions"
-    ear.instead.update({path: sessions, f"{path}/{OURS.id}": broken})
-    server = ear.server()
+    ear.instead.update({path: sessions, f"{path}/{OURS.id}": saying("session not found, or the database is gone", 500)})
     if there:
         with pytest.raises(Unreachable, match="its session could not be read, 500"):
             await server.events(OURS)
     else:
         assert await server.events(OURS) is None
-    await server.close()
 
 
 async def test_an_address_below_which_there_is_no_api_says_what_to_check(ear: Ear) -> None:
@@ -352,18 +330,10 @@ async def test_an_address_below_which_there_is_no_api_says_what_to_check(ear: Ea
     await server.close()
 
 
-async def test_a_run_of_no_events_is_null_in_go(ear: Ear) -> None:
-    async def nothing(_: web.Request) -> web.Response:
-        return web.json_response(None)
-
-    async def no_streams(_: web.Request) -> web.Response:
-        return web.Response(status=404)
-
-    ear.instead.update({"/run": nothing, "/run_sse": no_streams})
-    server = ear.server()
+async def test_a_run_of_no_events_is_null_in_go(ear: Ear, server: RemoteServer) -> None:
+    ear.instead.update({"/run": saying("null"), "/run_sse": saying("", 404)})
     await server.create(OURS)
     assert [event async for event in server.run(OURS, HELLO, {})] == []
-    await server.close()
 
 
 async def test_an_app_that_is_not_there_is_reported_with_those_that_are(ear: Ear) -> None:
@@ -373,7 +343,9 @@ async def test_an_app_that_is_not_there_is_reported_with_those_that_are(ear: Ear
     await server.close()
 
 
-async def test_a_server_that_is_down_is_asked_less_and_less_often_and_then_as_before(ear: Ear) -> None:
+async def test_a_server_that_is_down_is_asked_less_and_less_often_and_then_as_before(
+    ear: Ear, server: RemoteServer
+) -> None:
     up: list[bool] = []
 
     async def maybe(_: web.Request) -> web.Response:
@@ -381,7 +353,6 @@ async def test_a_server_that_is_down_is_asked_less_and_less_often_and_then_as_be
 
     path = f"/apps/{OURS.app}/users/{OURS.user}/sessions"
     ear.instead[path] = ear.instead[f"{path}/{OURS.id}"] = maybe
-    server = ear.server()
 
     async def pause() -> float:
         with pytest.raises(Unreachable) as error:
@@ -393,4 +364,3 @@ async def test_a_server_that_is_down_is_asked_less_and_less_often_and_then_as_be
     assert await server.events(OURS) is None
     up.clear()
     assert await pause() == 1
-    await server.close()

@@ -14,7 +14,7 @@ from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHos
 from adk_confirm.bot.hosts.remote import DEEPEST, RemoteServer
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.wire import Content
-from tests.support.foreign.ear import Ear, Handler, listening
+from tests.support.foreign.ear import Ear, Handler, listening, saying
 
 HELLO = Content.of_text("hello")
 OURS = SessionKey("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
@@ -50,13 +50,6 @@ def endless(first: bytes, again: bytes, status: int = 200, **headers: str) -> Ha
         await stream.write(first)
         while True:
             await stream.write(again)
-
-    return answer
-
-
-def saying(body: bytes | str, status: int = 200, headers: dict[str, str] | None = None) -> Handler:
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(body=body, status=status, headers=headers)
 
     return answer
 

@@ -23,7 +23,7 @@ from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind, Session
 from adk_confirm.bot.hosts import open_host
 from adk_confirm.bot.hosts.host import DeliveryUnknown, RunOutput, UserWords
 from adk_confirm.runtime.store.database import Database
-from tests.support.foreign.ear import Ear, listening
+from tests.support.foreign.ear import Ear, listening, saying
 from tests.support.foreign.fifos import all_let_go, hold, let_go
 from tests.support.foreign.visit import Visit
 from tests.support.skipping import Skipping, in_skipping_time
@@ -98,7 +98,7 @@ def test_a_tool_is_waited_for_longer_than_an_http_client_does_by_itself(
     play: Callable[..., None], streams: bool
 ) -> None:
     async def scene(at: Waiting) -> None:
-        at.ear.instead.update({} if streams else {"/run_sse": not_here})
+        at.ear.instead.update({} if streams else {"/run_sse": saying("", 404)})
         request, approving = await at.lingers("long")
         assert DEFAULT_TIMEOUT.total is not None
         await at.loop.skip(DEFAULT_TIMEOUT.total + MINUTE)
@@ -128,7 +128,7 @@ def test_of_what_was_begun_and_not_heard_of_again_the_outcome_is_unknown(
     play: Callable[..., None], streams: bool
 ) -> None:
     async def scene(at: Waiting) -> None:
-        at.ear.instead.update({} if streams else {"/run_sse": not_here})
+        at.ear.instead.update({} if streams else {"/run_sse": saying("", 404)})
         request, approving = await at.lingers("long")
         await at.loop.skip(DEFAULT + MINUTE)
         assert await approving == []
@@ -225,10 +225,6 @@ PIECE = json.dumps({"id": "1", "author": "clerk", "partial": True, "content": {"
 
 async def _until_more(heard: list[RunOutput], before: int) -> None:
     await until(lambda: len(heard) > before)
-
-
-async def not_here(_: web.Request) -> web.StreamResponse:
-    return web.Response(status=404)
 
 
 async def silence(request: web.Request) -> web.StreamResponse:

@@ -65,6 +65,15 @@ class Ear:
         return web.json_response({"components": {"schemas": {"RunAgentRequest": {"properties": fields}}}})
 
 
+def saying(body: bytes | str, status: int = 200, headers: dict[str, str] | None = None) -> Handler:
+    """Answers every request with this."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=body, status=status, headers=headers)
+
+    return answer
+
+
 @asynccontextmanager
 async def listening(ear: Ear) -> AsyncIterator[Ear]:
     app = web.Application(middlewares=[ear.hears])
