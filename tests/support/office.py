@@ -34,6 +34,7 @@ from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.server import FakeSlack
 from adk_confirm.sandbox.workspace.records import Channel
 from tests.support.kill import child
+from tests.support.stores import change_job
 
 POLICY = """
 [[policy]]
@@ -285,8 +286,10 @@ async def command(*line: str) -> None:
     await asyncio.to_thread(main, [name, *rest, "--json", "--config", file])
 
 
-def wake(tx: Tx) -> None:
-    """Makes the worker look at the clock again."""
+def wake(tx: Tx, *kinds: str) -> None:
+    """Makes jobs of these kinds due, and the worker look at the clock again."""
+    for kind in kinds:
+        change_job(tx, kind, due_at=0.0)
     for topic in TOPICS:
         tx.notify(topic)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -11,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from adk_confirm.bot.store.open import open_store
+from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
 from tests.support.scratch import SCRATCH
 from tests.support.secret import SECRET
@@ -47,6 +49,15 @@ def _stock() -> bytes:
 def change(tx: Tx, table: str, /, **values: object) -> None:
     """Sets these columns in every row."""
     tx.run(f"UPDATE {table} SET {', '.join(f'{name} = :{name}' for name in values)}", **values)
+
+
+def rewrite(tx: Tx, table: str, change: Callable[[JsonObject], object]) -> None:
+    """Changes what each row of confirmations or calls says, and its state with it."""
+    for row in tx.all(f"SELECT * FROM {table}"):
+        body = json.loads(row.body)
+        change(body)
+        values = {"id": row.id, "body": json.dumps(body), "state": body["state"]}
+        tx.run(f"UPDATE {table} SET body = :body, state = :state WHERE id = :id", **values)
 
 
 def change_job(tx: Tx, kind: str, /, **values: object) -> None:

@@ -3,7 +3,6 @@ alarm."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -15,34 +14,13 @@ from adk_confirm.runtime.calls.call import call_digest
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import Office, Opens
+from tests.support.office import LAB, Office
 from tests.support.scraping import scrape
+from tests.support.stores import rewrite
 
 pytestmark = pytest.mark.every_case
 
-Rewrite = Callable[[JsonObject], None]
-
-
-def rewrites_calls(tx: Tx, rewrite: Rewrite) -> None:
-    """Every stored call of the agent's runtime."""
-    for row in tx.all("SELECT * FROM runtime_calls"):
-        body = json.loads(row.body)
-        rewrite(body)
-        tx.run(
-            "UPDATE runtime_calls SET body = :body, state = :state WHERE session = :session AND id = :id",
-            session=row.session,
-            id=row.id,
-            body=json.dumps(body),
-            state=body["state"],
-        )
-
-
-def rewrites_confirmations(tx: Tx, rewrite: Rewrite) -> None:
-    """Every confirmation of the bot."""
-    for row in tx.all("SELECT * FROM bot_confirmations"):
-        body = json.loads(row.body)
-        rewrite(body)
-        tx.run("UPDATE bot_confirmations SET body = :body WHERE id = :id", id=row.id, body=json.dumps(body))
+CALLS = "runtime_calls"
 
 
 def pays_99999(call: JsonObject) -> None:
@@ -64,7 +42,7 @@ async def kinds(at: Office) -> list[LineKind]:
 
 async def is_loud(at: Office, card: Seen, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing ran; card, thread, ledger, metrics and log say so."""
-    await at.ann.finds("it is not the call that was approved", at.deploys, thread=card)
+    await at.sees(card, "it is not the call that was approved")
     await at.rests()
     assert at.ran() == []
     assert "Did not run:" in at.ann.now(card)
@@ -76,137 +54,108 @@ async def is_loud(at: Office, card: Seen, caplog: pytest.LogCaptureFixture) -> N
 
 
 async def test_the_card_shows_1500_and_i_make_the_held_call_99999(
-    open_office: Opens, caplog: pytest.LogCaptureFixture
+    at: Office, card: Seen, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_office() as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bot.database.run(rewrites_calls, pays_99999)
-        assert "€1,500" in at.ann.now(card)
-        await at.bob.clicks(card, "Approve")
-        await is_loud(at, card, caplog)
+    await at.bot.database.run(rewrite, CALLS, pays_99999)
+    assert "€1,500" in at.ann.now(card)
+    await at.bob.clicks(card, "Approve")
+    await is_loud(at, card, caplog)
 
 
-async def test_i_make_it_another_tool(open_office: Opens, caplog: pytest.LogCaptureFixture) -> None:
-    async with open_office() as at:
-        card = await at.ask("deploy checkout 2.4.1 to prod")
-        await at.bot.database.run(rewrites_calls, lambda call: call.update(tool="lookup"))
-        await at.bob.clicks(card, "Approve")
-        await is_loud(at, card, caplog)
+async def test_i_make_it_another_tool(at: Office, caplog: pytest.LogCaptureFixture) -> None:
+    card = await at.ask("deploy checkout 2.4.1 to prod")
+    await at.bot.database.run(rewrite, CALLS, lambda call: call.update(tool="lookup"))
+    await at.bob.clicks(card, "Approve")
+    await is_loud(at, card, caplog)
 
 
-async def test_i_make_the_request_of_a_small_sum_mean_a_large_one(open_office: Opens) -> None:
-    async with open_office() as at:
-        small = await at.ask("reimburse 1500 for the team dinner")
-        await at.ann.says("@adk-confirm reimburse 99999 for me", at.deploys, thread=small)
-        await at.ann.finds("99,999", at.deploys, thread=small)
-        await at.rests()
+async def test_i_make_the_request_of_a_small_sum_mean_a_large_one(at: Office, card: Seen) -> None:
+    await at.ann.says("@adk-confirm reimburse 99999 for me", at.deploys, thread=card)
+    await at.sees(card, "99,999")
+    await at.rests()
 
-        def swaps(tx: Tx) -> None:
-            (one, first), (other, second) = tx.all("SELECT id, call FROM runtime_requests")
-            for request, call in ((one, second), (other, first)):
-                values = {"request": request, "call": call}
-                tx.run("UPDATE runtime_requests SET call = :call WHERE id = :request", **values)
+    def swaps(tx: Tx) -> None:
+        (one, first), (other, second) = tx.all("SELECT id, call FROM runtime_requests")
+        for request, call in ((one, second), (other, first)):
+            tx.run("UPDATE runtime_requests SET call = :call WHERE id = :request", request=request, call=call)
 
-        await at.bot.database.run(swaps)
-        await at.bob.clicks(small, "Approve")
-        await at.ann.finds("I reimbursed 1500", at.deploys, thread=small)
-        assert [ran["amount"] for ran in at.ran()] == [1500]
+    await at.bot.database.run(swaps)
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "I reimbursed 1500")
+    assert [ran["amount"] for ran in at.ran()] == [1500]
 
 
-async def test_i_change_a_field_that_nobody_edited(open_office: Opens, caplog: pytest.LogCaptureFixture) -> None:
+async def test_i_change_a_field_that_nobody_edited(at: Office, caplog: pytest.LogCaptureFixture) -> None:
     """An edit replaces one argument; the others come from the held call."""
-    async with open_office() as at:
-        card = await at.ask("deploy checkout 2.4.1 to prod")
-        await at.bot.database.run(rewrites_calls, deploys_6_6_6)
-        await at.bob.clicks(card, "Edit…")
-        await (await at.bob.gets_modal("Edit")).submits({"env": "staging"})
-        await is_loud(at, card, caplog)
+    card = await at.ask("deploy checkout 2.4.1 to prod")
+    await at.bot.database.run(rewrite, CALLS, deploys_6_6_6)
+    await at.edits(at.bob, card, env="staging")
+    await is_loud(at, card, caplog)
 
 
-async def test_i_let_the_payload_pass_for_arguments(open_office: Opens, caplog: pytest.LogCaptureFixture) -> None:
+async def test_i_let_the_payload_pass_for_arguments(at: Office, caplog: pytest.LogCaptureFixture) -> None:
     """The tool itself asked for a payload. As a statically gated call it would take it for its arguments."""
-    async with open_office() as at:
-        card = await at.ask("I need 5 days off")
-        await at.bot.database.run(rewrites_calls, lambda call: call.update(gate="static", args={"days": 99}))
-        await at.bob.clicks(card, "Approve")
-        form = await at.bob.gets_modal("Approve")
-        await form.submits()
-        await is_loud(at, card, caplog)
+    card = await at.ask("I need 5 days off")
+    await at.bot.database.run(rewrite, CALLS, lambda call: call.update(gate="static", args={"days": 99}))
+    await at.bob.clicks(card, "Approve")
+    await (await at.bob.gets_modal("Approve")).submits()
+    await is_loud(at, card, caplog)
 
 
+def and_pays_99999(call: JsonObject) -> None:
+    pays_99999(call)
+    call.update(state="ready", approved=call_digest("reimburse", call["args"]))  # type: ignore[arg-type]  # a call's own shape
+
+
+def needs_no_approval(call: JsonObject) -> None:
+    call.update(state="ready", gate="none", asked=[])
+
+
+@pytest.mark.parametrize("ready", [and_pays_99999, needs_no_approval])
 async def test_nobody_approves_so_i_write_that_it_may_begin(
-    open_office: Opens, caplog: pytest.LogCaptureFixture
+    at: Office, card: Seen, caplog: pytest.LogCaptureFixture, ready: Callable[[JsonObject], None]
 ) -> None:
     """The next words in the session take up what seems to be left of a process that died."""
-    async with open_office() as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.rests()
 
-        def begins(tx: Tx) -> None:
-            def ready(call: JsonObject) -> None:
-                pays_99999(call)
-                approved = call_digest("reimburse", call["args"])  # type: ignore[arg-type]  # a call's own shape
-                call.update(state="ready", approved=approved)
+    def begins(tx: Tx) -> None:
+        rewrite(tx, CALLS, ready)
+        tx.run("UPDATE runtime_invocations SET status = 'active'")
 
-            rewrites_calls(tx, ready)
-            tx.run("UPDATE runtime_invocations SET status = 'active'")
-
-        await at.bot.database.run(begins)
-        await at.ann.says("@adk-confirm who is on call?", at.deploys, thread=card)
-        await at.ann.finds("on call", at.deploys, thread=card)
-        await at.rests()
-        assert at.ran() == []
-        assert any("changed the database" in record.message for record in caplog.records)
+    await at.bot.database.run(begins)
+    await at.ann.says("@adk-confirm who is on call?", at.deploys, thread=card)
+    await at.sees(card, "on call")
+    await at.rests()
+    assert at.ran() == []
+    assert any("changed the database" in record.message for record in caplog.records)
 
 
-async def test_a_call_that_i_say_needs_no_approval_does_not_run(open_office: Opens) -> None:
-    async with open_office() as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.rests()
-
-        def opens(tx: Tx) -> None:
-            rewrites_calls(tx, lambda call: call.update(state="ready", gate="none", asked=[]))
-            tx.run("UPDATE runtime_invocations SET status = 'active'")
-
-        await at.bot.database.run(opens)
-        await at.ann.says("@adk-confirm who is on call?", at.deploys, thread=card)
-        await at.ann.finds("on call", at.deploys, thread=card)
-        await at.rests()
-        assert at.ran() == []
-
-
+@pytest.mark.office(target=LAB)
 async def test_the_first_run_got_lost_and_i_change_what_shall_run_again(
-    open_office: Opens, caplog: pytest.LogCaptureFixture
+    at: Office, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_office(target="tests.support.lab:agent") as at:
-        card = await at.ask('loses {"what": "in the middle"}')
-        await at.bob.clicks(card, "Approve")
-        asks = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
-        await at.rests()
-
-        def pays(tx: Tx) -> None:
-            rewrites_calls(tx, lambda call: call.update(tool="pay", args={"to": "me", "amount": 99999}))
-
-        await at.bot.database.run(pays)
-        await at.bob.clicks(asks, "Run again", sure=True)
-        await is_loud(at, card, caplog)
+    card = await at.ask('loses {"what": "in the middle"}')
+    await at.bob.clicks(card, "Approve")
+    asks = await at.sees(card, "Did this take effect? Loses")
+    await at.rests()
+    pays: JsonObject = {"tool": "pay", "args": {"to": "me", "amount": 99999}}
+    await at.bot.database.run(rewrite, CALLS, lambda call: call.update(pays))
+    await at.bob.clicks(asks, "Run again", sure=True)
+    await is_loud(at, card, caplog)
 
 
-async def test_i_rewrite_the_bot_s_own_row(open_office: Opens, caplog: pytest.LogCaptureFixture) -> None:
+async def test_i_rewrite_the_bot_s_own_row(at: Office, card: Seen, caplog: pytest.LogCaptureFixture) -> None:
     """What is approved is then paused: between the decision and the run there is time to write."""
-    async with open_office() as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await pause(at.bot.database)
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Approved by bob", at.deploys, thread=card)
+    await pause(at.bot.database)
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "Approved by bob")
 
-        def rewrites(tx: Tx) -> None:
-            rewrites_calls(tx, pays_99999)
-            rewrites_confirmations(tx, lambda row: pays_99999(row["revisions"][-1]))  # type: ignore[index,arg-type]
-            rewrites_confirmations(tx, lambda row: row["asked"].update(arguments={"amount": 99999.0}))  # type: ignore[union-attr]
+    def pays(row: JsonObject) -> None:
+        pays_99999(row["revisions"][-1])  # type: ignore[index,arg-type]
+        row["asked"].update(arguments={"amount": 99999.0})  # type: ignore[union-attr]
 
-        await at.bot.database.run(rewrites)
-        await resume(at.bot.database)
-        await at.later(minutes=1)
-        await is_loud(at, card, caplog)
-        assert [record.message for record in caplog.records if record.exc_info] == []
+    await at.bot.database.run(rewrite, CALLS, pays_99999)
+    await at.bot.database.run(rewrite, "bot_confirmations", pays)
+    await resume(at.bot.database)
+    await at.later(minutes=1)
+    await is_loud(at, card, caplog)
+    assert [record.message for record in caplog.records if record.exc_info] == []
