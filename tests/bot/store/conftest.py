@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import Office
+from tests.support.office import Office, wake
 
 DINNER = "reimburse 1500 for the team dinner"
 
@@ -16,3 +17,11 @@ async def card(at: Office) -> Seen:
     asked = await at.ask(DINNER)
     await at.rests()
     return asked
+
+
+def sends(tx: Tx, kind: str, body: str, /, **more: object) -> None:
+    """A letter to the agent under the seal of a true one."""
+    true = tx.first("SELECT * FROM bot_mail")
+    mine = {"session": true.session, "kind": kind, "mark": "9.9", "body": body, "stored_at": tx.now(), "line": 0}
+    tx.insert("bot_mail", {**mine, "sealed": true.sealed, **more})
+    wake(tx, "session")
