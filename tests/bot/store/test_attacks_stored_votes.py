@@ -23,6 +23,7 @@ from tests.support.stores import change, rewrite, unguarded
 
 pytestmark = pytest.mark.every_case
 
+MARKS = "python:tests.support.python_approvers:leaves_a_mark"
 ASKED = "bot_confirmations"
 TWO = f"{POLICY}quorum = 2\n"
 GRANTING = f'{POLICY}grant = "30m"\ngrant_on = []\n'
@@ -82,7 +83,7 @@ async def is_void(at: Office, card: Seen, caplog: pytest.LogCaptureFixture) -> N
         pytest.param(decide, id="a decision"),
         pytest.param(lambda body: body["policy"].update(quorum=1), id="quorum"),
         pytest.param(
-            lambda body: body["policy"].update(approvers=["python:tests.support.python_approvers:leaves_a_mark"]),
+            lambda body: body["policy"].update(approvers=[MARKS]),
             id="approvers",
         ),
         pytest.param(lambda body: body["asked"]["asked_by"].update(user="U0CYD"), id="asker"),
