@@ -93,6 +93,13 @@ def rewritten(lines: Sequence[LedgerLine], name: str, change: Callable[[LedgerLi
     return kept
 
 
+def purge_of(lines: Sequence[LedgerLine], seal: Seal) -> LedgerLine:
+    """The line after the last one, which says that the content of these is gone."""
+    gone = group_emptied([(line.chain, line.seq) for line in lines])
+    content = step_content(Step(kind=LineKind.PURGED, at=NOON, emptied=gone))
+    return append(LINES[-1].head, SYSTEM, LineKind.PURGED, content, seal, at=NOON, salt="s")
+
+
 class TestSound:
     @pytest.mark.parametrize("keys", [SECRET, PUBLIC], ids=["secret", "public key"])
     def test_with_an_anchor_it_is_untampered(self, keys: Proof) -> None:
@@ -109,9 +116,7 @@ class TestSound:
         assert found([], []).finding is Integrity.CONSISTENT
 
     def test_purged_lines_still_verify(self) -> None:
-        gone = group_emptied([(line.chain, line.seq) for line in LINES if line.seq < 3])
-        content = step_content(Step(kind=LineKind.PURGED, at=NOON, emptied=gone))
-        purge = append(LINES[-1].head, SYSTEM, LineKind.PURGED, content, SECRET, at=NOON, salt="s")
+        purge = purge_of([line for line in LINES if line.seq < 3], SECRET)
         report = found([*(without_content(line) if line.seq < 3 else line for line in LINES), purge], anchor=ANCHOR)
         assert (report.finding, report.purged) == (Integrity.UNTAMPERED, 6)
         assert "6 of them purged" in verification_result(report)
@@ -226,9 +231,7 @@ class TestPublicKey:
         assert said.endswith("no checkpoint covers 1 line in 1 chain yet, and nothing else proves them")
 
     def test_a_purge_counts_once_a_signed_checkpoint_covers_it(self) -> None:
-        gone = group_emptied([("slack-1", 1)])
-        content = step_content(Step(kind=LineKind.PURGED, at=NOON, emptied=gone))
-        purge = append(LINES[-1].head, SYSTEM, LineKind.PURGED, content, Seal("guessed"), at=NOON, salt="s")
+        purge = purge_of(LINES[:1], Seal("guessed"))
         lines = [*(without_content(line) if line is LINES[0] else line for line in LINES), purge]
         why = "its content was removed, but not by a purge that a signed checkpoint covers"
         assert found(lines, keys=PUBLIC).broken == Broken("slack-1", 1, why)
