@@ -51,15 +51,23 @@ def checkpoint(
 ) -> Checkpoint:
     number, previous = (before.number + 1, before.sealed) if before else (1, "")
     point = Checkpoint(number=number, at=at, heads=heads, previous=previous, sealed="")
-    point = replace(point, signature=key.sign(canonical(_content(point))) if key else "")
+    point = replace(point, signature=key.sign(_signed(point, before)) if key else "")
     return replace(point, sealed=seal.of("checkpoint", number, [_content(point), point.signature]))
 
 
-def checkpoint_is_sealed(point: Checkpoint, proof: Proof) -> bool:
-    """Whether the checkpoint is as it was made. If not, it was changed, or made with another secret or key."""
-    if isinstance(proof, PublicKeys):
-        return proof.fit(point.signature, canonical(_content(point)))
+def checkpoint_is_sealed(point: Checkpoint, proof: Seal) -> bool:
+    """Whether the checkpoint is as it was made. If not, it was changed, or made with another secret."""
     return proof.fits(point.sealed, "checkpoint", point.number, [_content(point), point.signature])
+
+
+def checkpoint_is_signed(point: Checkpoint, before: Checkpoint | None, keys: PublicKeys) -> bool:
+    return keys.fit(point.signature, _signed(point, before))
+
+
+def _signed(point: Checkpoint, before: Checkpoint | None) -> str:
+    """A signature also covers the one before it. Otherwise somebody could remove the first ones, as if these
+    checkpoints had been made before there was a key."""
+    return canonical([_content(point), before.signature if before else ""])
 
 
 # Signatures: keys and signatures are written in hexadecimal digits.

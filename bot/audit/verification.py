@@ -17,7 +17,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
 
-from adk_confirm.bot.audit.checkpoints import Anchor, Checkpoint, Proof, PublicKeys, checkpoint_is_sealed
+from adk_confirm.bot.audit.checkpoints import (
+    Anchor,
+    Checkpoint,
+    Proof,
+    PublicKeys,
+    checkpoint_is_sealed,
+    checkpoint_is_signed,
+)
 from adk_confirm.bot.audit.ledger import (
     NOT_PURGED,
     SYSTEM,
@@ -156,19 +163,20 @@ class SealedCheckpoints:
         return max(found, default=0)
 
     def _take_checkpoints(self, checkpoints: Iterable[Checkpoint]) -> Broken | None:
-        previous = ""
+        before: Checkpoint | None = None
         for number, point in enumerate(checkpoints, start=1):
             if point.number != number:
                 return _no_checkpoint(number, "is missing")
-            if point.previous != previous:
+            if point.previous != (before.sealed if before else ""):
                 return _no_checkpoint(number, "does not continue the one before it")
-            previous = point.sealed
-            public = isinstance(self.proof, PublicKeys)
-            if public and not point.signature and not self.fingerprints:
-                continue  # it was made before there was a key
-            if not checkpoint_is_sealed(point, self.proof):
-                how = "signed with this key" if public else "sealed with this secret"
-                return _no_checkpoint(number, f"was not {how}")
+            last, before = before, point
+            if isinstance(self.proof, PublicKeys):
+                if not point.signature and not self.fingerprints:
+                    continue  # it was made before there was a key
+                if not checkpoint_is_signed(point, last, self.proof):
+                    return _no_checkpoint(number, "was not signed with this key")
+            elif not checkpoint_is_sealed(point, self.proof):
+                return _no_checkpoint(number, "was not sealed with this secret")
             self.fingerprints[number] = point.sealed
             for chain, head in point.heads.items():
                 self.claims.setdefault(chain, []).append(_Claim(head, number))

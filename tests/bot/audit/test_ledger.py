@@ -243,6 +243,7 @@ class TestPublicKey:
         [
             ([FIRST, replace(SECOND, signature="")], "checkpoint 2 was not signed with this key"),
             ([FIRST, replace(SECOND, signature=FIRST.signature)], "checkpoint 2 was not signed with this key"),
+            ([replace(FIRST, signature=""), SECOND], "checkpoint 2 was not signed with this key"),
             ([FIRST, replace(SECOND, heads=FIRST.heads)], "checkpoint 2 was not signed with this key"),
             ([replace(FIRST, signature="é")], "checkpoint 1 was not signed with this key"),
             ([replace(one, signature="") for one in (FIRST, SECOND)], "none is signed"),
@@ -253,7 +254,9 @@ class TestPublicKey:
         assert found(checkpoints=checkpoints, keys=PUBLIC).broken == Broken("checkpoints", None, why)
 
     def test_what_was_made_before_there_was_a_key_proves_nothing(self) -> None:
-        report = found(checkpoints=[replace(FIRST, signature=""), SECOND], keys=PUBLIC)
+        early = checkpoint(None, heads(LINES, 2), NOON, SECRET)
+        late = checkpoint(early, heads(LINES, 9), NOON + timedelta(hours=1), SECRET, KEY)
+        report = found(checkpoints=[early, late], keys=PUBLIC)
         assert (report.finding, report.checkpoints, report.loose) == (Integrity.CONSISTENT, 1, 0)
 
     def test_an_anchor_that_somebody_else_wrote_is_none(self) -> None:
