@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.backoffice import Backoffice, backoffice
 from tests.support.office import Office, Opens, office
 from tests.support.talking import Mouth
 from tests.support.talking import mouth as the_mouth
@@ -39,6 +40,15 @@ async def at(request: pytest.FixtureRequest, open_office: Opens) -> AsyncIterato
     """An office that is open, with what the test's mark `office` says of it."""
     mark = request.node.get_closest_marker("office") or pytest.mark.office.mark
     async with open_office(*mark.args, **mark.kwargs) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def back(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    """A store with a team's work in it, and the command line beside it: nobody is in Slack."""
+    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as opened:
         yield opened
 
 

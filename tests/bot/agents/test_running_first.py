@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,19 +18,14 @@ from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import AT_ONCE, Office, office
+from tests.support.office import AT_ONCE, LAB, Office, office
 from tests.support.waiting import until
 
-LAB = "tests.support.lab:agent"
+pytestmark = pytest.mark.office(target=LAB)
+
 THINK_FOR_ONE = 32
 PATIENCE = 60.0
 """What is awaited here would not come at all without the mend, or only after the trouble is over."""
-
-
-@pytest.fixture
-async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, target=LAB, time_moves=True) as opened:
-        yield opened
 
 
 async def three_cards(at: Office) -> list[Seen]:

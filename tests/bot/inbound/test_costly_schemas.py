@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from adk_confirm.blocks.words import FIELD_UNCHECKED, FORM_UNREADABLE
-from tests.support.office import Opens
+from tests.support.office import ON_SQLITE, Opens
+
+pytestmark = ON_SQLITE
 
 TOLD = FORM_UNREADABLE.format(why="it takes more than 0.1 s or 10 MB to check")
 TARGET = "tests.support.costly_schemas"
-
-
-@pytest.fixture
-def database_url(sqlite_stocked: str) -> str:
-    """What is shown here does not differ by the database, and each agent has one script a process."""
-    return sqlite_stocked
 
 
 async def test_a_form_that_costs_too_much_to_draw(open_office: Opens) -> None:

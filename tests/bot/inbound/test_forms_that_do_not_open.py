@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from adk_confirm.bot.slack.names import NameLookup
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.faults import Fault, Faults
 from tests.support.deciding import person
-from tests.support.office import Office, office
+from tests.support.office import Office
 from tests.support.outgoing import outgoing
 
 LATER = "Slack does not show the form now: too much was asked of it. Try again in 30 s."
@@ -46,12 +45,6 @@ WRONGS = {
         "Slack refused to show the form (invalid_blocks). Tell whoever runs this app: its log has the reason.",
     ),
 }
-
-
-@pytest.fixture
-async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("wrong", WRONGS)

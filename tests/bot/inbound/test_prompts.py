@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.office import Office, Opens
+from tests.support.office import ON_SQLITE, Office, Opens
+
+pytestmark = ON_SQLITE
 
 ON = 'prompts = ["What can you do?", "Deploy checkout"]\n[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 SUGGEST = "assistant.threads.setSuggestedPrompts"
-
-
-@pytest.fixture
-def database_url(sqlite_stocked: str) -> str:
-    """What is shown here does not differ by the database."""
-    return sqlite_stocked
 
 
 async def asked(at: Office, times: int) -> None:

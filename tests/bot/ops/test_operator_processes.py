@@ -12,17 +12,12 @@ import pytest
 
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
+from tests.support.office import ON_SQLITE
 from tests.support.secret import SECRET
 
 ROOT = Path(__file__).parents[3]
 
-
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    return sqlite_url
+pytestmark = [pytest.mark.slow, ON_SQLITE]
 
 
 async def shell(at: Backoffice, line: str, **environment: str) -> tuple[int, str, str]:

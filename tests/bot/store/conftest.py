@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from adk_confirm.bot.confirmation.model import VoteKind
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.seen import Seen
+from tests.support.backoffice import Backoffice
+from tests.support.deciding import ANNA, BEN
 from tests.support.office import Office, wake
 
 DINNER = "reimburse 1500 for the team dinner"
@@ -17,6 +20,15 @@ async def card(at: Office) -> Seen:
     asked = await at.ask(DINNER)
     await at.rests()
     return asked
+
+
+async def decide_two(at: Backoffice) -> None:
+    """A deploy is approved and runs, and a refund is denied: eight lines of the ledger."""
+    deploy = await at.asks("deploy", {"version": "2.4.1"})
+    await at.vote(deploy, ANNA)
+    await at.vote(deploy, BEN)
+    await at.runs(deploy)
+    await at.vote(await at.asks("refund", {"amount": 1500}), ANNA, VoteKind.DENY)
 
 
 def sends(tx: Tx, kind: str, body: str, /, **more: object) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,8 +30,9 @@ from adk_confirm.bot.store.repository import now, seconds
 from adk_confirm.bot.worker.checkpoint_job import CheckpointJob, seal_moved
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
-from tests.support.backoffice import Backoffice, backoffice
-from tests.support.deciding import ANNA, BEN
+from tests.bot.store.conftest import decide_two
+from tests.support.backoffice import Backoffice
+from tests.support.deciding import ANNA
 from tests.support.secret import KEYS, SECRET
 from tests.support.stores import unguarded
 
@@ -43,19 +43,11 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-async def at(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Backoffice]:
+async def at(back: Backoffice) -> Backoffice:
     """A hundred days ago a deploy was approved and ran, and a refund was denied: eight lines, and no checkpoint yet."""
-    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
-        made.clock.passes(days=-100)
-        deploy = await made.asks("deploy", {"version": "2.4.1"})
-        await made.vote(deploy, ANNA)
-        await made.vote(deploy, BEN)
-        await made.runs(deploy)
-        refund = await made.asks("refund", {"amount": 1500})
-        await made.vote(refund, ANNA, VoteKind.DENY)
-        yield made
+    back.clock.passes(days=-100)
+    await decide_two(back)
+    return back
 
 
 async def sealed(at: Backoffice) -> None:

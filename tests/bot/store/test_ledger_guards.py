@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from adk_confirm.bot.audit.ledger import SYSTEM, Head, LineKind, append, stamp
 from adk_confirm.bot.audit.verification import Integrity
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.model import VoteKind
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.audit_log import verify_ledger
@@ -24,8 +22,9 @@ from adk_confirm.bot.worker.checkpoint_job import seal_moved
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.seal import Seal
-from tests.support.backoffice import Backoffice, backoffice
-from tests.support.deciding import ANNA, BEN, NOON
+from tests.bot.store.conftest import decide_two
+from tests.support.backoffice import Backoffice
+from tests.support.deciding import NOON
 from tests.support.secret import KEYS, SECRET
 from tests.support.stores import unguarded
 
@@ -33,18 +32,10 @@ pytestmark = pytest.mark.every_case
 
 
 @pytest.fixture
-async def at(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Backoffice]:
+async def at(back: Backoffice) -> Backoffice:
     """A deploy that was approved and ran, and a refund that was denied."""
-    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
-        deploy = await made.asks("deploy", {"version": "2.4.1"})
-        await made.vote(deploy, ANNA)
-        await made.vote(deploy, BEN)
-        await made.runs(deploy)
-        refund = await made.asks("refund", {"amount": 1500})
-        await made.vote(refund, ANNA, VoteKind.DENY)
-        yield made
+    await decide_two(back)
+    return back
 
 
 # Guards

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -35,14 +34,11 @@ IN_USE = "1 session is still in use, and kept whole."
 
 
 @pytest.fixture
-async def at(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Backoffice]:
+async def at(back: Backoffice) -> Backoffice:
     """It is a hundred days ago, and somebody says something."""
-    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
-        made.clock.passes(days=-100)
-        await made.hears(f"deploy it for {SECRET}")
-        yield made
+    back.clock.passes(days=-100)
+    await back.hears(f"deploy it for {SECRET}")
+    return back
 
 
 async def deployed(at: Backoffice) -> str:
