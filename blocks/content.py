@@ -351,14 +351,39 @@ def _say_changes(changes: Sequence[FieldDiff], drawing: _Drawing) -> None:
 def _say_preview(view: Shown, shows: JsonValue, drawing: _Drawing) -> None:
     room, written = drawing.room, spelled_preview(shows)
     if view.approved_preview is not ABSENT:
-        changes = unified_diff(spelled_preview(view.approved_preview).splitlines(), written.splitlines(), n=0)
-        changed = "\n".join(change for change in [*changes][2:] if not change.startswith("@@"))
+        changed = changed_lines(spelled_preview(view.approved_preview), written)
         drawing.add(Line((Say("⚠️ What it would do has changed since it was approved", bold=True),)))
-        drawing.add(Box(drawing.fitted(changed, room.preview, room.preview_lines)))
+        if changed:
+            drawing.add(Box(drawing.fitted("\n".join(changed), room.preview, room.preview_lines)))
+        else:
+            drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
     drawing.add(Line((Say("What it would do", bold=True), *_size_of_diff(written))))
     drawing.add(Box(drawing.fitted(written, room.preview, room.preview_lines)))
     if view.preview_is_older:
         drawing.add(Line((Say("That was made before the edit. If the new one differs, you are asked again."),)))
+
+
+_MOST_COMPARED = 1000  # lines: the search for the smallest difference takes time by their third power
+
+
+def changed_lines(before: str, now: str) -> list[str]:
+    """The lines that are gone, and those that are new.
+
+    >>> changed_lines("a\\nb\\nc", "a\\nB\\nc")
+    ['-b', '+B']
+    """
+    gone, new = before.split("\n"), now.split("\n")
+    for _ in range(2):  # from the end, then from the beginning
+        gone.reverse()
+        new.reverse()
+        same = next(
+            (at for at, (one, other) in enumerate(zip(gone, new, strict=False)) if one != other),
+            min(len(gone), len(new)),
+        )
+        del gone[:same], new[:same]
+    if max(len(gone), len(new)) > _MOST_COMPARED:
+        return [*(f"-{line}" for line in gone), *(f"+{line}" for line in new)]
+    return [line for line in [*unified_diff(gone, new, n=0)][2:] if not line.startswith("@@")]
 
 
 def spelled_preview(shows: JsonValue | Absent) -> str:

@@ -109,6 +109,7 @@ def ungoverned(found: CallRefusal) -> str:
 
 
 TOO_LONG = "The call is too long for a window in Slack."
+PREVIEW_TOO_LONG = "What it would do is too long for a window in Slack."
 ODD_NAME = "The tool's name is longer than 256 characters, or has characters that can't be stored."
 
 

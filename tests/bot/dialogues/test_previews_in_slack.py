@@ -136,3 +136,25 @@ async def test_no_grant_is_for_what_nobody_has_seen(at: Office) -> None:
     assert "Approve and allow for 1 hour…" not in str(card.message.blocks)
     await at.bob.clicks(card, "Approve")
     await at.sees(card, " · ran")
+
+
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_a_difference_that_no_line_shows_is_said(at: Office) -> None:
+    lab.plan["shows"] = '{\n  "drops": 1\n}'
+    card = await at.ask('migrate {"table": "users"}')
+    lab.plan["shows"] = {"drops": 1}
+    await at.bob.clicks(card, "Approve")
+    anew = await at.sees(card, "⚠️ What it would do has changed")
+    assert "The difference is in a hidden value, or in how the same is written." in anew.text
+    await at.bob.clicks(anew, "Approve")
+    await at.sees(card, " · ran")
+
+
+@pytest.mark.parametrize("length", [90_000, 20], ids=["preview", "arguments"])
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_if_it_is_too_long_to_be_shown_the_refusal_names_it(at: Office, length: int) -> None:
+    lab.plan["shows"] = "💥" * length
+    table = "orders" if length > 20 else "💥" * 40_000
+    said = await at.ann.says(f'@adk-confirm migrate {{"table": "{table}"}}', at.deploys)
+    refused = await at.sees(said, "refused without asking anybody")
+    assert ("What it would do is too long for a window in Slack." in refused.text) is (length > 20)
