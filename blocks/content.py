@@ -136,6 +136,8 @@ def content(view: Shown, room: Space) -> DrawnCall:
     wanted = room.exact or view.question or view.stage is State.WAITING
     if view.hint and wanted and not _says_nothing(view.hint, view.tool):
         drawing.add(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
+    if view.why and wanted:
+        drawing.add(Line((Say("The agent says: "), Prose(drawing.fitted(view.why, room.hint, runs=False)))))
     intro = tuple(drawing.pieces)
     _say_arguments(view, drawing)
     if view.preview is not ABSENT and (view.stage is State.WAITING or room.exact):

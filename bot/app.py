@@ -87,12 +87,14 @@ async def running_bot(
         database.listen(metrics.heard)
         database.listen(log_line)
         assert settings.agent is not None
+        rules = Rules(settings.policies, settings.limits)
         host = await open_host(
             settings.agent,
             database,
             clock,
             store_url=settings.store_url,
             on_change=follow_call,
+            asks_why=lambda tool: rules.policies.wants_reason(tool),  # noqa: PLW0108  (they may be read again)
             lease=settings.store.lease,
         )
         stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
@@ -101,7 +103,6 @@ async def running_bot(
         session = slack_session()
         stack.push_async_callback(session.close)
         slack = Slack(client, limits=limits, meter=metrics.called, session=session, clock=clock or time.monotonic)
-        rules = Rules(settings.policies, settings.limits)
         names = SeenNames(database)
         directory = Directory(slack, rules, patience=limits.lookups, seen=names.note)
         parts = _make_parts(settings, Seal(secret), database, metrics, host, identity, slack, directory, rules)

@@ -88,6 +88,7 @@ class HostRequest:
     tool_schema: ExactObject | None = None
     defaults: tuple[str, ...] = ()  # the arguments that the agent did not give: the tool's defaults
     title: str | None = None  # the tool's own, as a format string over the arguments
+    why: str = ""  # the agent's own reason
     preview: ExactObject | None = None  # what the tool says that the call would do: `Preview.as_json`
     approved_preview: ExactObject | None = None  # the one that people had approved, if it is different now
     misfit: Annotated[str, Field(exclude=True)] = ""  # what its server says is wrong with the arguments

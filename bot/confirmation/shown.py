@@ -145,6 +145,7 @@ class Shown:
 
         # What is asked
         self.tool, self.agent, self.hint = asked.tool, asked.agent, redactor.mask_text(asked.hint)
+        self.why = redactor.mask_text(asked.why) if policy.reason else ""  # what the agent says that it is for
         self.title = _title(row, redactor)
         self.question = asked.question  # the agent wants an answer; the arguments are what it is about
         self.operation = asked.ask is Ask.OPERATION  # it has begun: people decide how it ends

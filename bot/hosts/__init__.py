@@ -26,9 +26,10 @@ async def open_host(
     lease: timedelta = LEASE,
     store_url: str = "sqlite://",
     on_change: OnChange | None = None,
+    asks_why: Callable[[str], bool] | None = None,
 ) -> Host:
     """Opens the host that the settings file names. google-adk's sessions are kept next to `store_url`. Our own
-    runtime tells `on_change` what becomes of calls."""
+    runtime tells `on_change` what becomes of calls, and asks the model why it calls the tools that `asks_why` names."""
     if agent.url is not None:
         return _remote_host(agent, agent.url, clock)
     from adk_confirm.runtime.target import load_agent, load_object
@@ -45,7 +46,9 @@ async def open_host(
         )
     from adk_confirm.bot.hosts.embedded import EmbeddedHost
 
-    return EmbeddedHost(load_agent(agent.target), database, clock, on_change, lease_term=lease.total_seconds())
+    return EmbeddedHost(
+        load_agent(agent.target), database, clock, on_change, lease_term=lease.total_seconds(), asks_why=asks_why
+    )
 
 
 def _is_googles(target: object) -> bool:

@@ -161,6 +161,7 @@ def request_about(call: Call, ask: Ask, siblings: str = "", *, misfit: str = "",
         arguments=call.run_args,  # an earlier agent may have changed them
         defaults=tuple(call.run_defaults),
         title=None if question else call.title,
+        why=call.why or "",
         preview=asked.preview.as_json() if asked.preview else None,
         approved_preview=approved.as_json() if approved else None,
         agent=call.agent,

@@ -55,8 +55,11 @@ class EmbeddedHost:
         on_change: OnChange | None = None,
         *,
         lease_term: float = TERM,
+        asks_why: Callable[[str], bool] | None = None,
     ) -> None:
-        self.runner = Runner(agent, database, clock=clock, on_change=on_change, desk=SLACK, lease_term=lease_term)
+        self.runner = Runner(
+            agent, database, clock=clock, on_change=on_change, desk=SLACK, lease_term=lease_term, asks_why=asks_why
+        )
         self._read: RecentDict[SessionKey, _ReadSoFar] = RecentDict(_REMEMBERED)  # of the sessions that were read last
 
     @property

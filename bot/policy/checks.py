@@ -165,6 +165,7 @@ _FOR_CALLS = (
     "long_running",
     "edit",
     "deny_reason",
+    "reason",
     "approve_note",
     "preview",
     "confirm_dialog",

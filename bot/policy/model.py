@@ -112,6 +112,7 @@ class Policy(BaseModel):
     preview: Annotated[Literal["optional", "required"], _one_of('"required" or "optional"', "required", "optional")] = (
         "required"
     )
+    reason: StrictBool = False
     approve_note: Annotated[
         Literal["none", "optional", "required"],
         _one_of('"none", "optional" or "required"', "none", "optional", "required"),
@@ -247,6 +248,10 @@ class Policies:
     @classmethod
     def of(cls, *entries: Policy) -> Policies:
         return cls(entries)
+
+    def wants_reason(self, tool: str) -> bool:
+        """Whether an agent is asked why it calls this tool."""
+        return any(policy.reason and any(fnmatchcase(tool, one) for one in policy.tools) for policy in self.entries)
 
     def resolve(self, call: CallFacts) -> GoverningPolicy | CallRefusal:
         """The first policy that matches. If a policy can't be evaluated, the call is refused, and the next one is not

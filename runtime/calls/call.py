@@ -100,6 +100,7 @@ class Call:
     place: int = 0  # its place among the turn's calls
     defaults: tuple[str, ...] = ()  # the arguments that the model did not give
     title: str | None = None  # says what the call will do, as a format string over its arguments
+    why: str | None = None  # the model's own reason, for people
     gate: GateKind = GateKind.NONE
     state: CallState = CallState.READY
     asked: tuple[HeldRequest, ...] = ()  # the last one is the current request

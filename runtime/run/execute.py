@@ -25,10 +25,10 @@ from adk_confirm.runtime.calls.call import (
 )
 from adk_confirm.runtime.context import ToolContext, as_json, lost_result
 from adk_confirm.runtime.errors import ConfirmError, message_of
-from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
 from adk_confirm.runtime.signature import BadArguments, Bound, find_non_finite
 from adk_confirm.runtime.telemetry import tracing
-from adk_confirm.runtime.tool import Tool, ToolOutcomeUnknown, default_hint
+from adk_confirm.runtime.tool import Declaration, Tool, ToolOutcomeUnknown, default_hint
 from adk_confirm.runtime.wire import Dialect, EventActions, FunctionCall, ToolConfirmation, new_call_id
 
 log = logging.getLogger(__name__)
@@ -297,6 +297,32 @@ def _words(error: BaseException) -> str:
 
 def _storable_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
+
+
+# Why the model makes a call, in its own words: for people, never for the tool
+
+_WHY, _LONGEST_WHY = "why", 300
+
+
+def asking_why(declared: Declaration) -> Declaration:
+    """The tool as the model sees it, with a field for its reason. A tool that has such an argument itself stays."""
+    takes = as_object(declared.schema.get("properties"))
+    about = "Why you make this call, in one sentence, for the people who decide on it. The tool does not get it."
+    field: JsonObject = {"type": "string", "maxLength": _LONGEST_WHY, "description": about}
+    return (
+        declared
+        if _WHY in takes
+        else replace(declared, schema={**declared.schema, "properties": {**takes, _WHY: field}})
+    )
+
+
+def without_why(call: Call, tool: Tool) -> Call:
+    """The call without the model's reason among its arguments."""
+    if _WHY in as_object(tool.declaration.schema.get("properties")):
+        return call
+    said = as_text(call.args.get(_WHY)).strip()[:_LONGEST_WHY]
+    args = {name: value for name, value in call.args.items() if name != _WHY}
+    return replace(call, args=args, why=_storable_text(said) or None)
 
 
 def call_from_model(asked: FunctionCall, *, agent: str, invocation_id: str, turn: int, place: int) -> Call:

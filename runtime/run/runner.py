@@ -161,12 +161,13 @@ class Runner:
         seal: Seal | None = None,
         desk: str | None = None,
         shares_state: bool = False,
+        asks_why: Callable[[str], bool] | None = None,
     ) -> None:
         self.agent = agent
         self.app_name = app_name or agent.name
         self._store, self._dialect, self._clock = store, dialect, clock
         self._term, self._model_patience, self._most_model_calls = lease_term, model_patience, most_model_calls
-        self._on_change, self._seal, self._prefix = on_change, seal, desk
+        self._on_change, self._seal, self._prefix, self._asks_why = on_change, seal, desk, asks_why
         self._sender = Writer(desk is not None, shares_state)
         self._models = Models()
         self._opening = asyncio.Lock()
@@ -450,7 +451,12 @@ class Runner:
             dialect=self._dialect,
             patience=self._model_patience,
             most_model_calls=self._most_model_calls,
+            asks_why=self._asks_why or _of_none,
         )
+
+
+def _of_none(tool: str) -> bool:  # noqa: ARG001  (what `asks_why` is by default)
+    return False
 
 
 def _record(stored: StoredSession, events: list[Event]) -> SessionRecord:

@@ -25,6 +25,7 @@ from adk_confirm.runtime.run.execute import (
     CallEnvironment,
     admit,
     ask_again,
+    asking_why,
     call_from_model,
     check_runnable,
     execute,
@@ -32,6 +33,7 @@ from adk_confirm.runtime.run.execute import (
     recover,
     wants_denial,
     was_cancelled,
+    without_why,
 )
 from adk_confirm.runtime.run.journal import Journal
 from adk_confirm.runtime.store.database import Database
@@ -116,6 +118,7 @@ class AppContext:
     dialect: Dialect = "call"
     patience: float = 60.0  # seconds to wait for each piece of a model's answer, and for a gate
     most_model_calls: int = 500  # in one run
+    asks_why: Callable[[str], bool] = bool  # whether the model is asked why it calls this tool
 
 
 class Work:
@@ -285,6 +288,8 @@ class Work:
         calls: dict[str, Call] = {}
         for place, asked in enumerate(said.calls()):
             call = call_from_model(asked, agent=invocation.agent, invocation_id=invocation.id, turn=turn, place=place)
+            if call.tool in tools and self._app.asks_why(call.tool):
+                call = without_why(call, tools[call.tool])
             self._note_state(calls, await admit(call, tools, environment, self._app.clock(), self._app.patience))
         self._journal.begin_turn(turn)
         self._journal.put(replace(invocation, status=InvocationStatus.ACTIVE))
@@ -345,7 +350,10 @@ class Work:
             model=agent.model if isinstance(agent.model, str) else agent.name,
             contents=view.contents,
             instruction=instruction,
-            tools=[tool.declaration for tool in tools.values()],
+            tools=[
+                asking_why(tool.declaration) if self._app.asks_why(tool.name) else tool.declaration
+                for tool in tools.values()
+            ],
             config=agent.generate_content_config,
             streaming=self._streaming,
         )

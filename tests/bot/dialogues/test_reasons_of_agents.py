@@ -1,0 +1,43 @@
+"""Why an agent makes a call, in its own words: on the card, marked as such, and never in the tool."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.office import Office
+
+LAB = "tests.support.lab:agent"
+ASKED = '[[policy]]\ntools = ["delete_project"]\napprovers = ["group:S0ONCALL"]\nreason = true\nredact = ["token"]\n'
+OTHERS = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+
+
+@pytest.fixture
+def database_url(sqlite_stocked: str) -> str:
+    """What is shown does not depend on the database."""
+    return sqlite_stocked
+
+
+@pytest.mark.office(ASKED + OTHERS, target=LAB)
+async def test_it_is_on_the_card_as_the_agents_words_and_the_tool_does_not_get_it(at: Office) -> None:
+    card = await at.ask('delete_project {"project": "old", "why": "Nobody has used it. <!channel> *now*"}')
+    assert "The agent says: Nobody has used it. <!channel> *now*" in card.text
+    assert card.text.startswith("Delete old, recursive yes?"), "it is never the headline"
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, " · ran")
+    [ran] = at.ran()
+    assert {*ran} == {"tool", "project", "recursive", "force", "call"}
+
+
+@pytest.mark.office(ASKED + OTHERS, target=LAB)
+async def test_a_long_one_is_cut_and_hides_nothing_that_runs(at: Office) -> None:
+    card = await at.ask(f'delete_project {{"project": "old", "why": "{"because " * 100}"}}')
+    assert "Approve" in card.buttons
+    await at.bob.clicks(card, "See everything")
+    shown = (await at.bob.gets_modal("Everything")).text
+    assert 250 < shown.count("because") * 8 <= 304
+
+
+@pytest.mark.office(OTHERS, target=LAB)
+async def test_an_agent_that_is_not_asked_can_not_slip_it_in(at: Office) -> None:
+    said = await at.ann.says('@adk-confirm delete_project {"project": "old", "why": "it is fine"}', at.deploys)
+    await at.sees(said, "why: is not an argument")
