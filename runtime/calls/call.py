@@ -16,6 +16,7 @@ from adk_confirm.runtime.errors import Conflict
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
 
 REJECTED = "tool call was rejected by the user"
+EARLIER = "Nobody knows whether an earlier attempt took effect."
 NO_ANSWER = "nobody answered"
 NOBODY_KNOWS = (
     "The process stopped while this tool ran. Nobody knows whether it took effect: do not simply call it again."
@@ -247,7 +248,7 @@ def _step(call: Call, event: CallEvent) -> Call | None:
         case Finish() if state in (CallState.RUNNING, CallState.UNKNOWN):
             return replace(call, state=CallState.DONE, result=event.result)
         case Refuse() if state in (CallState.READY, CallState.HELD):
-            return replace(call, state=CallState.REFUSED, reason=event.why, result={"error": event.why})
+            return replace(call, state=CallState.REFUSED, reason=event.why, result=_error(call, event.why))
         case Lose() if state is CallState.RUNNING:
             return replace(call, state=CallState.UNKNOWN)
         case Retry() if state is CallState.RUNNING:
@@ -283,14 +284,19 @@ def _approve(call: Call, event: Approve) -> Call:
 
 
 def _deny(call: Call, event: Deny) -> Call:
-    result: JsonObject = {"error": REJECTED}
+    result = _error(call, REJECTED)
     if call.asks_input:
-        result = {"error": event.reason or NO_ANSWER}
+        result = _error(call, event.reason or NO_ANSWER)
     elif event.reason is not None:
         result["reason"] = event.reason
     return replace(
         call, state=CallState.REFUSED, asked=_with_answer(call, False, None), reason=event.reason, result=result
     )
+
+
+def _error(call: Call, why: str) -> JsonObject:
+    """Why it did not run. If people had it run again, that is only half of what the model must know."""
+    return {"error": f"{why.rstrip('.')}. {EARLIER}" if call.attempt else why}
 
 
 def _may_begin(call: Call) -> bool:

@@ -10,7 +10,9 @@ import pytest
 
 from adk_confirm import Agent, FunctionTool, ScriptedModel, ToolContext, call
 from adk_confirm.runtime.adk.signing import announcement_about
+from adk_confirm.runtime.calls.call import EARLIER, REJECTED
 from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.tool import ToolOutcomeUnknown
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, Heard
 
@@ -187,3 +189,18 @@ async def test_a_preview_of_the_tools_own_question_is_shown_at_the_second_stage_
     assert shown(first) == ({"shows": "2.4.0 → 2.4.1"}, None)
     await chat.approve(first.request, {"how": "slowly"})
     assert ran == ["2.4.1"]
+
+
+async def test_who_denies_a_call_that_may_have_run_before_does_not_undo_that(run: MakeRunner) -> None:
+    def deploys(version: str) -> str:
+        deploy(version)
+        raise ToolOutcomeUnknown("the connection broke")
+
+    tool = FunctionTool(deploys, require_confirmation=True, preview=plan)
+    chat = Chat(run(Agent("clerk", ScriptedModel(call("deploys", version="2.4.1"), "Done."), tools=[tool])))
+    await chat.approve((await chat.say("Go")).request)
+    [waiting] = await chat.calls()
+    anew = await chat.settle(waiting.id, "run again")
+    assert (ran, shown(anew)[0]) == (["2.4.1"], {"shows": "2.4.1 → 2.4.1"})
+    denied = await chat.deny(anew.request)
+    assert denied.result("deploys") == {"error": f"{REJECTED}. {EARLIER}"}
