@@ -164,7 +164,7 @@ async def _walk(me: Visitor) -> None:
     await me.sees("to prod?", within=me.thread)
     assert await audit(me.page) == []
     await me.picks("Approval history", of=me.message("to prod?", me.thread))
-    await me.sees("deploy started.", within=me.dialog)
+    await me.sees("It started.", within=me.dialog)
     assert await audit(me.page) == []
     await me.presses("Escape")
     await me.clicks("Deny…: deploy", within=me.thread)
