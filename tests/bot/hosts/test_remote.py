@@ -16,7 +16,7 @@ from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
 from adk_confirm.bot.hosts.remote import BROKEN, DENIALS, EDITS, LONGEST_PAUSE, NO_MARKS, PORT, TOGETHER, RemoteServer
 from adk_confirm.runtime.adk.signing import MARK
-from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.wire import Content
@@ -59,14 +59,15 @@ async def host(ear: Ear) -> AsyncIterator[AdkHost]:
     await opened.close()
 
 
-async def run(server: RemoteServer, heard: list[JsonObject] | None = None) -> None:
-    """Says hello; what it heard until it failed, if it does, is in the list."""
+async def hears(server: RemoteServer) -> tuple[list[JsonObject], ConfirmError | None]:
+    """Says hello: what was heard, and why no more."""
+    heard: list[JsonObject] = []
     try:
         async for event in server.run(OURS, HELLO, {}):
-            if heard is not None:
-                heard.append(event)
-    finally:
-        await server.close()
+            heard.append(event)  # noqa: PERF401  (what came before a failure counts)
+    except ConfirmError as error:
+        return heard, error
+    return heard, None
 
 
 # Out
@@ -168,32 +169,52 @@ def streaming(*lines: str) -> Handler:
     return answer
 
 
+NOT_LIKE = '{"detail": "not like this"}'
 EVENT = json.dumps({"id": "1", "author": "clerk", "content": {"parts": [{"text": "Hello."}]}})
 
 
+async def cut(request: web.Request) -> web.StreamResponse:
+    stream = await streaming(f"data: {EVENT}\n\n")(request)
+    assert request.transport is not None
+    request.transport.abort()
+    return stream
+
+
+LONG = json.dumps({"id": "1", "author": "clerk", "content": {"parts": [{"text": "ü" * 2**20}]}}, ensure_ascii=False)
+
+
+def failing(failure: str) -> Handler:
+    return streaming(f"data: {EVENT}\n\n", failure, ": still here\n", f"data:{EVENT}\n\n")
+
+
+GONE = "the model is gone"
+
+
 @pytest.mark.parametrize(
-    "failure",
+    ("stream", "events", "ends", "why"),
     [
-        'event: error\ndata: {"error": "the model is gone"}\n\n',
-        'data: {"error": "the model is gone"}\n\n',
-        "Error while running agent: the model is gone\n",
+        pytest.param(failing(f'event: error\ndata: {{"error": "{GONE}"}}\n\n'), 2, HostFailed, GONE, id="go"),
+        pytest.param(failing(f'data: {{"error": "{GONE}"}}\n\n'), 2, HostFailed, GONE, id="python"),
+        pytest.param(failing(f"Error while running agent: {GONE}\n"), 2, HostFailed, GONE, id="early go"),
+        pytest.param(streaming(f"data: {EVENT}\n\n", "event: done\ndata: \n\n"), 1, None, "", id="adk-rs's end"),
+        pytest.param(streaming("data: ", LONG[:1000], LONG[1000:], "\r\n\r\n"), 1, None, "", id="long, in pieces"),
+        pytest.param(cut, 1, DeliveryUnknown, "was lost", id="cut"),
+        pytest.param(saying("Internal Server Error", 500), 0, HostFailed, "500: Internal Server Error", id="500"),
+        pytest.param(saying(NOT_LIKE, 422), 0, RefusedByHost, "not like this", id="422"),
+        pytest.param(saying(NOT_LIKE, 413), 0, RefusedByHost, "not like this", id="413"),
+        pytest.param(saying(NOT_LIKE, 429), 0, Unreachable, "not like this", id="429"),
+        pytest.param(saying(NOT_LIKE, 409), 0, Unreachable, "not like this", id="409"),
     ],
-    ids=["go", "python", "early go"],
 )
-async def test_a_stream_is_read_to_its_end_past_a_failure(ear: Ear, failure: str) -> None:
-    ear.instead["/run_sse"] = streaming(f"data: {EVENT}\n\n", failure, ": still here\n", f"data:{EVENT}\n\n")
-    heard: list[JsonObject] = []
-    with pytest.raises(HostFailed, match="the model is gone"):
-        await run(ear.server(), heard)
-    assert len(heard) == 2
-
-
-async def test_a_message_without_data_is_ignored(ear: Ear) -> None:
-    """adk-rs ends its streams with one."""
-    ear.instead["/run_sse"] = streaming(f"data: {EVENT}\n\n", "event: done\ndata: \n\n")
-    heard: list[JsonObject] = []
-    await run(ear.server(), heard)
-    assert len(heard) == 1
+async def test_a_stream_is_read_to_its_end(
+    ear: Ear, server: RemoteServer, stream: Handler, events: int, ends: type[ConfirmError] | None, why: str
+) -> None:
+    """Past a failure, and a cut is no end. What is refused before it runs left nothing behind."""
+    ear.instead["/run_sse"] = stream
+    heard, error = await hears(server)
+    assert (len(heard), type(error)) == (events, ends or type(None))
+    assert heard == [json.loads(LONG if len(str(heard)) > 1000 else EVENT)] * events
+    assert why in str(error)
 
 
 @pytest.mark.parametrize("path", ["/list-apps", "/openapi.json"])
@@ -235,44 +256,6 @@ async def test_what_describes_the_app_may_be_closed(ear: Ear, server: RemoteServ
             await server.about()
     else:
         assert not (await server.about()).schemas
-
-
-async def test_an_event_may_be_long_and_come_in_pieces(ear: Ear) -> None:
-    long = json.dumps({"id": "1", "author": "clerk", "content": {"parts": [{"text": "ü" * 2**20}]}}, ensure_ascii=False)
-    ear.instead["/run_sse"] = streaming("data: ", long[:1000], long[1000:], "\r\n\r\n")
-    heard: list[JsonObject] = []
-    await run(ear.server(), heard)
-    assert heard == [json.loads(long)]
-
-
-async def test_a_cut_stream_is_no_end(ear: Ear) -> None:
-    async def cut(request: web.Request) -> web.StreamResponse:
-        stream = web.StreamResponse()
-        await stream.prepare(request)
-        await stream.write(f"data: {EVENT}\n\n".encode())
-        assert request.transport is not None
-        request.transport.abort()
-        return stream
-
-    ear.instead["/run_sse"] = cut
-    heard: list[JsonObject] = []
-    with pytest.raises(DeliveryUnknown, match="was lost"):
-        await run(ear.server(), heard)
-    assert len(heard) == 1
-
-
-async def test_a_500_says_nothing_of_how_far_it_got(ear: Ear) -> None:
-    ear.instead["/run_sse"] = saying("Internal Server Error", 500)
-    with pytest.raises(HostFailed, match="500: Internal Server Error"):
-        await run(ear.server())
-
-
-@pytest.mark.parametrize(("status", "again"), [(422, False), (413, False), (429, True), (409, True)])
-async def test_what_is_refused_before_it_runs_left_nothing_behind(ear: Ear, status: int, again: bool) -> None:
-    ear.instead["/run_sse"] = saying('{"detail": "not like this"}', status)
-    with pytest.raises(Unreachable, match="not like this") as error:
-        await run(ear.server())
-    assert isinstance(error.value, RefusedByHost) is not again
 
 
 async def test_an_answer_that_was_taken_and_not_kept_is_not_given(ear: Ear, host: AdkHost) -> None:
