@@ -46,8 +46,20 @@ def answered(response: JsonObject, request: str) -> JsonObject:
     return {"functionResponse": {"id": request, "name": ASK, "response": response}}
 
 
+def answers(confirmed: bool, request: str = "r1", **more: Json) -> JsonObject:
+    """What a person decided."""
+    return event("user", answered({"confirmed": confirmed}, request), **more)
+
+
 def said(text: str) -> JsonObject:
     return {"text": text}
+
+
+def asks(call: JsonObject, request: str = "r1", author: str = "clerk", **more: Json) -> JsonObject:
+    """A request for a confirmation of this call."""
+    args: JsonObject = {"originalFunctionCall": call, "toolConfirmation": HINT}
+    part: JsonObject = {"functionCall": {"id": request, "name": ASK, "args": args}}
+    return event(author, part, longRunningToolIds=[request], **more)
 
 
 @dataclass(frozen=True)
@@ -60,14 +72,11 @@ class Shape:
 
 
 def python() -> list[JsonObject]:
-    asking: JsonObject = {
-        "functionCall": {"id": "r1", "name": ASK, "args": {"originalFunctionCall": CALL, "toolConfirmation": HINT}}
-    }
     asked: JsonObject = {"requestedToolConfirmations": {"c1": HINT}, "skipSummarization": True}
     return [
         event("user", said("pay"), id="1"),
         event("clerk", called(), id="2"),
-        event("clerk", asking, id="3", longRunningToolIds=["r1"]),
+        asks(CALL, id="3"),
         event("clerk", responded({"error": WAITS}), id="4", actions=asked),
     ]
 
@@ -160,13 +169,13 @@ class TestEachADK:
 
     def test_absent_begun_settled(self, shape: Shape) -> None:
         events, statuses = shape.events(), []
-        for more in (None, event("user", answered({"confirmed": True}, shape.request)), event("clerk", responded({}))):
+        for more in (None, answers(True, shape.request), event("clerk", responded({}))):
             events += [more] if more is not None else []
             statuses.append(read(events).status(shape.request))
         assert statuses == [RequestStatus.ABSENT, RequestStatus.BEGUN, RequestStatus.SETTLED]
 
     def test_the_outcome_of_an_approval(self, shape: Shape) -> None:
-        approved = [*shape.events(), event("user", answered({"confirmed": True}, shape.request), timestamp=10.0)]
+        approved = [*shape.events(), answers(True, shape.request, timestamp=10.0)]
         assert outcome(approved).became is OutcomeKind.UNKNOWN
         assert outcome(approved, {shape.request: 0}).became is OutcomeKind.RUNNING
         assert looked(approved, {shape.request: 1}).calls == {}  # sent again, and not there yet
@@ -177,7 +186,7 @@ class TestEachADK:
         assert (failed.became, failed.text) == (OutcomeKind.FAILED, "no money")
 
     def test_the_outcome_of_a_denial(self, shape: Shape) -> None:
-        denied = [*shape.events(), event("user", answered({"confirmed": False}, shape.request))]
+        denied = [*shape.events(), answers(False, shape.request)]
         assert (outcome(denied).became, outcome(denied).confirmed) == (OutcomeKind.REFUSED, False)
         refused = outcome([*denied, event("clerk", responded({"error": "This tool call is rejected."}))])
         assert (refused.became, refused.confirmed) == (OutcomeKind.REFUSED, False)
@@ -187,23 +196,23 @@ class TestHoles:
     def test_the_placeholder_may_come_before_the_request(self) -> None:
         events = python()
         events[2], events[3] = events[3], events[2]
-        ran = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"paid": 1}))]
+        ran = [*events, answers(False), event("clerk", responded({"paid": 1}))]
         assert read(events).status("r1") is RequestStatus.ABSENT
         assert (outcome(ran).became, outcome(ran).confirmed) == (OutcomeKind.DONE, None)
 
     def test_a_denied_call_that_ran_all_the_same_is_no_refusal(self) -> None:
-        ran = [*python(), event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"paid": 1}))]
+        ran = [*python(), answers(False), event("clerk", responded({"paid": 1}))]
         assert (outcome(ran).became, outcome(ran).confirmed) == (OutcomeKind.DONE, None)
 
     def test_a_tool_that_asked_itself_may_answer_a_denial_as_it_likes(self) -> None:
         events = python()
         events[3] = event("clerk", responded({"status": "Manager approval is required."}), id="4")
-        refused = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"ok": 0}))]
+        refused = [*events, answers(False), event("clerk", responded({"ok": 0}))]
         assert outcome(refused).became is OutcomeKind.REFUSED
 
     def test_a_tool_that_failed_in_java_has_failed(self) -> None:
         failed = responded({"status": "error", "message": "An internal error occurred."})
-        events = [*java(), event("user", answered({"confirmed": True}, "r1")), event("clerk", failed)]
+        events = [*java(), answers(True), event("clerk", failed)]
         assert outcome(events).became is OutcomeKind.FAILED
 
     @pytest.mark.parametrize(
@@ -220,7 +229,7 @@ class TestHoles:
         ],
     )
     def test_any_clock_is_read_and_none_is_made_up(self, clock: JsonObject, at: float | None) -> None:
-        approval = event("user", answered({"confirmed": True}, "r1"))
+        approval = answers(True)
         del approval["timestamp"]
         assert outcome([*python(), {**approval, **clock}]).begun_at == at
 
@@ -231,14 +240,13 @@ class TestHoles:
             assert read(events).status("r1") is RequestStatus.ABSENT
 
     def test_the_answer_to_one_request_is_not_that_of_another(self) -> None:
-        assert (
-            read([*python(), event("user", answered({"confirmed": True}, "r2"))]).status("r1") is RequestStatus.ABSENT
-        )
+        assert read([*python(), answers(True, "r2")]).status("r1") is RequestStatus.ABSENT
         assert read(python()).status("r2") is RequestStatus.GONE
 
-    def test_what_a_user_wrote_asks_nothing(self) -> None:
+    @pytest.mark.parametrize("change", [{"author": "user"}, {"partial": True}])
+    def test_what_a_user_wrote_and_what_is_partial_asks_nothing(self, change: JsonObject) -> None:
         events = python()
-        events[2]["author"] = "user"
+        events[2].update(change)
         assert looked(events).requests == ()
 
     def test_a_request_that_cannot_be_read_is_reported_and_asks_nobody(self) -> None:
@@ -259,17 +267,9 @@ class TestHoles:
         open_now = [(look.requests, look.waits) for look in (looked([asks]), looked([asks, answers]))]
         assert [any(both) for both in open_now] == [True, False]
 
-    def test_partial_events_count_for_nothing(self) -> None:
-        events = python()
-        events[2]["partial"] = True
-        assert looked(events).requests == ()
-
     def test_no_session_is_not_an_empty_one(self) -> None:
         assert not read(None).exists
         assert read([]).exists
-
-
-APPROVAL = event("user", answered({"confirmed": True}, "r1"))
 
 
 class TestUnknown:
@@ -288,22 +288,19 @@ class TestUnknown:
         ids=["went on", "in another branch", "in part", "refused by name", "ended", "aborted"],
     )
     def test_whatever_follows_the_answer(self, later: JsonObject) -> None:
-        assert outcome([*python(), APPROVAL, later]).became is OutcomeKind.UNKNOWN
-        assert looked([*python(), APPROVAL, later]).requests == ()
+        assert outcome([*python(), answers(True), later]).became is OutcomeKind.UNKNOWN
+        assert looked([*python(), answers(True), later]).requests == ()
 
     def test_an_agent_that_went_on_before_anybody_answered_still_waits(self) -> None:
         events = [*python(), event("flow", actions={"agentState": {"current_sub_agent": "last"}})]
         assert [one.request_id for one in looked(events).requests] == ["r1"]
-        assert outcome([*events, APPROVAL]).became is OutcomeKind.UNKNOWN
+        assert outcome([*events, answers(True)]).became is OutcomeKind.UNKNOWN
 
     def test_what_a_server_ignored_in_company_is_not_sent_again(self) -> None:
         other: JsonObject = {"id": "c2", "name": "deploy", "args": {}}
-        asking: JsonObject = {
-            "functionCall": {"id": "r2", "name": ASK, "args": {"originalFunctionCall": other, "toolConfirmation": HINT}}
-        }
         both = event("user", answered({"confirmed": True}, "r1"), answered({"confirmed": True}, "r2"))
         deployed = event("clerk", responded({"ok": 1}, "deploy", "c2"))
-        look = looked([*python(), event("clerk", asking, longRunningToolIds=["r2"]), both, deployed])
+        look = looked([*python(), asks(other, "r2"), both, deployed])
         assert look.requests == ()
         assert {request: kind_of(one) for request, one in look.calls.items()} == {
             "r1": OutcomeKind.UNKNOWN,
@@ -531,23 +528,23 @@ def test_no_order_of_events_makes_an_unanswered_call_look_answered(history: list
     for step in history:
         events.append(
             {
-                "approve": event("user", answered({"confirmed": True}, "r1")),
-                "deny": event("user", answered({"confirmed": False}, "r1")),
+                "approve": answers(True),
+                "deny": answers(False),
                 "response": event("clerk", responded({"paid": 1})),
                 "chat": event("user", said("hello")),
                 "reply": event("clerk", said("Hm.")),
             }[step]
         )
-    answers = [i for i, step in enumerate(history) if step in ("approve", "deny")]
+    given = [i for i, step in enumerate(history) if step in ("approve", "deny")]
     status = read(events).status("r1")
-    if not answers:
+    if not given:
         assert status is RequestStatus.ABSENT
         assert [one.request_id for one in looked(events).requests] == ["r1"]
     else:
-        settled = "response" in history[answers[0] :]
+        settled = "response" in history[given[0] :]
         assert status is (RequestStatus.SETTLED if settled else RequestStatus.BEGUN)
         assert looked(events).requests == ()
-        unknown = not settled and history[answers[0]] == "approve"
+        unknown = not settled and history[given[0]] == "approve"
         assert (outcome(events).became is OutcomeKind.UNKNOWN) == unknown
 
 
@@ -564,10 +561,7 @@ def test_no_order_of_events_makes_an_unanswered_call_look_answered(history: list
 )
 def test_a_request_that_comes_again_about_another_call_is_known(other: JsonObject, twice: bool) -> None:
     """People would see the first one, and google-adk would run the last one."""
-    again: JsonObject = {
-        "functionCall": {"id": "r1", "name": ASK, "args": {"originalFunctionCall": other, "toolConfirmation": HINT}}
-    }
-    asking = read([*python(), event("hr", again, longRunningToolIds=["r1"])]).requests["r1"]
+    asking = read([*python(), asks(other, author="hr")]).requests["r1"]
     assert asking.twice is twice
     assert asking.request.call.arguments == {"amount": 1500}
 
@@ -578,11 +572,9 @@ def test_a_session_of_thousands_is_read_in_one_go() -> None:
     events = python()[:2]
     for number in range(many):
         call: JsonObject = {"id": f"c{number}", "name": "reimburse", "args": {}}
-        args: JsonObject = {"originalFunctionCall": call, "toolConfirmation": HINT}
-        asking: JsonObject = {"functionCall": {"id": f"r{number}", "name": ASK, "args": args}}
-        events.append(event("clerk", asking, id=f"a{number}", longRunningToolIds=[f"r{number}"]))
+        events.append(asks(call, f"r{number}", id=f"a{number}"))
     for number in range(many):
-        events.append(event("user", answered({"confirmed": True}, f"r{number}"), id=f"b{number}"))
+        events.append(answers(True, f"r{number}", id=f"b{number}"))
         events.append(event("clerk", responded({"result": number}, call=f"c{number}"), id=f"d{number}"))
     with_same = [event("clerk", responded({"result": number}, call="c7"), id=f"e{number}") for number in range(many)]
     began = steps_of(lambda: read([*events[: len(events) // 4], *with_same[: many // 4]]))
