@@ -141,8 +141,8 @@ class Field:
     # Reading
 
     def read(self, values: Mapping[str, object]) -> Value:
-        """The value that was entered; the very same if nobody changed it. It is not checked against the schema yet.
-        Raises `Wrong`."""
+        """The value that was entered. If nobody changed it, it is the same object as before. It is not checked
+        against the schema yet. Raises `Wrong`."""
         if self.block_id not in values:
             found = self.current
         else:

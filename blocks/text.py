@@ -50,7 +50,7 @@ def visible(text: str, keep: str = "") -> str:
     """The text with characters escaped that a reader can't see, or that would move other text: controls, direction
     overrides, zero-width and private-use characters, spaces of other kinds, strokes through letters and stacks of
     accents; letters of mathematics; and letters of other scripts in a word that looks Latin. Wide spaces in Chinese
-    and Japanese stay, and the parts of well-formed emoji. `keep` may name newline and tab."""
+    and Japanese stay, and the parts of well-formed emoji. The characters in `keep` stay as well: newline or tab."""
     if text.isascii() and text.isprintable():
         return text
 

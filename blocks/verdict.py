@@ -40,7 +40,7 @@ def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
 
 
 def verdict_message(call: Shown, made: Verdict, voter: str = "") -> Message:
-    """Who asked and can't vote can withdraw instead."""
+    """A person who asked and therefore can't vote can withdraw the call instead."""
     said = verdict(call, made)
     own = made.refusal is not None and call.withdrawable and call.asked_by == voter
     row = actions([withdraw_button(call)], f"verdict.{call.id}") if own else []
@@ -48,7 +48,7 @@ def verdict_message(call: Shown, made: Verdict, voter: str = "") -> Message:
 
 
 def notice_modal(sentence: str, title: str = "Not possible") -> JsonObject:
-    """A view with one sentence: why no form opens, why nothing was done, or that something is looked up."""
+    """A window with one sentence, for example why no form opens or why nothing was done."""
     return modal(Callback.SHOW, title, [rich([_sentence(sentence)], "notice")])
 
 

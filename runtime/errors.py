@@ -42,8 +42,8 @@ class StoreError(ConfirmError):
 
 
 def reason(error: Exception) -> str:
-    """A reason for a log line or a probe: our own sentence without its full stop. For other exceptions only the type,
-    since the message may quote something that must not be logged."""
+    """A reason for a log line or a probe: our own sentence without its full stop. Of other exceptions it gives only
+    the type, since the message may quote something that must not be logged."""
     if isinstance(error, ConfirmError):
         return str(error).rstrip(".")
     first: BaseException = error

@@ -40,7 +40,7 @@ __all__ = [
 
 Predicate = Callable[..., object]
 
-# A thread for each synchronous function: one that hangs stops neither the event loop, nor another tool, nor a gate.
+# Each synchronous function runs in its own thread. If one hangs, the event loop, other tools and gates go on.
 _THREAD_NAME = "adk-confirm-tool"
 
 

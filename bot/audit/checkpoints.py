@@ -65,8 +65,8 @@ def checkpoint_is_signed(point: Checkpoint, before: Checkpoint | None, keys: Pub
 
 
 def _signed(point: Checkpoint, before: Checkpoint | None) -> str:
-    """A signature also covers the one before it. Otherwise somebody could remove the first ones, as if these
-    checkpoints had been made before there was a key."""
+    """What a signature covers: the checkpoint, and the signature before it. Otherwise somebody could remove the first
+    signatures, and claim that those checkpoints were made before there was a key."""
     return canonical([_content(point), before.signature if before else ""])
 
 

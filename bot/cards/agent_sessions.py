@@ -56,7 +56,8 @@ class AgentSessions:
                 await self._ask(lease, session, RENAME_SESSION, {"title": title})
 
     async def _title(self, lease: Lease, session: Session) -> str:
-        """The first words of the thread, without what the policies hide. Before the first request that is unknown."""
+        """The first words of the thread, without what the policies hide. Empty before the first request if any policy
+        hides something, since it is not known yet which policy applies."""
         rows = await lease.read(session_confirmations, session.key)
         if not rows and any(policy.redact for policy in self._rules.policies.entries):
             return ""

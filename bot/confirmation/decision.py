@@ -11,7 +11,7 @@
 2. `votes.store_vote(row, vote)` on a click, then
    `votes.count(row, vote.id, facts, now, policies)`, oldest vote first. Where `votes.refusal_without_asking` has an
    answer, `facts` may be `None`.
-3. `schedule.tick(row, now)` at the time that `schedule.next_due(row)` says: reminder, escalation, expiry, an approval
+3. `outcome.tick(row, now)` at the time that `outcome.next_due(row)` says: reminder, escalation, expiry, an approval
    that did not start in time, "nobody knows".
 4. `outcome.begin(row, delivery, now)` right before a host gets an approval: `Illegal` means that it must
    not run any more, and the letter is dropped. `outcome.take_back(row, now)` if the host did not get it after all.

@@ -123,8 +123,8 @@ class Signer:
 
     def sign(self, session: SessionKey, asks: AdkRequest, answer: Answer) -> tuple[Part, JsonObject] | None:
         """The answer in ADK's form, and its signature by the id of what it answers, if it has no room for one. If the
-        plugin wants a signature, the hint of an answer to a confirmation contains it. None: there is nothing to
-        send."""
+        plugin wants a signature, the hint of an answer to a confirmation contains it. None if there is nothing
+        to send."""
         response, announced, beside = answer_part(asks, answer), asks.announcement, asks.ask in SIGNED_BESIDE
         if response is None:
             return None

@@ -96,7 +96,7 @@ class EmbeddedHost:
     async def _answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], stop: asyncio.Event | None
     ) -> Run | None:
-        """None: it has another answer already; `look` shows what became of it."""
+        """Returns None if the request has another answer already. `look` shows what became of it."""
         contents = [_answer(one).as_content() for one in answers]
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
         try:

@@ -1,7 +1,7 @@
 """Reads what Slack sends: who acted, where they look, and which messages are for the agent. Pure.
 
-What a listener does not need may have any shape, so a new one from Slack loses no click. What it can't do without is
-read here, and raises `NotSlacks` if it is missing.
+A field that no listener needs may have any shape, so that no click is lost when Slack changes it. The fields that a
+listener needs are read here. If one is missing, `NotSlacks` is raised.
 """
 
 from __future__ import annotations

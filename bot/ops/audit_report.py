@@ -23,7 +23,7 @@ from adk_confirm.bot.store.ledger_lines import content_of
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 QUICK = 5.0
-"""Seconds. Nobody reads a call in less."""
+"""Seconds. The report counts the approvals that came within this time: nobody can have read the call."""
 
 _VOTES = {LineKind.APPROVAL: "approvals", LineKind.EDITED: "edits", LineKind.DENIED: "denials"}
 _DECIDED = (LineKind.APPROVED, LineKind.DENIED, LineKind.EXPIRED, LineKind.WITHDRAWN, LineKind.ELSEWHERE)
@@ -249,5 +249,5 @@ def _time(value: Json) -> str:
 
 
 def _cell(value: Json) -> str:
-    """Nobody begins another cell, a link or HTML with a name, a reason or a tool."""
+    """A cell of a Markdown table. The value can't end the cell, and can't contain a link or HTML."""
     return re.sub(r"([\\`*_\[\]<>#|~&])", r"\\\1", visible(str(value)))

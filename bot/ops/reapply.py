@@ -143,7 +143,7 @@ def reapply_row(
     tx: Tx, looked_at: Confirmation, found: Found, facts: Mapping[str, Facts], by: Person, reason: str | None
 ) -> Transition | Confirmation | None:
     """Applies the policy and returns the change. Returns the row if it changed since it was looked at: somebody may
-    have voted. None: it no longer waits."""
+    have voted. Returns None if it no longer waits."""
     session, row = lock_confirmation(tx, looked_at.id)
     if row.state is not State.WAITING:
         return None

@@ -290,6 +290,6 @@ def _comparable_cached(name: str) -> str:
 
 
 def _name_pattern(name: str) -> str:
-    """The same for a pattern. Dashes in brackets stay."""
+    """Makes a pattern comparable like a name. A dash inside brackets is a range, so it stays."""
     parts = _CLASS.split(_fold(name))
     return "".join(part if number % 2 else part.translate(_BETWEEN) for number, part in enumerate(parts))

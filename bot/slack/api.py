@@ -105,8 +105,8 @@ class SentMessage:
 def slack_session() -> aiohttp.ClientSession:
     """Connections to Slack that stay open for the next call. Has to be closed.
 
-    They close after a few seconds without a call, long before Slack would close them: a post on a connection that
-    Slack has just closed may or may not have arrived.
+    A connection is closed after a few seconds without a call, long before Slack would close it. If Slack closed it
+    during a post, nobody would know whether the post arrived.
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_KEPT),

@@ -95,7 +95,7 @@ class Directory:
     ) -> Facts:
         """Everything that `authorise` needs to know about this vote, asked at once. `anew`: without the cache."""
         barred, people, questions = _to_ask(row, vote, policies)
-        # Ask first what was put off. Otherwise it would never get its turn.
+        # Questions that were put off before come first. Otherwise they might never be asked.
         questions.sort(key=lambda question: not self._lookups.known.put_off(_key(*question)))
         accounts, answers = await asyncio.gather(
             asyncio.gather(*(self.account(person, anew=anew) for person in people)),

@@ -308,8 +308,8 @@ def _fault_at_end(chain: str, sealed_end: int, last: int) -> Broken:
 
 
 def _wrong_index(tx: Tx, sealed: SealedCheckpoints) -> Broken | None:
-    """Checks the column that says how far each chain is sealed. Only the next checkpoint uses it; somebody could change
-    it to leave a chain out."""
+    """Checks the column that says how far each chain is sealed. If somebody changed
+    it, the next checkpoint would leave a chain out."""
     for row in tx.each("SELECT chain, sealed_hash FROM bot_chains ORDER BY chain"):
         if row.sealed_hash != sealed.last_hash(row.chain):
             return Broken(row.chain, None, "how far the database says it is sealed is not what the checkpoints say")

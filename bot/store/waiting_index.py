@@ -1,8 +1,8 @@
 """An index of what waits, for whom and where, so that one person's list is fast even among 100,000 confirmations. It
 also has who decided what.
 
-Members of groups, addresses and functions change without any row changing, so the index has policy entries, not people.
-A reader passes the entries that stand for them now.
+The index holds the approvers as the policy names them, such as a group, and not the people. Who is in a group can
+change while no row changes. So a reader passes the entries that name the person now.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from adk_confirm.runtime.wire import SessionRecord, WireModel
 
 log = logging.getLogger(__name__)
 
-STOP_PATIENCE = 6.0  # including what follows, a stop takes well under ten seconds
+STOP_PATIENCE = 6.0  # seconds for running work; a whole stop then takes less than ten
 
 
 def make_app(runners: Sequence[Runner], guard: Guard | None = None) -> web.Application:

@@ -192,7 +192,7 @@ class Arrival:
     metadata: JsonObject | None = None  # the sender's metadata, kept with every event of the run
     patient: bool = True  # whether to wait while somebody else works on the session
     invocation_id: str = field(default_factory=new_invocation_id)
-    marked: bool = False  # a repeated invocation id means a repeated message
+    marked: bool = False  # if this invocation id is known, the message was sent before
     stop: asyncio.Event | None = None  # set when somebody stops the run
     clock: Callable[[], float] = time.time
     on_change: OnChange | None = None

@@ -82,7 +82,7 @@ _LOCK_HELD = f"{_UNTIL} FOR UPDATE"
 
 
 def claim(tx: Tx, job: JobKey, *, term: float) -> str | None:
-    """Claims the job and returns the token. None: it is held."""
+    """Claims the job and returns the token, or None if somebody else holds it."""
     token, now = new_token(), tx.now()
     claimed = tx.run(_CLAIM, kind=job.kind, key=job.key, token=token, now=now, until=now + term)
     return token if claimed else None

@@ -386,7 +386,7 @@ class _Pool:
         finally:
             del self._at_work[job]
             if connection.closed:
-                self._close_idle()  # what broke it, broke the others too
+                self._close_idle()  # the other idle connections are probably broken as well
             else:
                 self._idle.put(connection)
 

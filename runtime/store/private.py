@@ -18,8 +18,8 @@ def make_private_file(path: Path) -> Path:
     """For a library that opens files with the mode from the umask. SQLite gives the files beside a database its mode.
     What can't be made here is left to the library, which has a better error.
 
-    An existing file is not even opened. Closing it would drop the locks that SQLite holds on it in this process, and
-    another process that closes the store would take itself to be the last one, and delete the write-ahead log."""
+    An existing file is not even opened. Closing it would drop the locks that SQLite holds on it in this process. Then
+    another process that closes the store would believe that it is the last one, and delete the write-ahead log."""
     with suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE))
     return path

@@ -47,7 +47,7 @@ class StoreSchema:
                 yield statement.replace(") WITHOUT ROWID", ")")
 
     def misfit(self, at: int | None) -> str | None:
-        """Why a store of this version can't be used, and what to do. None: it can."""
+        """Why a store of this version can't be used, and what to do. None if it can be used."""
         if at == self.version:
             return None
         found = f"The store's {self.package} tables are of version {at or 'none'}, and this program's {self.version}"
@@ -66,7 +66,7 @@ async def lay_out(database: Database, schema: StoreSchema) -> None:
 
 
 def version(tx: Tx, schema: StoreSchema) -> int | None:
-    """The version of the store's tables. None: there are none."""
+    """The version of the store's tables. None if the store has no tables yet."""
     if "adk_confirm_versions" not in tables(tx):
         return None
     found = "SELECT version FROM adk_confirm_versions WHERE package = :package"
@@ -80,7 +80,7 @@ def tables(tx: Tx) -> set[str]:
 
 def _lay_out(tx: Tx, schema: StoreSchema) -> int:
     if tx.dialect == "postgresql":
-        tx.run("SET LOCAL lock_timeout = 0")  # however long the first one takes
+        tx.run("SET LOCAL lock_timeout = 0")  # wait for the first replica, however long it takes
         tx.first("SELECT pg_advisory_xact_lock(:number)", number=_ONE_AT_A_TIME)
     tx.run(
         "CREATE TABLE IF NOT EXISTS adk_confirm_versions (package VARCHAR(32) PRIMARY KEY, version INTEGER NOT NULL)"

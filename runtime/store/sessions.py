@@ -310,8 +310,8 @@ def as_stored(tx: Tx, row: Any) -> StoredSession:
 
 
 def create(tx: Tx, name: SessionId, agent: str, state: JsonObject, opened_by: OpenedBy = "anyone") -> bool:
-    """Creates a session. Returns False if there is one of that name, even one that another process makes at this
-    moment."""
+    """Creates a session. Returns False if there is one of that name already, also if another process creates it at
+    the same moment."""
     own, user, app = split_state(state)
     now = tx.now()
     row = {
@@ -380,11 +380,11 @@ class LockedSession:
     """A session whose row this transaction has locked: until the commit, nobody else can lease it or write to it."""
 
     session: StoredSession
-    reserved: str | None  # names that begin with it are the desk's
+    reserved: str | None  # a prefix of session ids that only one writer may use, such as Slack
 
 
 def lock(tx: Tx, name: SessionId) -> LockedSession | None:
-    """Locks a session. None: there is no such session."""
+    """Locks a session. Returns None if there is no such session."""
     row = _lock(tx, name)
     if row is None:
         return None
@@ -480,7 +480,7 @@ def _add(tx: Tx, session: StoredSession, change: SessionChange, rows: Rows, on_c
 
 
 def _refused(tx: Tx, session: StoredSession, change: SessionChange, on_change: OnChange) -> dict[str, Call]:
-    """Tells of the calls whose state changes. Returns those that must not begin."""
+    """Calls `on_change` for each call whose state changes. Returns the calls that must not begin."""
     refused: dict[str, Call] = {}
     for call in change.calls.values():
         before = None if call.gate is GateKind.NONE else find_call(tx, session.key, call.id)

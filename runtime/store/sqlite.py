@@ -95,7 +95,7 @@ class SqliteWriter:
         try:
             await asyncio.shield(self._opened)
         except asyncio.CancelledError:
-            self._waiting.put(None)  # the caller gets no store to close
+            self._waiting.put(None)  # `start` fails, so nobody will close this store
             raise
 
     async def run(self, work: Callable[[Tx], R], *, read_only: bool = False) -> R:
@@ -144,7 +144,7 @@ class SqliteWriter:
             self._tell(self._settle, [job for job, _ in group])
 
     def _next_group(self) -> list[tuple[Job[Any], bool]] | None:
-        """The transactions that wait. Empty after a while in which none came, and None at the end."""
+        """The transactions that wait; an empty list if none came for a while; None when the store is closed."""
         try:
             first = self._waiting.get(timeout=LOOK)
         except queue.Empty:
@@ -174,8 +174,8 @@ class SqliteWriter:
             self._tell(self._hub.wake_all)
 
     def _run_group(self, group: list[tuple[Job[Any], bool]], connection: sqlite3.Connection) -> str | None:
-        """Runs a group of transactions. Returns None if all are committed, otherwise the error because of which none
-        is."""
+        """Runs a group of transactions. Returns None if all are committed. Otherwise none is, and it returns the
+        error."""
         try:
             connection.execute("BEGIN IMMEDIATE")
             for number, (job, read_only) in enumerate(group):
@@ -199,7 +199,7 @@ class SqliteWriter:
             raise _GroupLost(str(job.error or "the transaction was ended from inside"))
         if job.error is not None:
             job.error = as_store_error(job.error, writing=not read_only)
-            if first:  # there is no other's work to keep yet
+            if first:  # nothing of this group is written yet, so all of it can be undone
                 connection.execute("ROLLBACK")
                 connection.execute("BEGIN IMMEDIATE")
             else:

@@ -69,7 +69,7 @@ class Tx:
         return list(map(_row_of(found), found.fetchall()))
 
     def value(self, sql: str, /, **values: object) -> Any:
-        """The first column of the first row. None: there is no row."""
+        """The first column of the first row. None if there is no row."""
         row = self._execute(sql, values).fetchone()
         return None if row is None else row[0]
 
