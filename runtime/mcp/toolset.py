@@ -23,7 +23,7 @@ from adk_confirm.runtime.mcp.session import (
     ToolFailed,
 )
 from adk_confirm.runtime.signature import BadArguments, Bound
-from adk_confirm.runtime.tool import BadTool, ConfirmationPolicy, Declaration, Tool
+from adk_confirm.runtime.tool import BadTool, ConfirmationPolicy, Declaration, Tool, preview_in_time
 
 Caller = Callable[[str, JsonObject], Awaitable[JsonObject]]
 Preview = Callable[[JsonObject, ToolContext], Awaitable[Json]]
@@ -253,14 +253,13 @@ class McpToolset:
             return None
         name, takes = str(described["name"]), as_object(as_object(described.get("inputSchema")).get("properties"))
 
+        async def look(args: JsonObject) -> Json:
+            shows = result_of(await self._call(name, {key: args[key] for key in takes if key in args}))
+            # The official server package wraps what is no object like this.
+            return shows["result"] if isinstance(shows, dict) and list(shows) == ["result"] else shows
+
         async def preview(args: JsonObject, context: ToolContext) -> Json:  # noqa: ARG001  (a tool's preview)
-            try:
-                async with asyncio.timeout(self._preview_timeout):
-                    shows = result_of(await self._call(name, {key: args[key] for key in takes if key in args}))
-                # The official server package wraps what is no object like this.
-                return shows["result"] if isinstance(shows, dict) and list(shows) == ["result"] else shows
-            except TimeoutError as error:
-                raise ToolFailed(f"The preview took longer than {self._preview_timeout:g} s.") from error
+            return await preview_in_time(look(args), self._preview_timeout)
 
         return preview
 

@@ -134,6 +134,7 @@ async def _title(call: Call, tool: Tool, environment: CallEnvironment, patience:
 
 LONGEST_PREVIEW = 100_000
 """Characters, as JSON."""
+_LONGEST_FAILURE = 1000
 
 
 async def make_preview(call: Call, tool: Tool, environment: CallEnvironment) -> Preview | None:
@@ -153,7 +154,7 @@ async def preview_of(making: Awaitable[Json], tool: str) -> Preview | None:
         if was_cancelled():
             raise
         log.info("the preview of %s failed: %s", tool, type(error).__name__)
-        return Preview(failed=_words(error))
+        return Preview(failed=_words(error)[:_LONGEST_FAILURE])
     if length > LONGEST_PREVIEW:
         return Preview(failed=f"The preview has {length:,} characters. {LONGEST_PREVIEW:,} can be shown.")
     return None if shows is None else Preview(shows)

@@ -148,10 +148,10 @@ def read_only() -> dict[str, Any]:
 
 
 @tool(**read_only())
-def look(path: str) -> str:
-    """Says what a deletion would do."""
+def look(path: str) -> str | None:
+    """Says what a deletion would do, unless the file is blank."""
     watch.tell(f"look {path}")
-    return f"{path} would be gone"
+    return f"{path} would be gone" if path != "blank" else None
 
 
 @tool()

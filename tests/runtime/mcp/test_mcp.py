@@ -223,8 +223,16 @@ async def test_a_preview_that_the_server_does_not_call_read_only_is_none(
 async def test_a_preview_that_hangs_is_given_up(made: Make, shared: Server) -> None:
     connection, _ = shared
     previewed: Any = await tool(made(connection, preview={"delete_file": "look"}, preview_timeout=0.0), "delete_file")
-    with pytest.raises(ToolFailed, match="took longer than 0 s"):
+    with pytest.raises(BadTool, match="took longer than 0 s"):
         await previewed.preview({"path": "a.txt"}, context())
+
+
+async def test_a_preview_that_says_nothing_is_none_that_people_could_see(made: Make, shared: Server) -> None:
+    """Without an error, the call would be held as if its tool had no preview, whatever the policy requires."""
+    connection, _ = shared
+    previewed: Any = await tool(made(connection, preview={"delete_file": "look"}), "delete_file")
+    with pytest.raises(BadTool, match="returned nothing"):
+        await previewed.preview({"path": "blank"}, context())
 
 
 # Arguments

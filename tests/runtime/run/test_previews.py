@@ -95,6 +95,10 @@ def fails(version: str) -> Json:
     raise ConnectionError("no route to the cluster")
 
 
+def shouts(version: str) -> Json:
+    raise ConnectionError("no " * 1_000_000)
+
+
 def exits(version: str) -> Json:
     raise SystemExit(1)
 
@@ -124,6 +128,7 @@ def unlike_json(version: str) -> object:
     ("preview", "why"),
     [
         (fails, "ConnectionError: no route to the cluster"),
+        (shouts, "ConnectionError: no no no"),
         (exits, "SystemExit: 1"),
         (never, "The preview took longer than 0.05 s."),
         (blocked, "The preview took longer than 0.05 s."),
@@ -138,6 +143,7 @@ async def test_one_that_fails_is_shown_as_failing(run: MakeRunner, preview: Call
     found, before = shown(asked)
     assert found is not None
     assert why in str(found["failed"])
+    assert len(str(found["failed"])) <= 1000
     assert before is None
     await chat.approve(asked.request)
     assert ran == ["2.4.1"], "whether that may be approved is not the runtime's to say"
