@@ -171,7 +171,8 @@ class Signature:
 
     @cached_property
     def defaults(self) -> JsonObject:
-        """The values of the arguments that are left out. Raises `BadTool` for one that people could not be shown."""
+        """The values of the arguments that are left out. Raises `BadTool` if a value can't be
+        shown to people."""
         optional = [p for p in self._arguments if p.name not in self.required]
         model, found = self._model_of(optional), JsonObject()
         for parameter in optional:

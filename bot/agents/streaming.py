@@ -55,7 +55,7 @@ class RunDisplay:
     def __init__(self, slack: Slack, database: Database, lease: Lease, session: Session) -> None:
         self._slack, self._database, self._lease, self._session = slack, database, lease, session
         self._reply: Reply | None = None
-        self._left = set[str | None]()  # the messages that no stored reply takes over; None: not named yet
+        self._left = set[str | None]()  # messages whose reply is not stored yet; None has no name in Slack yet
         self._over = asyncio.Event()
         _begin(self._show_at_work())
 
@@ -77,7 +77,7 @@ class RunDisplay:
         return reply.ts
 
     def taken_over(self, ts: str) -> None:
-        """A reply is stored, to be put into this message."""
+        """A reply is stored. It will be put into this message."""
         self._left.discard(ts)
 
     async def end(self) -> None:

@@ -387,7 +387,7 @@ class AdkHost:
             raise DeliveryUnknown(str(cut), error.again_after) from error
 
     def _wait_out(self, mark: str, since: float | None, limit: float) -> None:
-        """Raises while the same message, sent before, may still arrive."""
+        """Raises `DeliveryUnknown` while the same message, which was sent before, may still arrive."""
         last = max((at for at in (self._sent.get(mark), since) if at is not None), default=None)
         rest = 0.0 if last is None else last + limit - self._clock()
         if rest > 0:

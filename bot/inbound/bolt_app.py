@@ -189,8 +189,8 @@ _OLDEST = 300.0
 
 
 def make_site(app: AsyncApp | None, signing_secret: str | None = None) -> web.Application:
-    """`app` is None if only Socket Mode is used: then nothing of Slack's is served here. With an app there is a
-    secret."""
+    """The HTTP site. `app` is None if only Socket Mode is used: then Slack sends nothing here. With an app,
+    `signing_secret` is needed."""
     site = web.Application(client_max_size=MOST_BYTES)
     if app is not None:
         assert signing_secret

@@ -15,7 +15,8 @@ from adk_confirm.runtime.jsontypes import Json
 
 
 def parse_time(text: str, option: str, now: datetime, *, end: bool = False) -> datetime:
-    """A day means its first moment. For "until" it means its `end`, which is not included.
+    """Reads a time or a day. A day means its first moment. With `end`, as for "until", it means the first moment of the
+    next day.
 
     >>> noon = datetime(2030, 1, 31, 12, tzinfo=UTC)
     >>> str(parse_time("2030-01-30T00:00Z", "--since", noon)), str(parse_time("36h", "--since", noon))

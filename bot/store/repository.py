@@ -336,8 +336,8 @@ def mark_session_due(tx: Tx, key: str) -> None:
 
 
 def whose_turn(tx: Tx, key: str) -> str | None:
-    """Sessions with a decision for their agent need not take turns. The others take turns by the person who began
-    them."""
+    """Who began the session, so that the sessions of different people take turns. None if the session has a decision
+    for its agent: such a session need not wait for its turn."""
     starter: str | None = tx.value(_WHOSE_TURN, key=key)
     return starter
 

@@ -166,7 +166,7 @@ def _amended_arguments(call: Call, answer: Answer, tool: Tool | None, *, exact: 
 class AcceptedMessage:
     """A message that is stored, with its session leased."""
 
-    before: StoredSession  # as a cache may know it
+    before: StoredSession  # the session before this message, to compare with the cached copy
     stored: StoredSession
     token: str
     events: tuple[Event, ...]
@@ -223,8 +223,8 @@ _MARKS = uuid.UUID("b0f7c5d2-6c39-4f3e-9a55-6f3f2b1d7e10")
 def find_answered_calls(
     tx: Tx, name: SessionId, incoming: IncomingMessage, sender: Writer
 ) -> list[tuple[Answer, Call]] | None:
-    """The calls that a message answers. Raises the error for its sender if it does not fit. None: the session does not
-    exist yet."""
+    """The calls that a message answers. Raises the error for its sender if it does not fit. Returns None if the
+    session does not exist yet."""
     stored = find(tx, name)
     if stored is None:
         return None
@@ -290,8 +290,8 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
 
 
 def _decide_answers(tx: Tx, arrival: Arrival, session: StoredSession, known: dict[str, Call]) -> Arrival | None:
-    """The arrival with the decisions of its answers; the calls that it read are added to `known`. None: everything was
-    said before, and no work is left."""
+    """The arrival with the decisions of its answers; the calls that it read are added to `known`. Returns None if
+    everything was said before, and no work is left."""
     assert arrival.incoming is not None
     found = _match_answers(tx, session, arrival.incoming)
     known.update((call.id, call) for _, call in found)

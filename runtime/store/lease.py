@@ -261,7 +261,7 @@ class Lease:
 
 class Keeper:
     """Renews the leases of a process every third of their term, all in one transaction. Most work
-    ends before the first time."""
+    ends before it has to be renewed."""
 
     def __init__(self, database: Database, term: float) -> None:
         self._database, self._term = database, term

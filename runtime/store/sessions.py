@@ -149,7 +149,8 @@ def active_invocations(tx: Tx, key: int) -> list[Invocation]:
 
 
 def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
-    """Whether any of these invocations has unfinished work. Without ids, whether the session has any."""
+    """Whether any of these invocations has unfinished work. Without ids, whether the session has any unfinished
+    work."""
     found = """
         SELECT i.id FROM runtime_invocations i JOIN runtime_sessions s ON s.key = i.session
         WHERE s.app = :app AND s.user_id = :user_id AND s.id = :id AND i.status = 'active'
