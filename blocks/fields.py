@@ -1,4 +1,4 @@
-"""One input of a form: which kind of it shows a value exactly, and what somebody wrote into it.
+"""One input of a form: which kind of input can show a value exactly, and how to read what somebody wrote into it.
 
 What is entered is compared with what was drawn, and only a difference is a change. So a value that nobody touched stays
 exactly the same, even if a text box can't represent it. JSON that people write by hand is read strictly: anything that

@@ -45,8 +45,8 @@ class RefusedByHost(Unreachable):
 class DeliveryUnknown(ConfirmError):
     """The host may have got the message: read the session before anything else.
 
-    `again_after`: the session does not have it now, but it may still arrive. It can be sent again after this many
-    seconds.
+    `again_after` is given if the session does not have the message yet, but it may still arrive. It can be sent again
+    after this many seconds.
     """
 
     def __init__(self, why: str, again_after: float | None = None) -> None:

@@ -87,7 +87,7 @@ def events_for(calls: Sequence[Call], event: Event, actions: EventActions, diale
 def _responses(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> Event:
     held = {call.id: _confirmation(call) for call in calls if call.state is CallState.HELD and not call.asks_input}
     static = any(call.state is CallState.HELD and call.gate is GateKind.STATIC for call in calls)
-    # With requests and results in one event, something is left to be said about the results.
+    # If one event has both requests and results, the model still has to speak about the results.
     enough = (static or actions.skip_summarization) and len(held) in (0, len(calls))
     actions = actions.model_copy(
         update={"requested_tool_confirmations": held, "skip_summarization": True if enough else None}

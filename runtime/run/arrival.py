@@ -112,8 +112,8 @@ def _reason(answer: Answer, call: Call, part: Part) -> str | None:
 
 
 def one_per_call(decisions: Sequence[CallDecision]) -> tuple[CallDecision, ...]:
-    """Reduces decisions to one for each call. Answers by the request's id and by the call's id may repeat a decision,
-    but not differ."""
+    """Reduces decisions to one for each call. A call may be answered twice, by the request's id and by its own id. The
+    two answers must agree."""
     first: dict[str, CallDecision] = {}
     for decision in decisions:
         said = first.setdefault(decision.call_id, decision)
