@@ -7,6 +7,7 @@ import copy
 import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from adk_confirm.runtime.calls.call import (
     INTERRUPTED,
@@ -160,15 +161,21 @@ async def preview_of(making: Awaitable[Json], tool: str) -> Preview | None:
     return None if shows is None else Preview(shows)
 
 
-async def ask_again(call: Call, tool: Tool, environment: CallEnvironment) -> Hold | None:
+_MOST_ANEW = 3
+
+
+async def ask_again(call: Call, tool: Tool, environment: CallEnvironment) -> Hold | Refuse | None:
     """Asks people anew if the preview is not the one that they approved. They may have changed the arguments since it
-    was made."""
+    was made. After three times the call is refused: a preview that is different each time would never let it run."""
     asked = call.request
     if asked is None or asked.preview is None:
         return None
     preview = await make_preview(call, tool, environment)
     if asked.preview.same(preview):
         return None
+    before = [one.preview for one in call.asked if one.preview is not None]
+    if sum(not one.same(other) for one, other in pairwise(before)) >= _MOST_ANEW:
+        return Refuse(f"What {call.tool} would do changed after each approval, {_MOST_ANEW + 1} times. Nothing ran.")
     log.info("what call %s (%s) would do has changed since it was approved: people are asked anew", call.id, call.tool)
     request = environment.request_id(call)
     return Hold(replace(asked, request_id=request, preview=preview, confirmed=None, answer=None, note=None), call.gate)

@@ -73,6 +73,18 @@ async def test_if_it_has_changed_nothing_starts_and_people_are_asked_anew(run: M
     assert (heard.texts, ran) == (["Done."], ["2.4.1"])
 
 
+async def test_one_that_is_different_each_time_lets_nothing_run_and_does_not_ask_for_ever(run: MakeRunner) -> None:
+    chat = previewed(run)
+    heard = await chat.say("Go")
+    for change in "abc":
+        live["version"] = change
+        heard = await chat.approve(heard.request)
+    live["version"] = "d"
+    heard = await chat.approve(heard.request)
+    assert "changed after each approval, 4 times" in str(heard.result("deploy")["error"])
+    assert (heard.requests, ran) == ([], [])
+
+
 async def test_an_edit_is_previewed_before_it_runs(run: MakeRunner) -> None:
     chat = previewed(run)
     first = (await chat.say("Go")).request
