@@ -354,6 +354,9 @@ def receive_reply(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
     if present != session.present:
         tx.run("UPDATE bot_sessions SET present = :present WHERE key = :key", key=key, present=people_text(present))
     waiting = _waiting_calls(tx, key)
+    began = tx.value("SELECT min(mark) FROM bot_mail WHERE session = :key AND kind = 'words'", key=key)
+    if began is not None and float(heard.ts) < float(began):
+        return MessageResult()  # Slack delivered it late: it was said before anybody called the agent
     if len(present) == 1 and not (stops and waiting):
         return receive_mention(tx, heard, stops)
     if not waiting or begin(tx, key, f"reply:{heard.ts}") is not None:
