@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from adk_confirm.runtime.context import ToolContext, as_json, lost_result
 from adk_confirm.runtime.errors import ConfirmError, Invalid
@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 Predicate = Callable[..., object]
+V = TypeVar("V")
 
 # Each synchronous function runs in its own thread. If one hangs, the event loop, other tools and gates go on.
 _THREAD_NAME = "adk-confirm-tool"
@@ -251,9 +252,7 @@ class FunctionTool:
 
     async def _call_companion(self, companion: Signature, args: JsonObject, context: ToolContext) -> object:
         """It gets the arguments as the tool would, defaults included."""
-        values = self.bind(args).values
-        taken = values if companion.takes_anything else {k: v for k, v in values.items() if k in companion.names}
-        return await _call(companion, taken, context)
+        return await _call(companion, _taken_by(companion, self.bind(args).values), context)
 
 
 async def _call(signature: Signature, values: dict[str, object], context: object) -> object:
@@ -299,7 +298,11 @@ async def preview_in_time(running: Awaitable[object], seconds: float) -> Json:
 
 async def call_with_some(function: Signature, args: JsonObject, context: object) -> object:
     """Calls a function with those of the arguments that it takes."""
-    return await _call(function, function.bind({k: v for k, v in args.items() if k in function.names}).values, context)
+    return await _call(function, function.bind(_taken_by(function, args)).values, context)
+
+
+def _taken_by(function: Signature, values: dict[str, V]) -> dict[str, V]:
+    return values if function.takes_anything else {k: v for k, v in values.items() if k in function.names}
 
 
 def as_tool(thing: Tool | Callable[..., object]) -> Tool:

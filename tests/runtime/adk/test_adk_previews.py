@@ -48,6 +48,14 @@ async def test_if_it_has_changed_nothing_runs_and_the_agent_is_told_to_call_agai
     assert (result, ran()) == ({"error": PREVIEW_CHANGED}, [])
 
 
+async def test_one_that_takes_whatever_there_is_gets_all_of_it() -> None:
+    def whole(**args: object) -> str:
+        return ", ".join(sorted(args))
+
+    asked = await previewing(whole).asks("please delete payments")
+    assert asked.announcement.preview == {"shows": "force, project, recursive, window"}
+
+
 async def test_one_that_fails_says_so() -> None:
     asked = await previewing(fails).asks("please delete payments")
     failed: JsonObject = {"failed": "ConnectionError: no route"}
