@@ -390,6 +390,8 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     parts = [say("Approved by {people}", people=by(view.voted))] if view.voted else []
     needed = (Say(words.needed(len(view.voted), view.quorum), bold=True),)
     template = "{approvers} can answer" if view.question else "{needed} from {approvers}"
+    if view.lacks_preview:
+        template = "{approvers} can deny this"
     parts.append(deciders(view, template, most, needed=needed))
     parts.append(say(words.UNTIL, when=When(view.expires_at)))
     return join(parts, words.DOT)

@@ -43,8 +43,8 @@ TITLES_OPERATION: Mapping[str, str] = {  # and for a long-running operation, whi
 }
 
 PREVIEW_FAILED = {  # by whether nobody may approve
-    True: "⚠️ What it would do could not be found out, so nobody can approve it: {why}",
-    False: "⚠️ What it would do could not be found out: {why}",
+    True: "⚠️ Nobody can approve this, because what it would do is not known. Deny it, and ask again. The reason: {why}",
+    False: "⚠️ What it would do is not known: {why}",
 }
 CARD = "Card"
 DOT = " · "
@@ -164,7 +164,7 @@ REASON_HINT = "The agent reads this, so that it can propose something better."
 REASON_REQUIRED = "Say why: the policy asks for a reason."
 NOTE = "Note"
 NOTE_REQUIRED = "Write a note: the policy asks for one."
-NOTE_HINT = "Thread and audit keep it, and the agent reads it."
+NOTE_HINT = "The thread and the audit show it."
 REASON_LONG = "Use at most {limit} characters."
 GRANT_LABEL = "Next time"
 GRANT_OPTION = "Also allow the next ones like this"
@@ -330,7 +330,7 @@ WHY_SHORT = {
     Reason.REASON_WANTED: "a reason was missing",
     Reason.NOTE_WANTED: "a note was missing",
     Reason.PAYLOAD_WANTED: "the answer was not filled in",
-    Reason.NO_PREVIEW: "what it would do could not be found out",
+    Reason.NO_PREVIEW: "what it would do is not known",
     Reason.NOT_EDITABLE: "it changed what the policy protects",
     Reason.WRONG_KIND: "it changed the kind of a value",
     Reason.REPEATS_HIDDEN: "it repeated what the policy hides",

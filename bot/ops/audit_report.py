@@ -149,8 +149,8 @@ def _speed(times: list[float]) -> JsonObject:
 
 DEMANDS = (
     ("Calls, decisions, ends", "AI Act Art. 12(1), 12(2)", "Each was recorded when it happened, with its time."),
-    ("Ledger", "AI Act Art. 12(1); SOC 2 CC7.2", "What the checkpoints cover was not changed later."),
-    ("Denials, people", "AI Act Art. 14(4)(d)", "Who could stop a call before it ran, and who did."),
+    ("Ledger", "AI Act Art. 12(1); SOC 2 CC7.2", "Whether anybody changed later what the checkpoints cover."),
+    ("Denials, people", "AI Act Art. 14(4)(d)", "Who stopped a call before it ran, and why."),
     (
         "Withdrawn, stopped, revoked",
         "AI Act Art. 14(4)(e)",

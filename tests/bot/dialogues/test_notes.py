@@ -20,8 +20,14 @@ def database_url(sqlite_stocked: str) -> str:
     return sqlite_stocked
 
 
-@pytest.mark.office(OPTIONAL, target=LAB)
-async def test_approve_stays_one_press_and_the_menu_has_a_note(at: Office) -> None:
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("http", marks=pytest.mark.office(OPTIONAL, target=LAB)),
+        pytest.param("socket", marks=pytest.mark.office(OPTIONAL, target=LAB, socket=True)),
+    ],
+)
+async def test_approve_stays_one_press_and_the_menu_has_a_note(at: Office, way: str) -> None:
     card = await at.ask('delete_project {"project": "old"}')
     await at.bob.clicks(card, "Approve")
     await at.sees(card, " · ran")
@@ -29,7 +35,7 @@ async def test_approve_stays_one_press_and_the_menu_has_a_note(at: Office) -> No
     card = await at.ask('delete_project {"project": "payments"}')
     await at.bob.clicks(card, "Approve with a note…")
     form = await at.bob.gets_modal("Approve")
-    assert "the agent reads it" in form.text
+    assert "The thread and the audit show it." in form.text
     await form.submits({"Note": "Backed up first. <!channel>"})
     await at.sees(card, "Backed up first. <!channel>", " · ran")
     found = "SELECT content FROM bot_ledger WHERE kind = 'approval'"

@@ -40,8 +40,14 @@ async def test_a_diff_is_shown_and_counted_and_the_call_runs_at_one_press(at: Of
     assert [one["table"] for one in at.ran()] == ["users"]
 
 
-@pytest.mark.office(POLICIES, target=LAB)
-async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_anew(at: Office) -> None:
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("http", marks=pytest.mark.office(POLICIES, target=LAB)),
+        pytest.param("socket", marks=pytest.mark.office(POLICIES, target=LAB, socket=True)),
+    ],
+)
+async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_anew(at: Office, way: str) -> None:
     card = await at.ask('migrate {"table": "users"}')
     assert "drops users.old" in card.text
     lab.plan["shows"] = "drops users"
@@ -97,8 +103,10 @@ async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> 
 async def test_one_that_fails_can_be_denied_and_not_approved(at: Office) -> None:
     lab.plan["shows"] = ConnectionError("no route to the database")
     said = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
-    card = await at.sees(said, "so nobody can approve it: ConnectionError: no route to the database")
+    card = await at.sees(said, "Deny it, and ask again. The reason: ConnectionError: no route to the database")
     assert not {"Approve", "Approve…", "Edit…"} & {*card.buttons}
+    assert "@oncall can deny this" in card.text
+    assert "Needs" not in card.text
     await at.denies(at.bob, card, "not now")
     await at.sees(card, "Denied")
     assert at.ran() == []
@@ -108,7 +116,7 @@ async def test_one_that_fails_can_be_denied_and_not_approved(at: Office) -> None
 async def test_one_that_fails_may_be_approved_if_the_policy_says_so(at: Office) -> None:
     lab.plan["shows"] = ConnectionError("no route to the database")
     card = await at.ask('migrate {"table": "users"}')
-    assert "could not be found out: ConnectionError" in card.text
+    assert "What it would do is not known: ConnectionError" in card.text
     await at.bob.clicks(card, "Approve")
     await at.sees(card, " · ran")
 

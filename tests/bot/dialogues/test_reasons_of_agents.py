@@ -17,8 +17,14 @@ def database_url(sqlite_stocked: str) -> str:
     return sqlite_stocked
 
 
-@pytest.mark.office(ASKED + OTHERS, target=LAB)
-async def test_it_is_on_the_card_as_the_agents_words_and_the_tool_does_not_get_it(at: Office) -> None:
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("http", marks=pytest.mark.office(ASKED + OTHERS, target=LAB)),
+        pytest.param("socket", marks=pytest.mark.office(ASKED + OTHERS, target=LAB, socket=True)),
+    ],
+)
+async def test_it_is_on_the_card_as_the_agents_words_and_the_tool_does_not_get_it(at: Office, way: str) -> None:
     card = await at.ask('delete_project {"project": "old", "why": "Nobody has used it. <!channel> *now*"}')
     assert "The agent says: Nobody has used it. <!channel> *now*" in card.text
     assert card.text.startswith("Delete old, recursive yes?"), "it is never the headline"
