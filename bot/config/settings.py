@@ -300,7 +300,9 @@ class Settings(File):
     def warnings(self) -> tuple[Problem, ...]:
         """They are printed, and the service starts anyway."""
         found = policy_warnings(self.policy)
-        return found if self.environment.secret is not None else (*found, _UNSEALED)
+        environment = self.environment
+        unsealed = environment.secret is None and environment.sealing_secret is not None
+        return (*found, _UNSEALED) if unsealed else found
 
 
 _UNSEALED = Problem(

@@ -86,13 +86,16 @@ def export(
 
     with _writing(output) as out:
         count = asyncio.run(write(out))
-    given = {"--since": since, "--until": until, "--tool": tool, "--session": session}
     if count == 0:
-        filters = "".join(f" {name} {value}" for name, value in given.items() if value)
-        click.echo(f"No line of the audit matches{filters}.", err=True)
+        given = _given({"--since": since, "--until": until, "--tool": tool, "--session": session})
+        click.echo(f"No line of the audit matches{given}.", err=True)
     elif output is not None:
         tell(f"{count} lines are in {output}.")
     return 0
+
+
+def _given(filters: dict[str, str | None]) -> str:
+    return "".join(f" {name} {value}" for name, value in filters.items() if value)
 
 
 @contextmanager
@@ -121,18 +124,26 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
 
 @audit.command("list")
 @click.option("--tool", metavar="NAME", help="Calls of one tool.")
+@click.option(
+    "--state", metavar="STATE", help="Calls that are or were so: waiting, approved, denied, failed, unknown …"
+)
+@click.option("--since", metavar="DATE", help=f"Calls that were asked about from then on: {DATES}.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many, at most.")
 @options(json=True, names=True)
-def list_(call: CommandLine, tool: str | None, limit: int) -> int:
+def list_(call: CommandLine, tool: str | None, state: str | None, since: str | None, limit: int) -> int:
     """List the calls that people were asked about, the newest first."""
-    from adk_confirm.bot.ops.audit_text import list_line, list_object
+    from adk_confirm.bot.ops.audit_text import list_lines, list_object, stages_called
+    from adk_confirm.bot.ops.times import parse_time
     from adk_confirm.bot.store.audit_log import read_recent
 
+    stages = stages_called(state) if state else []
+    start = parse_time(since, "--since", call.now()) if since else None
+
     async def look(database: Database, names: KnownNames) -> Told:
-        calls = [list_object(row) for row in await database.read(read_recent, tool, limit)]
-        return {"calls": [*calls]}, [list_line(one, names) for one in calls] or [
-            f"Nobody was asked about a call of {tool or 'any tool'} yet."
-        ]
+        calls = [list_object(row) for row in await database.read(read_recent, tool, stages, start, limit)]
+        given = _given({"--tool": tool, "--state": state, "--since": since})
+        nobody = f"No call matches{given}." if given else "Nobody was asked about a call yet."
+        return {"calls": [*calls]}, [*list_lines(calls, names)] if calls else [nobody]
 
     return call.show(look)
 

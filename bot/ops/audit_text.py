@@ -6,10 +6,11 @@ or look like a line of ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from adk_confirm.blocks import words
+from adk_confirm.blocks.content import headline
 from adk_confirm.blocks.ledger_lines import ShownLine, shown_line
 from adk_confirm.blocks.rich import Box, Line, Piece, Quote, When, spoken
 from adk_confirm.blocks.text import visible
@@ -19,11 +20,13 @@ from adk_confirm.bot.audit.ledger import LedgerLine as LedgerLine
 from adk_confirm.bot.audit.ledger import LineKind, stamp
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import Shown, stage_of
+from adk_confirm.bot.ops.command import in_columns
 from adk_confirm.bot.ops.times import format_time, read_stamp
 from adk_confirm.bot.store.audit_log import AuditRecord
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_lines import content_of
 from adk_confirm.bot.store.repository import moment
+from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, texts
 
 INDENT = "    "
@@ -43,23 +46,38 @@ def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterat
 
 
 def list_object(row: Confirmation) -> JsonObject:
-    asked = row.asked
+    asked, shown = row.asked, Shown(row)
     return {
         "id": row.id,
         "tool": asked.tool,
+        "title": headline(shown),
         "state": str(row.state),
         "outcome": None if row.outcome is None else str(row.outcome.kind),
         "asked_by": asked.asked_by.user,
+        "decided_by": [*shown.decided_by],
         "asked_at": stamp(row.asked_at),
         "channel": asked.channel,
         "session": asked.session.id,
     }
 
 
-def list_line(one: JsonObject, names: KnownNames) -> str:
-    """The same in a line."""
-    at = format_time(read_stamp(one["asked_at"]))
-    return visible(f"{one['id']}  {at}  {one['tool']}: {_state(one)}; {_asked(one, names)}")
+def list_lines(calls: Sequence[JsonObject], names: KnownNames) -> Iterator[str]:
+    """The same as a table."""
+    rows: list[tuple[str, ...]] = [("id", "asked at", "state", "asked by", "decided by", "in", "call")]
+    for one in calls:
+        at = f"{read_stamp(one['asked_at']).astimezone():%Y-%m-%d %H:%M}"
+        who = (", ".join(map(names.short, people)) for people in ([str(one["asked_by"])], texts(one["decided_by"])))
+        where = names.short(str(one["channel"])) if one["channel"] else ""
+        rows.append((str(one["id"])[:8], at, _state(one), *who, where, str(one["title"])))
+    yield from in_columns([tuple(map(visible, row)) for row in rows])
+
+
+def stages_called(state: str) -> list[str]:
+    """The states and outcomes that are shown like this, or are called so in the store."""
+    found = [stage for stage, shown in words.STATES.items() if state in (stage, shown)]
+    if not found:
+        raise Invalid(f"There is no state {state!r}. There are: {', '.join(dict.fromkeys(words.STATES.values()))}.")
+    return found
 
 
 def _state(one: JsonObject) -> str:

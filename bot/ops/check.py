@@ -100,6 +100,16 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
     if settings.environment.bot_token is not None:
         async for finding in check_workspace(slack_client(settings, patient=True), settings, names):
             yield finding
+    elif named := _named_ids(settings):
+        yield note("Slack", f"without SLACK_BOT_TOKEN nobody looked whether these exist: {', '.join(named)}")
+
+
+def _named_ids(settings: Settings) -> list[str]:
+    """The people, groups and channels in the policies."""
+    policies = settings.policies.entries
+    people = {who for one in policies for who in (*one.approvers, *one.escalate_to, *one.barred, *one.notify)}
+    channels = {settings.audit.channel, *(policy.channel for policy in policies)} - {None}
+    return sorted({*(str(who) for who in people if who.kind is not ApproverKind.PYTHON), *map(str, channels)})
 
 
 # The store

@@ -17,7 +17,7 @@ import json as json_module
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -182,6 +182,13 @@ def _check_name(_: click.Context, __: click.Parameter, name: str | None) -> str 
 
 def tell(*lines: str) -> None:
     tell_all([f"{line}\n" for line in lines], standard_output())
+
+
+def in_columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """A table. The last column is not padded."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join((*map(str.ljust, row[:-1], widths), row[-1]))
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -15,31 +17,48 @@ from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.edits import editable_names
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, SessionKey
 from adk_confirm.bot.ops.agent_tools import tools_of
-from adk_confirm.bot.ops.command import CommandLine, paint
+from adk_confirm.bot.ops.command import CommandLine
 from adk_confirm.bot.ops.operate import open_for_reading
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
 from adk_confirm.bot.policy.durations import spell_duration
-from adk_confirm.bot.policy.model import CallFacts, CallRefusal, GoverningPolicy, Policies, Policy, may_decide
+from adk_confirm.bot.policy.model import (
+    CallFacts,
+    CallRefusal,
+    CallRefusalReason,
+    GoverningPolicy,
+    Policies,
+    Policy,
+    may_decide,
+)
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.known_names import KnownNames, read_names
-from adk_confirm.runtime.errors import ConfirmError
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.errors import ConfirmError, Invalid
 
 
-async def explain(call: CommandLine, facts: CallFacts) -> int:
+async def explain(call: CommandLine, facts: CallFacts, *, without_args: bool) -> int:
     """Prints which policy governs a call. Names and tools are shown as far as they can be found out."""
     settings = call.settings
+    await _check_tool(settings, facts)
     found, policies = settings.policies.resolve(facts), settings.policies.entries
+    if isinstance(found, CallRefusal) and found.why is CallRefusalReason.WHEN_FAILED and without_args:
+        _ask_for_arguments(policies, found)
     governed = isinstance(found, GoverningPolicy)
-    unknown = await _unknown_tool(settings, facts)
     lines = [visible(line) for line in explanation(settings.policies, found, facts, await _known_names(settings))]
-    done: JsonObject = {"governed": governed, "lines": [*unknown, *lines]}
-    call.tell(done, *(paint(line, "red") for line in unknown), *lines)
+    call.tell({"governed": governed, "lines": [*lines]}, *lines)
     about = ("policy", *(f"policy[{index}]" for index, policy in enumerate(policies) if policy.covers(facts)))
     for warning in settings.warnings:
         if warning.key in about:  # warnings about the others say nothing about the call
             print(f"Warning: {warning}", file=sys.stderr)
     return 0 if governed else 1
+
+
+def _ask_for_arguments(policies: tuple[Policy, ...], found: CallRefusal) -> None:
+    when = None if found.index is None else policies[found.index].when
+    if when is not None and (read := re.findall(r"\bargs\.(\w+)\b(?!\()", when)):
+        example = json.dumps(dict.fromkeys(read, "…"), ensure_ascii=False)
+        raise Invalid(
+            f"policy[{found.index}] depends on the call's arguments: {when}. Add them, as in --args '{example}'."
+        )
 
 
 async def _known_names(settings: Settings) -> KnownNames:
@@ -50,18 +69,17 @@ async def _known_names(settings: Settings) -> KnownNames:
         return KnownNames()
 
 
-async def _unknown_tool(settings: Settings, facts: CallFacts) -> list[str]:
-    """A sentence, if the agent is known to have no such tool."""
+async def _check_tool(settings: Settings, facts: CallFacts) -> None:
+    """Raises `Invalid` if the agent is known to have no such tool."""
     try:
         tools = None if settings.agent is None else await tools_of(settings.agent)
     except ConfirmError as error:
         print(f"The agent's tools can't be listed: {error}", file=sys.stderr)
         tools = None
-    if tools is None or facts.question or facts.tool in tools:
-        return []
-    near = get_close_matches(facts.tool, tools, n=1)
-    meant = f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(tools)) or 'none'}."
-    return [f"The agent has no tool {visible(facts.tool)}. {meant}"]
+    if tools is not None and not facts.question and facts.tool not in tools:
+        near = get_close_matches(facts.tool, tools, n=1)
+        meant = f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(tools)) or 'none'}."
+        raise Invalid(visible(f"The agent has no tool {facts.tool}. {meant}"))
 
 
 # What it says. Pure

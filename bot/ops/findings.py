@@ -13,6 +13,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from adk_confirm.bot.ops.agent_tools import Tools
+from adk_confirm.bot.ops.command import in_columns
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.runtime.jsontypes import JsonObject, texts
@@ -111,6 +112,4 @@ def table(rows: list[JsonObject], names: KnownNames) -> Iterator[str]:
             continue
         when = f"; if {row['when']}" if row["when"] is not None else ""
         cells.append((tool, f"policy[{row['policy']}]", str(row["quorum"]), who + when))
-    widths = [max(len(row[column]) for row in cells) for column in range(3)]
-    for row_cells in cells:
-        yield "  ".join((*(cell.ljust(width) for cell, width in zip(row_cells, widths, strict=False)), row_cells[3]))
+    yield from in_columns(cells)

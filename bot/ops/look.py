@@ -55,14 +55,14 @@ def check(call: CommandLine) -> int:
 @click.command()
 @click.option("--tool", default="", metavar="NAME", help="The tool that is called.")
 @click.option("--input", "asking", default="", metavar="NAME", help="Or the node or tool that asks people a question.")
-@click.option("--args", "given", default="{}", metavar="JSON", help="Its arguments, as a JSON object.")
+@click.option("--args", "given", metavar="JSON", help="Its arguments, as a JSON object.")
 @click.option("--asker", default="", metavar="ID", help="The Slack user who asks the agent for it.")
 @click.option("--channel", default="", metavar="ID", help="The session's channel.")
 @click.option("--session", default="", metavar="ID", help="The session, for policies that look at it.")
 @click.option("--agent", default="", metavar="NAME", help="The agent, for policies that look at it.")
 @click.option("--app", default="", metavar="NAME", help="The app, for policies that look at it.")
 @options(json=True)
-def explain(call: CommandLine, tool: str, asking: str, given: str, **facts: str) -> int:
+def explain(call: CommandLine, tool: str, asking: str, given: str | None, **facts: str) -> int:
     """Show which policy covers a call or a question, why none before it does, and who may decide.
 
     The exit code is 1 if the call would be refused without asking anybody.
@@ -72,8 +72,9 @@ def explain(call: CommandLine, tool: str, asking: str, given: str, **facts: str)
     from adk_confirm.bot.ops.explain import explain
     from adk_confirm.bot.policy.model import CallFacts
 
-    asked = CallFacts(tool=tool or asking, args=_arguments(given), question=bool(asking), **facts)
-    return asyncio.run(explain(call, asked))
+    args = {} if given is None else _arguments(given)
+    asked = CallFacts(tool=tool or asking, args=args, question=bool(asking), **facts)
+    return asyncio.run(explain(call, asked, without_args=given is None))
 
 
 def _arguments(text: str) -> JsonObject:

@@ -88,4 +88,4 @@ def channel_of(session: str) -> str | None:
 
 def place_of(session: str, names: KnownNames) -> str:
     channel = channel_of(session)
-    return f"{names.of(channel)}, session {session}" if channel else session
+    return names.of(channel) if channel else f"session {session}"

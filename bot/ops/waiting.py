@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from typing import Any
 
-from adk_confirm.blocks.text import visible
+from adk_confirm.blocks.text import fit_visible, visible
 from adk_confirm.blocks.values import json_text, spell_on_one_line
 from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, VoteKind
@@ -24,6 +24,8 @@ from adk_confirm.runtime.jsontypes import JsonObject, as_object, texts
 from adk_confirm.runtime.store.database import Database, Tx
 
 PAGE = 200
+ENOUGH = 200
+"""Characters of a call's arguments. `adk-confirm audit show ID` prints all of them."""
 
 
 async def pending(database: Database, names: KnownNames) -> Told:
@@ -99,7 +101,8 @@ def _waits_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[
     """Three lines about one confirmation: what, for whom, since and until when."""
     unknown, quorum = one["waits_for"] == "outcome", one["quorum"]
     again = " (did it take effect?)" if unknown else ""
-    yield f"{one['id']}  {visible(str(one['tool']))}{again}  {json_text(one['arguments'])}"
+    arguments = fit_visible(json_text(one["arguments"], enough=ENOUGH), ENOUGH).text
+    yield f"{str(one['id'])[:8]}  {visible(str(one['tool']))}{again}  {arguments}"
     votes = [names.of(voter) for voter in texts(one["votes"])]
     what = "votes to run it again" if unknown else "approval" if quorum == 1 else "approvals"
     counted = f"{len(votes)} of {quorum} {what}" + (f" ({', '.join(votes)})" if votes else "")
@@ -149,7 +152,7 @@ def _grant(tx: Tx, grant: Grant) -> JsonObject:
 def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
     """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
     on = ", ".join(f"{visible(name)} {spell_on_one_line(value)}" for name, value in as_object(one["on"]).items())
-    yield f"{one['id']}  {visible(str(one['tool']))}{f'  with {on}' if on else ''}"
+    yield f"{str(one['id'])[:8]}  {visible(str(one['tool']))}{f'  with {on}' if on else ''}"
     match one["uses"], one["most"]:
         case None, _:
             used = "uses not known, since the ledger was changed (`adk-confirm audit verify` says where)"

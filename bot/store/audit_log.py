@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -120,7 +120,7 @@ def find_chain(tx: Tx, name: str) -> str:
     if not keys:
         raise NotFound(
             f"There is no session {name} in this store. A session's id looks like "
-            "slack-T0ACME-C0DEPLOYS-1795224227.59; `adk-confirm audit list` shows them."
+            "slack-T0ACME-C0DEPLOYS-1795224227.59; `adk-confirm audit show ID` shows that of a call."
         )
     if len(keys) > 1:
         raise Conflict(f"{name} is a session of several apps: name one of {', '.join(keys)}.")
@@ -157,14 +157,25 @@ def _confirmation_ids(tx: Tx, name: str) -> list[str]:
     return [name] if name in ids else sorted(ids)
 
 
-_RECENT = "SELECT id FROM bot_confirmations ORDER BY created DESC, id LIMIT :most"
-_RECENT_OF_TOOL = "SELECT id FROM bot_confirmations WHERE tool = :tool ORDER BY created DESC, id LIMIT :most"
+_RECENT = "SELECT id FROM bot_confirmations WHERE {} ORDER BY created DESC, id LIMIT :most"
 
 
-def read_recent(tx: Tx, tool: str | None, limit: int) -> list[Confirmation]:
-    """The latest confirmations, newest first, without those that this version can't read."""
-    found = _RECENT if tool is None else _RECENT_OF_TOOL
-    rows = (read_confirmation(tx, one) for one in tx.column(found, **({"tool": tool} if tool else {}), most=limit))
+def read_recent(
+    tx: Tx, tool: str | None, stages: Sequence[str], since: datetime | None, limit: int
+) -> list[Confirmation]:
+    """The latest confirmations, newest first, without those that this version can't read. `stages`: states and
+    outcomes."""
+    named = {f"stage{index}": stage for index, stage in enumerate(stages)}
+    places = ", ".join(f":{name}" for name in named)
+    given: dict[str, dict[str, object]] = {
+        "tool = :tool": {"tool": tool} if tool else {},
+        "created >= :since": {"since": seconds(since)} if since else {},
+        f"(state IN ({places}) OR outcome IN ({places}))": {**named},
+    }
+    asked = {condition: values for condition, values in given.items() if values}
+    found = _RECENT.format(" AND ".join(["1 = 1", *asked]))
+    values = {name: value for one in asked.values() for name, value in one.items()}
+    rows = (read_confirmation(tx, one) for one in tx.column(found, **values, most=limit))
     return [row for row in rows if row is not None]
 
 

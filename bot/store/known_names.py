@@ -31,6 +31,10 @@ class KnownNames:
         name = self.alone(id_)
         return f"{visible(name)} ({id_})" if name else id_
 
+    def short(self, id_: str) -> str:
+        """The name or, if it is not known, the id."""
+        return visible(self.alone(id_)) or id_
+
     def alone(self, id_: str) -> str:
         """The name, or nothing."""
         return self.known.get(id_.rpartition(":")[2], "")

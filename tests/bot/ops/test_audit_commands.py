@@ -155,9 +155,10 @@ async def test_people_and_channels_have_names(at: Backoffice) -> None:
     story = (await at.command("audit", "show", deploy)).lines
     assert story[2] == f"    asked for by zoë (U0ASKER) in #deploys (C0DEPLOYS); session {SESSION}"
     assert story[-1].endswith("  🚫 anna (U0ANNA) denied deploy_api. “not today”")
-    (listed,) = (await at.command("audit", "list")).lines
-    assert listed.startswith(f"{deploy}  ")
-    assert "deploy_api: denied; asked for by zoë (U0ASKER) in #deploys (C0DEPLOYS); session " in listed
+    header, listed = (await at.command("audit", "list")).lines
+    assert header == "id        asked at          state   asked by  decided by  in        call"
+    when = f"{at.clock.now.astimezone():%Y-%m-%d %H:%M}"
+    assert listed == f"{deploy[:8]}  {when}  denied  zoë       anna        #deploys  Deploy api (version 2.4.1)"
     line = json.loads((await at.command("audit", "export")).lines[-1])
     assert line["names"] == {"C0DEPLOYS": "#deploys", "U0ANNA": "anna"}
     rows = csv.DictReader(io.StringIO((await at.command("audit", "export", "--format", "csv")).out))
@@ -175,9 +176,7 @@ async def test_filters_that_match_nothing_say_so(at: Backoffice) -> None:
     await deployed(at)
     said = await at.command("audit", "export", "--tool", "refund", "--format", "csv")
     assert said.err == "No line of the audit matches --tool refund.\n"
-    assert (
-        await at.command("audit", "list", "--tool", "refund")
-    ).out == "Nobody was asked about a call of refund yet.\n"
+    assert (await at.command("audit", "list", "--tool", "refund")).out == "No call matches --tool refund.\n"
     assert json.loads((await at.command("audit", "list", "--tool", "refund", "--json")).out) == {"calls": []}
 
 
@@ -185,6 +184,23 @@ async def test_a_program_reads_the_list(at: Backoffice) -> None:
     deploy = await deployed(at)
     (listed,) = json.loads((await at.command("audit", "list", "--json")).out)["calls"]
     assert (listed["id"], listed["state"], listed["outcome"]) == (deploy, "approved", "done")
+    assert (listed["title"], listed["decided_by"]) == ("Deploy api (version 2.4.2, note =cmd())", ["U0ANNA", "U0BEN"])
+
+
+async def test_the_list_can_be_narrowed(at: Backoffice) -> None:
+    async def ids(*filters: str) -> list[str]:
+        return [one["id"] for one in json.loads((await at.command("audit", "list", "--json", *filters)).out)["calls"]]
+
+    assert (await at.command("audit", "list")).out == "Nobody was asked about a call yet.\n"
+    deploy = await deployed(at)
+    at.clock.passes(hours=2)
+    other = await at.asks("deploy_api")
+    assert await ids() == [other, deploy]
+    assert [await ids("--state", state) for state in ("waiting", "approved", "done")] == [[other], [deploy], [deploy]]
+    assert [await ids("--since", since) for since in ("1h", "3h")] == [[other], [other, deploy]]
+    assert await ids("--since", "3h", "--state", "done", "--tool", "deploy_api") == [deploy]
+    refused = await at.refusal("audit", "list", "--state", "don")
+    assert refused.startswith("There is no state 'don'. There are: waiting, approved, running, done, failed, ")
 
 
 async def test_a_call_that_nobody_edited_is_no_edited_version(at: Backoffice) -> None:
@@ -277,7 +293,7 @@ async def test_commands_name_whom_the_service_saw(
         async def listed() -> bool:
             capsys.readouterr()
             assert await asyncio.to_thread(main, ["audit", "list", "--config", str(file)]) == 0
-            return "asked for by ann (U0ANN) in #deploys (" in capsys.readouterr().out
+            return "ann       bob         #deploys  Reimburse " in capsys.readouterr().out
 
         for name, value in environment(at.slack, database_url).items():
             monkeypatch.setenv(name, value)

@@ -187,6 +187,11 @@ async def test_tokens(at: Setup) -> None:
     assert "FIX SLACK_APP_TOKEN was not accepted: make an app-level token with connections:write" in said
     said = await at.says(SLACK_BOT_TOKEN=None)
     assert "FIX settings SLACK_BOT_TOKEN is not set" in said
+    ids = "C0AUDIT, C0DEPLOYS, email:lead@example.com, group:S0ONCALL, user:U0LEAD"
+    assert f"note Slack without SLACK_BOT_TOKEN nobody looked whether these exist: {ids}" in said
+    assert "are signed with a Slack secret" in await at.says(ADK_CONFIRM_SECRET=None, code=0)
+    said = await at.says(ADK_CONFIRM_SECRET=None, SLACK_SIGNING_SECRET=None, SLACK_BOT_TOKEN=None)
+    assert "are signed with a Slack secret" not in said
 
 
 async def test_a_slack_that_can_not_be_reached(at: Setup) -> None:

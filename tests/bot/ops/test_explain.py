@@ -121,15 +121,16 @@ def test_why_none_of_those_before(explained: Explained) -> None:
     )
 
 
-async def test_people_and_groups_are_named_and_an_unknown_tool_is_reported(explained: Explained) -> None:
+async def test_people_and_groups_are_named_and_an_unknown_tool_is_refused(explained: Explained) -> None:
     store = await open_store("sqlite:///adk-confirm.db", SECRET)
     await store.run(keep_names, {"U0LEE": "lee", "S0ONCALL": "@oncall"})
     await store.close()
     Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "adk_confirm.examples.oncall:agent"\n{FILE}')
     call = ("--tool", "deploy_api", "--args", '{"env": "prod"}', "--asker", "U0LEE")
-    said = await asyncio.to_thread(explained, *call)
-    assert said[0] == "The agent has no tool deploy_api. Did you mean deploy?"
-    assert "Who may decide: members of the group @oncall (S0ONCALL); " in said[3]
+    refused = await asyncio.to_thread(explained.refusal, *call)
+    assert refused == "adk-confirm explain: The agent has no tool deploy_api. Did you mean deploy?\n"
+    said = await asyncio.to_thread(explained, "--tool", "deploy", *call[2:])
+    assert "Who may decide: members of the group @oncall (S0ONCALL); " in said[2]
     assert "Nobody who spoke to the agent in the session may approve, lee (U0LEE) included; they may deny." in said
 
 
@@ -143,7 +144,11 @@ def test_what_nobody_would_be_asked(explained: Explained) -> None:
         refused,
         "policy[3] names no approvers. To allow approvals, name some there.",
     ]
-    said = explained("--tool", "deploy", code=1)
+    assert explained.refusal("--tool", "deploy") == (
+        "adk-confirm explain: policy[0] depends on the call's arguments: args.env == 'prod'. "
+        """Add them, as in --args '{"env": "…"}'.\n"""
+    )
+    said = explained("--tool", "deploy", "--args", "{}", code=1)
     assert said[0] == refused
     assert said[1].startswith("The `when` of policy[0] has no answer for this call: the call has no 'env'.")
 
