@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.policy.durations import spell_duration
-from adk_confirm.bot.policy.model import Policy, may_decide
+from adk_confirm.bot.policy.model import CALLS_ONLY, Policy, may_decide
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.policy.when import check_expression, names_read
 from adk_confirm.runtime.errors import ConfirmError, Invalid
@@ -73,7 +73,9 @@ def _describe(error: ErrorDetails, known: Sequence[str]) -> str:
     name = str(error["loc"][-1])
     match error["type"]:
         case "extra_forbidden":
-            return unknown_key(name, known)
+            near = get_close_matches(name, known, n=1, cutoff=0.6)
+            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            return f"is not a setting; {meant}"
         case "missing":
             return f"is missing; write {_EXAMPLES.get(name, f'{name} = …')}"
         case "value_error":
@@ -82,6 +84,9 @@ def _describe(error: ErrorDetails, known: Sequence[str]) -> str:
             return f"must be at least {context['ge']}, not {given}"
         case "too_short":
             return f"must not be empty; write {_EXAMPLES.get(name, f'{name} = …')}"
+        case "literal_error":
+            wanted = str(context["expected"]).replace("'", '"')
+            return f"must be {wanted}, not {given}"
         case "int_type":
             return f"must be a whole number, not {given}"
         case "bool_type":
@@ -96,11 +101,6 @@ def _describe(error: ErrorDetails, known: Sequence[str]) -> str:
             return f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {given}"
 
 
-def unknown_key(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"is not a setting; did you mean {near[0]}?" if near else f"is not a setting; there are {', '.join(known)}"
-
-
 def spell_value(value: object) -> str:
     """A value in the spelling of the settings file."""
     try:
@@ -108,9 +108,6 @@ def spell_value(value: object) -> str:
     except (TypeError, ValueError):  # TOML knows dates and infinities, JSON does not
         spelled = str(value)
     return spelled if len(spelled) <= 80 else spelled[:79] + "…"
-
-
-_LISTS = ("tools", "notify", "inputs", "approvers", "escalate_to", "barred", "redact", "grant_on", "edit")
 
 
 def policy_problems(policies: Sequence[Policy]) -> tuple[Problem, ...]:
@@ -155,26 +152,11 @@ def _shapes(policy: Policy) -> Iterator[_Finding]:
     for index, pattern in enumerate(policy.tools):
         if not pattern.strip():
             yield f"tools[{index}]", 'must be a tool\'s name or a shell pattern, such as "deploy*"; "*" is every tool'
-    for key in _LISTS:
+    for key in Policy.model_fields:
         value = getattr(policy, key)
-        for twice in _duplicates(value if isinstance(value, tuple) else ()):
-            yield key, f"names {twice} twice; once is enough"
-
-
-_FOR_CALLS = (
-    "long_running",
-    "edit",
-    "deny_reason",
-    "reason",
-    "approve_note",
-    "preview",
-    "confirm_dialog",
-    "max_denials",
-    "grant",
-    "grant_on",
-    "title",
-    "format",
-)
+        for name, times in Counter(map(str, value)).items() if isinstance(value, tuple) else ():
+            if times > 1:
+                yield key, f"names {name} twice; once is enough"
 
 
 def _question_mistakes(policy: Policy) -> Iterator[_Finding]:
@@ -183,9 +165,9 @@ def _question_mistakes(policy: Policy) -> Iterator[_Finding]:
         yield "inputs", "can't be combined with tools; write a [[policy]] of its own for questions"
     if policy.quorum > 1:
         yield "quorum", "must be 1 with inputs: one person answers"
-    for key in _FOR_CALLS:
-        if getattr(policy, key) != Policy.model_fields[key].default:
-            yield key, "has no meaning with inputs; leave it out"
+    for key, about in Policy.model_fields.items():
+        if CALLS_ONLY in about.metadata and getattr(policy, key) != about.default:
+            yield key, CALLS_ONLY
     for index, pattern in enumerate(policy.inputs):
         if not pattern.strip():
             yield f"inputs[{index}]", "must be a node's or tool's name or a shell pattern; \"*\" is every question"
@@ -245,13 +227,8 @@ def _oddities(policies: Sequence[Policy], index: int) -> Iterator[str]:
 
 
 def _covers_all_of(other: Policy, policy: Policy) -> bool:
-    if policy.inputs:
-        return bool(other.inputs) and _covers(other.inputs, policy.inputs)
-    return bool(other.tools) and _covers(other.tools, policy.tools)
-
-
-def _covers(wide: Sequence[str], narrow: Sequence[str]) -> bool:
-    return all(any(_pattern_covers(one, other) for one in wide) for other in narrow)
+    wide, narrow = (other.inputs, policy.inputs) if policy.inputs else (other.tools, policy.tools)
+    return all(any(_pattern_covers(one, pattern) for one in wide) for pattern in narrow)
 
 
 def _pattern_covers(wide: str, narrow: str) -> bool:
@@ -260,7 +237,3 @@ def _pattern_covers(wide: str, narrow: str) -> bool:
         return True
     plain = "?" not in wide and "[" not in wide and "[" not in narrow
     return plain and fnmatchcase(narrow, wide)
-
-
-def _duplicates(values: Iterable[object]) -> list[str]:
-    return [str(value) for value, times in Counter(map(str, values)).items() if times > 1]

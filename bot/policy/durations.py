@@ -60,20 +60,15 @@ def parse_grant(value: object) -> GrantTerms:
     """
     if isinstance(value, GrantTerms):
         return value
-    if isinstance(value, dict):
-        if strange := set(value) - {"for", "uses"}:
-            raise ValueError(f'takes "for" and "uses", not "{min(map(str, strange))}"')
-        if "for" not in value:
-            raise ValueError('needs "for", such as { for = "30m", uses = 3 }')
-        uses = value.get("uses")
-        if uses is not None and (type(uses) is not int or uses < 1):
-            raise ValueError(f"uses must be a whole number of at least 1, not {uses!r}")
-        return GrantTerms(_length(value["for"]), uses)
-    return GrantTerms(_length(value))
-
-
-def _length(value: object) -> timedelta | Literal["session"]:
-    return "session" if value == "session" else parse_duration(value)
+    table = value if isinstance(value, dict) else {"for": value}
+    if strange := set(table) - {"for", "uses"}:
+        raise ValueError(f'takes "for" and "uses", not "{min(map(str, strange))}"')
+    if "for" not in table:
+        raise ValueError('needs "for", such as { for = "30m", uses = 3 }')
+    length, uses = table["for"], table.get("uses")
+    if uses is not None and (type(uses) is not int or uses < 1):
+        raise ValueError(f"uses must be a whole number of at least 1, not {uses!r}")
+    return GrantTerms("session" if length == "session" else parse_duration(length), uses)
 
 
 def spell_grant(grant: GrantTerms) -> str | dict[str, str | int]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -67,7 +67,7 @@ def _edit(value: object) -> bool | tuple[str, ...]:
     if isinstance(value, bool):
         return value
     if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
-        return tuple(str(name) for name in value)
+        return tuple(value)
     raise ValueError(f'must be true, false, or names such as ["version"], not {value!r}')
 
 
@@ -75,15 +75,14 @@ def _spell_edit(value: bool | tuple[str, ...]) -> bool | list[str]:
     return value if isinstance(value, bool) else list(value)
 
 
-def _one_of(wanted: str, *allowed: bool | str) -> PlainValidator:
-    """Takes these values only. `wanted`: what the sentence about any other value says."""
+def _requester(value: object) -> object:
+    if isinstance(value, bool) or value == "speakers":
+        return value
+    raise ValueError(f'must be true, false, or "speakers", not {value!r}')
 
-    def check(value: object) -> object:
-        if any(type(value) is type(one) and value == one for one in allowed):  # 1 is not true
-            return value
-        raise ValueError(f"must be {wanted}, not {value!r}")
 
-    return PlainValidator(check)
+CALLS_ONLY = "has no meaning with inputs; leave it out"
+"""Marks a key that has no meaning where people answer a question instead of approving a call."""
 
 
 class Policy(BaseModel):
@@ -96,42 +95,31 @@ class Policy(BaseModel):
     when: StrictStr | None = None
     approvers: tuple[ApproverField, ...] = ()
     quorum: Annotated[StrictInt, Field(ge=1)] = 1
-    allow_requester: Annotated[
-        bool | Literal["speakers"], _one_of('true, false, or "speakers"', True, False, "speakers")
-    ] = False
+    allow_requester: Annotated[bool | Literal["speakers"], PlainValidator(_requester)] = False
     channel: StrictStr | None = None
     remind_after: Duration | None = None
     escalate_after: Duration | None = None
     escalate_to: tuple[ApproverField, ...] = ()
     expires_after: Duration = timedelta(hours=24)
     start_within: Duration = timedelta(hours=1)
-    edit: Annotated[bool | tuple[str, ...], PlainValidator(_edit), PlainSerializer(_spell_edit)] = True
-    deny_reason: Annotated[
-        Literal["optional", "required"], _one_of('"required" or "optional"', "required", "optional")
-    ] = "optional"
-    preview: Annotated[Literal["optional", "required"], _one_of('"required" or "optional"', "required", "optional")] = (
-        "required"
-    )
-    reason: StrictBool = False
-    approve_note: Annotated[
-        Literal["none", "optional", "required"],
-        _one_of('"none", "optional" or "required"', "none", "optional", "required"),
-    ] = "none"
-    confirm_dialog: StrictBool = False
+    edit: Annotated[bool | tuple[str, ...], PlainValidator(_edit), PlainSerializer(_spell_edit), CALLS_ONLY] = True
+    deny_reason: Annotated[Literal["optional", "required"], CALLS_ONLY] = "optional"
+    preview: Annotated[Literal["optional", "required"], CALLS_ONLY] = "required"
+    reason: Annotated[StrictBool, CALLS_ONLY] = False
+    approve_note: Annotated[Literal["none", "optional", "required"], CALLS_ONLY] = "none"
+    confirm_dialog: Annotated[StrictBool, CALLS_ONLY] = False
     redact: tuple[StrictStr, ...] = ()
-    max_denials: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_denials: Annotated[Annotated[StrictInt, Field(ge=1)] | None, CALLS_ONLY] = None
     barred: tuple[ApproverField, ...] = ()
     shared_channels: StrictBool = False
-    grant: GrantKey | None = None
-    grant_on: tuple[StrictStr, ...] | None = None
+    grant: Annotated[GrantKey | None, CALLS_ONLY] = None
+    grant_on: Annotated[tuple[StrictStr, ...] | None, CALLS_ONLY] = None
     notify: tuple[ApproverField, ...] = ()
     dm: StrictBool = False
-    card: Annotated[
-        Literal["both", "thread", "channel"], _one_of('"both", "thread" or "channel"', "both", "thread", "channel")
-    ] = "both"
-    long_running: Literal["decide"] | None = None
-    title: Title | None = None
-    format: Format = ()
+    card: Literal["both", "thread", "channel"] = "both"
+    long_running: Annotated[Literal["decide"] | None, CALLS_ONLY] = None
+    title: Annotated[Title | None, CALLS_ONLY] = None
+    format: Annotated[Format, CALLS_ONLY] = ()
 
     def governs(self, call: CallFacts) -> bool:
         """Whether the call falls under this policy. Raises `ExpressionFailed` if its `when` can't be evaluated."""
@@ -144,18 +132,13 @@ class Policy(BaseModel):
         return any(fnmatchcase(call.tool, pattern) for pattern in (self.inputs if call.question else self.tools))
 
     def freeze(self) -> JsonObject:
-        return dict(self._as_json)
+        empty = {key for key in ("tools", "inputs") if not getattr(self, key)}
+        return self.model_dump(mode="json", exclude=empty)
 
     @classmethod
     def thaw(cls, frozen: Policy | Json) -> Policy:
         """Reads a stored policy."""
         return frozen if isinstance(frozen, Policy) else _parse_stored(canonical(frozen))
-
-    @cached_property
-    def _as_json(self) -> JsonObject:
-        empty = {key for key in ("tools", "inputs") if not getattr(self, key)}
-        frozen: JsonObject = self.model_dump(mode="json", exclude=empty)
-        return frozen
 
     @cached_property
     def fingerprint(self) -> str:
@@ -243,7 +226,7 @@ class Policies:
     <CallRefusalReason.NO_POLICY: 'no policy'>
     """
 
-    entries: tuple[Policy, ...] = field(default=())
+    entries: tuple[Policy, ...] = ()
 
     @classmethod
     def of(cls, *entries: Policy) -> Policies:
@@ -309,9 +292,7 @@ class Policies:
 
     def _for_tool(self, call: CallFacts) -> Iterator[Policy]:
         """The policies for the tool, whatever their `when` says about this call."""
-        for policy in self.entries:
-            if policy.covers(call):
-                yield policy
+        return (policy for policy in self.entries if policy.covers(call))
 
 
 def _blinding(policy: Policy, call: CallFacts, index: int) -> CallRefusal | None:

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import Future
 from inspect import isawaitable
 
@@ -54,35 +54,26 @@ class PythonApprovers:
         return _check_answer(what, answer)
 
     async def _answer(self, target: str, call: JsonObject) -> object:
+        """Calls the function in a daemon thread, which does not keep the process from ending."""
         if not self._running.acquire(blocking=False):
             raise ConfirmError("too many earlier calls of such functions still hang")
-        answer = await _in_thread(lambda: _call(target, call), self._running.release)
+        future: Future[object] = Future()
+
+        def run() -> None:
+            try:
+                if future.set_running_or_notify_cancel():
+                    function = load_object(target)
+                    if not callable(function):
+                        raise ConfirmError("it is not a function")
+                    future.set_result(function(call))
+            except BaseException as error:  # noqa: BLE001 - passed on to whoever awaits the future
+                future.set_exception(error)
+            finally:
+                self._running.release()
+
+        threading.Thread(target=run, name="adk-confirm-python-approver", daemon=True).start()
+        answer = await asyncio.wrap_future(future)
         return await answer if isawaitable(answer) else answer
-
-
-def _call(target: str, call: JsonObject) -> object:
-    function = load_object(target)
-    if not callable(function):
-        raise ConfirmError("it is not a function")
-    answer: object = function(call)
-    return answer
-
-
-def _in_thread(work: Callable[[], object], done: Callable[[], None]) -> Awaitable[object]:
-    """Runs the function in a daemon thread, which does not keep the process from ending."""
-    future: Future[object] = Future()
-
-    def run() -> None:
-        try:
-            if future.set_running_or_notify_cancel():
-                future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - passed on to whoever awaits the future
-            future.set_exception(error)
-        finally:
-            done()
-
-    threading.Thread(target=run, name="adk-confirm-python-approver", daemon=True).start()
-    return asyncio.wrap_future(future)
 
 
 def _check_answer(what: str, answer: object) -> frozenset[str] | Unresolved:

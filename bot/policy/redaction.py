@@ -34,30 +34,24 @@ _MOST_STEPS, _MOST_PLACES = 10_000_000, 50_000
 _SHORT_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 
 
-class HiddenValues:
-    """Values that no text may show."""
-
-    def __init__(self, values: Iterable[str]) -> None:
-        self.values = frozenset(values)
-
-    def blacken(self, text: str) -> str:
-        """The text with hidden values masked."""
-        if not self.values or len(text) < SHORTEST:
-            return text
-        if len(self.values) * len(text) > _MOST_STEPS:
-            return MASK
-        places: list[tuple[int, int]] = []
-        for value in self.values:
-            for found in _pattern(value[:_LONGEST]).finditer(text):
-                places.append(found.span(1))
-                if len(value) > _LONGEST or len(places) > _MOST_PLACES:
-                    return MASK
-        parts, at = list[str](), 0
-        for start, end in sorted(places):
-            if start >= at:
-                parts += (text[at:start], MASK)
-            at = max(at, end)  # places that overlap are one
-        return "".join([*parts, text[at:]])
+def _blacken(text: str, secrets: frozenset[str]) -> str:
+    """The text with hidden values masked."""
+    if not secrets or len(text) < SHORTEST:
+        return text
+    if len(secrets) * len(text) > _MOST_STEPS:
+        return MASK
+    places: list[tuple[int, int]] = []
+    for value in secrets:
+        for found in _pattern(value[:_LONGEST]).finditer(text):
+            places.append(found.span(1))
+            if len(value) > _LONGEST or len(places) > _MOST_PLACES:
+                return MASK
+    parts, at = list[str](), 0
+    for start, end in sorted(places):
+        if start >= at:
+            parts += (text[at:start], MASK)
+        at = max(at, end)  # places that overlap are one
+    return "".join([*parts, text[at:]])
 
 
 @lru_cache(maxsize=1024)
@@ -97,7 +91,6 @@ MaskedText = NewType("MaskedText", str)
 MaskedObject = NewType("MaskedObject", JsonObject)
 """What may be shown. Only this module makes these two."""
 
-_LONGEST_KNOWN = 200
 _DEEPEST = 64
 _CLASS = re.compile(r"(\[!?\]?[^]]*\])")
 _BETWEEN = str.maketrans(dict.fromkeys("-_"))
@@ -130,6 +123,8 @@ class Redactor:
 
     def hides(self, name: str) -> bool:
         """Names are matched as shell patterns, however they are written: `API-Token` is `api_token`."""
+        if not self._names:
+            return False
         plain = _comparable(name)
         return any(fnmatchcase(plain, pattern) for pattern in self._names)
 
@@ -152,7 +147,7 @@ class Redactor:
         return tuple(dict.fromkeys(self.mask_text(name) for name, part in parts if self.mask(part) != part))
 
     def mask(self, value: Json) -> Json:
-        return self._mask(value, HiddenValues(self._secrets.union(self._find(value)))) if self._names else value
+        return self._mask(value, self._secrets.union(self._find(value))) if self._names else value
 
     def mask_text(self, text: str) -> MaskedText:
         """Masks a hint, a reason, a result or an error: the hidden values of `known` and, if the text is JSON, values
@@ -172,7 +167,7 @@ class Redactor:
             case _:
                 return value, 0
 
-    def _mask(self, value: Json, secrets: HiddenValues) -> Json:
+    def _mask(self, value: Json, secrets: frozenset[str]) -> Json:
         match value:
             case dict():
                 return self._mask_object(value, secrets)
@@ -183,20 +178,20 @@ class Redactor:
             case bool() | None:
                 return value
             case int() | float():
-                return value if secrets.values.isdisjoint(_numerals(value)) else MASK
+                return value if secrets.isdisjoint(_numerals(value)) else MASK
 
-    def _mask_string(self, text: str, secrets: HiddenValues) -> str:
+    def _mask_string(self, text: str, secrets: frozenset[str]) -> str:
         try:
             inside = _json_in(text)
             shown = self._mask(inside, secrets)
         except _TooDeep:  # too deep to search
             return MASK
-        return secrets.blacken(text) if shown == inside else json.dumps(shown, ensure_ascii=False)
+        return _blacken(text, secrets) if shown == inside else json.dumps(shown, ensure_ascii=False)
 
-    def _mask_object(self, value: JsonObject, secrets: HiddenValues) -> JsonObject:
+    def _mask_object(self, value: JsonObject, secrets: frozenset[str]) -> JsonObject:
         shown: JsonObject = {}
         for name, item in value.items():
-            key = secrets.blacken(name)
+            key = _blacken(name, secrets)
             while key in shown:  # two names may differ only in what is hidden: keep both
                 key += "·"
             shown[key] = MASK if self.hides(name) else self._mask(item, secrets)
@@ -281,11 +276,6 @@ _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me", "Zl", "Zp", "Zs"}
 
 def _comparable(name: str) -> str:
     """A name in the form in which names are compared."""
-    return _comparable_cached(name) if len(name) <= _LONGEST_KNOWN else _fold(name).translate(_BETWEEN)
-
-
-@lru_cache(maxsize=4096)
-def _comparable_cached(name: str) -> str:
     return _fold(name).translate(_BETWEEN)
 
 

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,13 +47,6 @@ class ExpressionFailed(ConfirmError):
 _EVALUATED = BoundedCheck(Path(__file__).with_name("expression_checks.py"))
 
 
-@lru_cache(maxsize=512)
-def _compile(expression: str) -> cel.Program:
-    from adk_confirm.bot.policy.expression_checks import compile_expression
-
-    return compile_expression(expression)
-
-
 def check_expression(expression: str) -> None:
     """Raises `Invalid` with what is wrong if the expression can't be evaluated for calls.
 
@@ -65,8 +57,10 @@ def check_expression(expression: str) -> None:
     Traceback (most recent call last):
     adk_confirm.runtime.errors.Invalid: is not a CEL expression: use == to compare, as in args.env == 'prod'
     """
+    from adk_confirm.bot.policy.expression_checks import compile_expression
+
     try:
-        program = _compile(expression)
+        program = compile_expression(expression)
     except ValueError as error:
         raise Invalid(f"is not a CEL expression: {_suggest_operator(expression) or _syntax(str(error))}") from error
     bound = set(_BOUND.findall(_TEXT.sub("''", expression)))
