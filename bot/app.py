@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import SecretStr
 from slack_bolt.async_app import AsyncApp
 
 from adk_confirm.blocks.verdict import notice_message
@@ -214,7 +213,7 @@ async def _running_loops(
 
 
 def _secret(settings: Settings) -> str:
-    secret: SecretStr | None = settings.secret
+    secret = settings.environment.sealing_secret
     if secret is None:
         raise CannotServe("There is no secret to sign with. Set ADK_CONFIRM_SECRET to 32 random characters.")
     return secret.get_secret_value()

@@ -129,34 +129,31 @@ def _bytes(text: str) -> bytes:
     return key
 
 
-@dataclass(frozen=True)
-class Anchor:
-    """Checkpoints as they were written outside the database: fingerprints by number."""
+Anchor = Mapping[int, str]
+"""Checkpoints as they were written outside the database: fingerprints by number."""
 
-    fingerprints: Mapping[int, str]
 
-    @classmethod
-    def parse(cls, text: str, proof: Proof) -> Anchor:
-        """Reads checkpoint lines as `publish` writes them, whatever a log or a channel put before or after. A line that
-        somebody else wrote there does not count.
+def read_anchor(text: str, proof: Proof) -> Anchor:
+    """Reads checkpoint lines as `publish` writes them, whatever a log or a channel put before or after. A line that
+    somebody else wrote there does not count.
 
-        Of several lines with one number the first counts: what was published can't be changed later.
-        """
-        found: dict[int, str] = {}
-        for said, number, sealed, written, signature in _ANCHORED.findall(text):
-            if (
-                proof.fit(signature, said)
-                if isinstance(proof, PublicKeys)
-                else proof.fits(written, "published", int(number), said)
-            ):
-                found.setdefault(int(number), sealed)
-        if not found:
-            how = "signed with this key" if isinstance(proof, PublicKeys) else "sealed with this secret"
-            raise Invalid(
-                f"The anchor holds no checkpoint that was {how}. Its lines read: checkpoint <number> <time> "
-                "<fingerprint> <fingerprint of the line>, and the signature if checkpoints are signed."
-            )
-        return cls(found)
+    Of several lines with one number the first counts: what was published can't be changed later.
+    """
+    found: dict[int, str] = {}
+    for said, number, sealed, written, signature in _ANCHORED.findall(text):
+        if (
+            proof.fit(signature, said)
+            if isinstance(proof, PublicKeys)
+            else proof.fits(written, "published", int(number), said)
+        ):
+            found.setdefault(int(number), sealed)
+    if not found:
+        how = "signed with this key" if isinstance(proof, PublicKeys) else "sealed with this secret"
+        raise Invalid(
+            f"The anchor holds no checkpoint that was {how}. Its lines read: checkpoint <number> <time> "
+            "<fingerprint> <fingerprint of the line>, and the signature if checkpoints are signed."
+        )
+    return found
 
 
 _ANCHORED = re.compile(r"\b(checkpoint (\d{1,18}) \S{1,40} ([0-9a-f]{64})) ([0-9a-f]{64})(?: ([0-9a-f]{128}))?\b")

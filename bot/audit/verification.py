@@ -59,23 +59,17 @@ def group_emptied(lines: Iterable[tuple[str, int]]) -> Emptied:
     return tuple((chain, tuple(found)) for chain, found in spans.items())
 
 
-@dataclass(frozen=True)
-class Purges:
-    """All lines that were purged."""
+Purges = Mapping[str, Sequence[SeqRange]]
+"""All lines that were purged."""
 
-    spans: Mapping[str, Sequence[SeqRange]] = field(default_factory=dict)
 
-    @classmethod
-    def read(cls, lines: Iterable[LedgerLine], sealed: SealedCheckpoints) -> Purges:
-        """The purge lines among these that are proven."""
-        spans: dict[str, list[SeqRange]] = {}
-        for line in lines:
-            for chain, found in _spans_emptied_by(line, sealed):
-                spans.setdefault(chain, []).extend(found)
-        return cls(spans)
-
-    def cover(self, chain: str, seq: int) -> bool:
-        return any(first <= seq <= last for first, last in self.spans.get(chain, ()))
+def read_purges(lines: Iterable[LedgerLine], sealed: SealedCheckpoints) -> Purges:
+    """What the purge lines among these emptied, as far as they are proven."""
+    spans: dict[str, list[SeqRange]] = {}
+    for line in lines:
+        for chain, found in _spans_emptied_by(line, sealed):
+            spans.setdefault(chain, []).extend(found)
+    return spans
 
 
 def _spans_emptied_by(line: LedgerLine, sealed: SealedCheckpoints) -> Emptied:
@@ -197,7 +191,7 @@ def verify(
     If several things are wrong, a line that does not fit its chain is reported first, then a checkpoint, then a line
     whose fingerprint does not fit: with a wrong secret, none fits.
     """
-    anchored = max((n for n in sealed.fingerprints if anchor and n in anchor.fingerprints), default=None)
+    anchored = max((n for n in sealed.fingerprints if anchor and n in anchor), default=None)
     later = sum(number > (anchored or 0) for number in sealed.fingerprints)
     report = Report(
         checkpoints=len(sealed.fingerprints),
@@ -280,7 +274,7 @@ class _LedgerPass:
         public = isinstance(self.sealed.proof, PublicKeys)
         if not public and not self.sealed.prove(line):
             return "it was not written with this secret"
-        covered = self.purges.cover(line.chain, line.seq)
+        covered = any(first <= line.seq <= last for first, last in self.purges.get(line.chain, ()))
         if line.content is None and not covered:
             return f"{NOT_PURGED} that a signed checkpoint covers" if public else NOT_PURGED
         if line.content is not None and covered:
@@ -298,7 +292,7 @@ class _LedgerPass:
 
 
 def _broken_anchor(fingerprints: Mapping[int, str], anchor: Anchor | None) -> Broken | None:
-    for number, recorded in sorted(anchor.fingerprints.items()) if anchor else ():
+    for number, recorded in sorted(anchor.items()) if anchor else ():
         if number not in fingerprints:
             return _no_checkpoint(number, "of the anchor is missing")
         if fingerprints[number] != recorded:

@@ -293,10 +293,6 @@ class Settings(File):
         return self.environment.database_url or self.store.url
 
     @property
-    def secret(self) -> SecretStr | None:
-        return self.environment.sealing_secret
-
-    @property
     def warnings(self) -> tuple[Problem, ...]:
         """They are printed, and the service starts anyway."""
         found = policy_warnings(self.policy)

@@ -247,14 +247,14 @@ def _proof(call: CommandLine, public_keys: tuple[str, ...]) -> Proof:
 
 
 def _anchor(name: str, proof: Proof) -> Anchor:
-    from adk_confirm.bot.audit.checkpoints import Anchor
+    from adk_confirm.bot.audit.checkpoints import read_anchor
 
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         said = f"{name} can't be read as an anchor: {error.strerror or error}. "
         raise Invalid(f"{said}Name the file that keeps the checkpoint lines.") from error
-    return Anchor.parse(text, proof)
+    return read_anchor(text, proof)
 
 
 @audit.command()

@@ -74,12 +74,12 @@ async def open_for_reading(url: str, clock: Clock | None = None) -> AsyncIterato
 
 
 def secret_of(settings: Settings) -> str:
-    if settings.secret is None:
+    if settings.environment.sealing_secret is None:
         raise Invalid(
             "There is no secret to sign the ledger with. Set ADK_CONFIRM_SECRET as the service has it (or the "
             "SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN that it uses instead)."
         )
-    return settings.secret.get_secret_value()
+    return settings.environment.sealing_secret.get_secret_value()
 
 
 # Withdraw and revoke

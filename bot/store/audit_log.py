@@ -12,7 +12,7 @@ from typing import Any
 
 from adk_confirm.bot.audit.checkpoints import Anchor, Proof, PublicKeys
 from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine, LineKind, stamp
-from adk_confirm.bot.audit.verification import Broken, Integrity, Purges, Report, SealedCheckpoints, verify
+from adk_confirm.bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, read_purges, verify
 from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.store.checkpoints import stored_checkpoints
 from adk_confirm.bot.store.ledger_lines import line_of
@@ -234,7 +234,7 @@ def verify_ledger(tx: Tx, proof: Proof, anchor: Anchor | None = None, progress: 
     `progress` hears how many more lines were read."""
     try:
         sealed = SealedCheckpoints.read(stored_checkpoints(tx), proof)
-        purges = Purges.read(_purge_lines(tx), sealed)
+        purges = read_purges(_purge_lines(tx), sealed)
         report = verify(_all_lines(tx, progress), sealed, purges=purges, anchor=anchor)
         line_named = report.broken is not None and report.broken.seq is not None
         broken = None if line_named else _wrong_head(tx)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
@@ -30,16 +29,6 @@ from adk_confirm.bot.store.transactions import VotesShown
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.store.database import Database, Tx
 
-
-@dataclass(frozen=True, kw_only=True)
-class Gauges:
-    waiting: int
-    unknown: int
-    parked: Mapping[str, int]  # by kind of row
-    oldest_owed: float  # since how many seconds it is due; rows that are being processed are not counted
-    paused: bool
-
-
 # SQLite uses a partial index only for the exact condition that it was made with, so the value is not a parameter here.
 _WAITING = "SELECT count(*) FROM bot_confirmations WHERE state = 'waiting'"
 _UNKNOWN = "SELECT count(*) FROM bot_confirmations WHERE outcome = 'unknown'"
@@ -52,16 +41,26 @@ _NEVER_TRIED = """
 _PUT_OFF = "SELECT min(owed_since) FROM jobs WHERE owed_since IS NOT NULL"
 
 
-def read_gauges(tx: Tx) -> Gauges:
+def read_gauges(tx: Tx) -> list[GaugeMetricFamily]:
     now = tx.now()
-    since = [tx.value(_NEVER_TRIED, kind=kind, now=now) for kind in JOBS] + [tx.value(_PUT_OFF)]
-    return Gauges(
-        waiting=tx.value(_WAITING),
-        unknown=tx.value(_UNKNOWN),
-        parked=dict.fromkeys(JOBS, 0) | {row.kind: row.n for row in tx.all(_PARKED)},
-        oldest_owed=max(0.0, now - min((at for at in since if at is not None), default=now)),
-        paused=read_pause(tx) is not None,
+    owed = [tx.value(_NEVER_TRIED, kind=kind, now=now) for kind in JOBS] + [tx.value(_PUT_OFF)]
+    oldest = max(0.0, now - min((at for at in owed if at is not None), default=now))
+    parked = GaugeMetricFamily(
+        "adk_confirm_parked", "Rows that failed so often that they are not retried.", labels=("kind",)
     )
+    for kind, count in (dict.fromkeys(JOBS, 0) | {row.kind: row.n for row in tx.all(_PARKED)}).items():
+        parked.add_metric((kind,), count)
+    return [
+        GaugeMetricFamily("adk_confirm_waiting", "Confirmations that wait for people.", tx.value(_WAITING)),
+        GaugeMetricFamily(
+            "adk_confirm_unknown", "Calls for which nobody knows whether they took effect.", tx.value(_UNKNOWN)
+        ),
+        GaugeMetricFamily(
+            "adk_confirm_oldest_owed_seconds", "How long the oldest piece of work has been waiting.", oldest
+        ),
+        GaugeMetricFamily("adk_confirm_paused", "Whether all runs are paused.", float(read_pause(tx) is not None)),
+        parked,
+    ]
 
 
 log = logging.getLogger(__name__)
@@ -220,7 +219,7 @@ class Metrics:
         encode, content_type = choose_encoder(accept)
         return await asyncio.to_thread(encode, self._registry), content_type
 
-    async def _read(self) -> Gauges | None:
+    async def _read(self) -> list[GaugeMetricFamily] | None:
         try:
             async with asyncio.timeout(READING):
                 return await self._database.read(read_gauges)
@@ -235,24 +234,9 @@ class _Facts(Collector):
     """The figures from the last look at the store. While the store does not answer there are none, instead of old
     ones."""
 
-    facts: Gauges | None = None
+    facts: list[GaugeMetricFamily] | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        facts = self.facts
-        yield GaugeMetricFamily("adk_confirm_store_up", "Whether the store answers.", float(facts is not None))
-        if facts is None:
-            return
-        yield GaugeMetricFamily("adk_confirm_waiting", "Confirmations that wait for people.", facts.waiting)
-        yield GaugeMetricFamily(
-            "adk_confirm_unknown", "Calls for which nobody knows whether they took effect.", facts.unknown
-        )
-        yield GaugeMetricFamily(
-            "adk_confirm_oldest_owed_seconds", "How long the oldest piece of work has been waiting.", facts.oldest_owed
-        )
-        yield GaugeMetricFamily("adk_confirm_paused", "Whether all runs are paused.", float(facts.paused))
-        parked = GaugeMetricFamily(
-            "adk_confirm_parked", "Rows that failed so often that they are not retried.", labels=("kind",)
-        )
-        for kind, count in facts.parked.items():
-            parked.add_metric((kind,), count)
-        yield parked
+        up = float(self.facts is not None)
+        yield GaugeMetricFamily("adk_confirm_store_up", "Whether the store answers.", up)
+        yield from self.facts or ()

@@ -13,15 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_confirm.bot.audit.checkpoints import Anchor, Checkpoint, CheckpointKey, Proof, PublicKeys, checkpoint
+from adk_confirm.bot.audit.checkpoints import (
+    Anchor,
+    Checkpoint,
+    CheckpointKey,
+    Proof,
+    PublicKeys,
+    checkpoint,
+    read_anchor,
+)
 from adk_confirm.bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash
 from adk_confirm.bot.audit.verification import (
     Broken,
     Integrity,
-    Purges,
     Report,
     SealedCheckpoints,
     group_emptied,
+    read_purges,
     verify,
 )
 from adk_confirm.bot.confirmation.decision_texts import verification_result
@@ -63,7 +71,7 @@ PUBLIC = PublicKeys("00" * 31 + "01", KEY.public)  # an older key, and the one i
 FIRST = checkpoint(None, heads(LINES, 2), NOON, SECRET, KEY)
 SECOND = checkpoint(FIRST, heads(LINES, 9), NOON + timedelta(hours=1), SECRET, KEY)
 TOLD = f"{FIRST.publish(SECRET, KEY)}\nsome log line\n2030 INFO {SECOND.publish(SECRET, KEY)}"
-ANCHOR = Anchor.parse(TOLD, SECRET)
+ANCHOR = read_anchor(TOLD, SECRET)
 
 
 def found(
@@ -73,7 +81,7 @@ def found(
     keys: Proof = SECRET,
 ) -> Report:
     sealed = SealedCheckpoints.read(checkpoints, keys)
-    return verify(lines, sealed, purges=Purges.read(lines, sealed), anchor=anchor)
+    return verify(lines, sealed, purges=read_purges(lines, sealed), anchor=anchor)
 
 
 def forged(line: LedgerLine, **changes: object) -> LedgerLine:
@@ -103,7 +111,7 @@ def purge_of(lines: Sequence[LedgerLine], seal: Seal) -> LedgerLine:
 class TestSound:
     @pytest.mark.parametrize("keys", [SECRET, PUBLIC], ids=["secret", "public key"])
     def test_with_an_anchor_it_is_untampered(self, keys: Proof) -> None:
-        report = found(anchor=Anchor.parse(TOLD, keys), keys=keys)
+        report = found(anchor=read_anchor(TOLD, keys), keys=keys)
         assert (report.finding, report.anchored, report.lines, report.chains) == (Integrity.UNTAMPERED, 2, 12, 3)
         assert verification_result(report) == "untampered up to checkpoint 2: 12 lines in 3 chains"
 
@@ -126,7 +134,7 @@ class TestSound:
         assert found([replace(line, at=line.at.astimezone(east)) for line in LINES]).finding is Integrity.CONSISTENT
 
     def test_lines_after_the_last_checkpoint_only_need_to_fit(self) -> None:
-        assert found(LINES, [FIRST], Anchor.parse(FIRST.publish(SECRET), SECRET)).anchored == 1
+        assert found(LINES, [FIRST], read_anchor(FIRST.publish(SECRET), SECRET)).anchored == 1
 
 
 BREAKS: dict[str, tuple[list[LedgerLine], str, int, str]] = {
@@ -173,7 +181,7 @@ BREAKS: dict[str, tuple[list[LedgerLine], str, int, str]] = {
 @pytest.mark.parametrize("case", BREAKS)
 def test_the_first_broken_line_is_named(case: str, keys: Proof) -> None:
     lines, name, seq, why = BREAKS[case]
-    report = found(lines, anchor=Anchor.parse(TOLD, keys), keys=keys)
+    report = found(lines, anchor=read_anchor(TOLD, keys), keys=keys)
     assert (report.finding, report.broken) == (Integrity.BROKEN, Broken(name, seq, why))
     assert verification_result(report) == f"broken: {name}, line {seq}: {why}"
 
@@ -198,7 +206,7 @@ class TestCheckpoints:
 
     def test_a_ledger_written_anew_with_the_secret_is_not_the_one_that_was_told_of(self) -> None:
         anew = checkpoint(None, heads(LINES, 2), NOON + timedelta(hours=3), SECRET)
-        report = found(checkpoints=[anew], anchor=Anchor.parse(FIRST.publish(SECRET), SECRET))
+        report = found(checkpoints=[anew], anchor=read_anchor(FIRST.publish(SECRET), SECRET))
         assert report.broken == Broken("checkpoints", None, "checkpoint 1 is not the one that the anchor tells of")
 
     def test_each_stands_on_the_one_before(self) -> None:
@@ -209,17 +217,17 @@ class TestCheckpoints:
     def test_what_was_told_first_is_the_anchor(self) -> None:
         anew = checkpoint(None, heads(LINES, 2), NOON + timedelta(hours=3), SECRET)
         log = f"{FIRST.publish(SECRET)}\n{anew.publish(SECRET)}"
-        assert Anchor.parse(log, SECRET).fingerprints == {1: FIRST.sealed}
+        assert read_anchor(log, SECRET) == {1: FIRST.sealed}
 
     def test_what_somebody_else_writes_where_checkpoints_are_published_is_none(self) -> None:
         seal = "ab" * 32
         for forged in (f"checkpoint 1 then {seal}", f"checkpoint 1 then {seal} {seal}", FIRST.publish(Seal("x"))):
-            anchor = Anchor.parse(f"INFO no such tool: {forged}\n{FIRST.publish(SECRET)}", SECRET)
-            assert anchor.fingerprints == {1: FIRST.sealed}
+            anchor = read_anchor(f"INFO no such tool: {forged}\n{FIRST.publish(SECRET)}", SECRET)
+            assert anchor == {1: FIRST.sealed}
 
     def test_an_anchor_without_checkpoints_says_what_it_should_hold(self) -> None:
         with pytest.raises(Invalid, match="checkpoint <number> <time> <fingerprint>"):
-            Anchor.parse("nothing of the kind", SECRET)
+            read_anchor("nothing of the kind", SECRET)
 
 
 class TestPublicKey:
@@ -263,7 +271,7 @@ class TestPublicKey:
         other = FIRST.publish(SECRET, CheckpointKey("5b" * 32))
         for line in (FIRST.publish(SECRET), other):
             with pytest.raises(Invalid, match="no checkpoint that was signed with this key"):
-                Anchor.parse(line, PUBLIC)
+                read_anchor(line, PUBLIC)
 
     @pytest.mark.parametrize("text", ["", "5a", "zz" * 32, "5a" * 33])
     def test_a_key_that_is_none(self, text: str) -> None:

@@ -203,8 +203,8 @@ class TestWarnings:
         settings = parse(policy(""), {**SECRETS, "ADK_CONFIRM_SECRET": ""})
         (warning,) = settings.warnings
         assert warning.key == "ADK_CONFIRM_SECRET"
-        assert settings.secret is not None
-        assert settings.secret.get_secret_value() == "8f742231b10e"
+        assert settings.environment.sealing_secret is not None
+        assert settings.environment.sealing_secret.get_secret_value() == "8f742231b10e"
 
 
 class TestEnvironment:

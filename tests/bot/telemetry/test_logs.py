@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from adk_confirm.bot.audit.checkpoints import Anchor, checkpoint
+from adk_confirm.bot.audit.checkpoints import checkpoint, read_anchor
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.ops.operate import pause
@@ -209,7 +209,7 @@ int("Z0RA")
 def test_a_log_is_an_anchor(formatter: logging.Formatter) -> None:
     point = checkpoint(None, {}, NOON, KEYS)
     line = lines_of(formatter, "adk_confirm.audit", "%s", point.publish(KEYS))
-    assert Anchor.parse(line, KEYS).fingerprints == {1: point.sealed}
+    assert read_anchor(line, KEYS) == {1: point.sealed}
 
 
 def test_nobody_begins_a_line_of_the_log_with_what_they_name_something() -> None:

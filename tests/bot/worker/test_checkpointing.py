@@ -10,7 +10,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from adk_confirm.bot.audit.checkpoints import Anchor, Checkpoint
+from adk_confirm.bot.audit.checkpoints import Checkpoint, read_anchor
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.audit.verification import Integrity
 from adk_confirm.bot.confirmation.effects import Step
@@ -193,7 +193,7 @@ async def test_it_is_reported_in_the_log_and_in_the_channel(store: Database, cap
     await running
     second = await channel.posted.get()
     assert [record.getMessage() for record in caplog.records] == [first, second]
-    report = await store.read(verify_ledger, KEYS, Anchor.parse(caplog.text, KEYS))
+    report = await store.read(verify_ledger, KEYS, read_anchor(caplog.text, KEYS))
     assert (report.finding, report.anchored) == (Integrity.UNTAMPERED, 2)
 
 
