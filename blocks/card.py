@@ -52,7 +52,7 @@ def card(view: Shown) -> Message:
     votes, wrong = approval_status(view), notices(view)
     small = small_facts(view)
     blind = what.blind and view.stage is State.WAITING
-    if cut or blind:
+    if cut:
         small.append(line("Shortened here. Approve… shows all of it first." if blind else "Shortened here."))
     ref = Ref(view.id, view.revision)
 
@@ -369,7 +369,7 @@ def approval_status(view: Shown, most: int = _PEOPLE) -> list[Line]:
 def notices(view: Shown) -> list[Line]:
     """What people should know in any state: a grant that continues, and problems."""
     lines = [grant_text(view.grant)] if view.grant else []
-    if isinstance(view.preview_failed, str) and view.stage is State.WAITING:
+    if view.preview_failed is not None and view.stage is State.WAITING:
         lines.append(line(words.PREVIEW_FAILED[view.lacks_preview], why=prose(view.preview_failed, 300)))
     return [*lines, *_problems(view)]
 

@@ -361,6 +361,9 @@ def _say_preview(view: Shown, shows: JsonValue, drawing: _Drawing) -> None:
             drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
     drawing.add(Line((Say("What it would do", bold=True), *_size_of_diff(written))))
     drawing.add(Box(drawing.fitted(written, room.preview, room.preview_lines)))
+    if view.preview_is_masked:
+        drawing.add(Line((Say("The policy hides some of it."),)))
+        drawing.blind = True
     if view.preview_is_older:
         drawing.add(Line((Say("That was made before the edit. If the new one differs, you are asked again."),)))
 

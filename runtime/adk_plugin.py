@@ -32,6 +32,7 @@ plugins at the first one that answers.
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import os
 import time
@@ -386,10 +387,12 @@ class ConfirmationPlugin(BasePlugin):
         function = self._previews.get(tool.name)
         if function is None:
             return None
-        gets = {**tool_args, **bind(tool, tool_args)}
-        return await preview_of(
-            preview_in_time(call_with_some(function, gets, tool_context), self._preview_timeout), tool.name
-        )
+
+        async def look() -> object:
+            gets = copy.deepcopy({**tool_args, **bind(tool, tool_args)})
+            return await call_with_some(function, gets, _for_reading(tool_context))
+
+        return await preview_of(preview_in_time(look(), self._preview_timeout), tool.name)
 
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
         """Changes the event's metadata in place. If it returned another event, later plugins would not be called."""
@@ -419,6 +422,13 @@ def _refuse_unseen(edit: JsonObject, seen: JsonObject, completed: JsonObject) ->
     for name in edit:
         if name in completed and not same(completed[name], seen.get(name)):
             raise Invalid(f"{name!r} would be completed to {canonical(completed[name])}. Edit it to all that it holds.")
+
+
+def _for_reading(context: ToolContext) -> ReadonlyContext:
+    """The context without actions, on a copy of the session's state, so that who gets it changes nothing."""
+    here = context._invocation_context
+    session = here.session.model_copy(update={"state": copy.deepcopy(here.session.state)})
+    return ReadonlyContext(here.model_copy(update={"session": session}))
 
 
 def _is_googles(part: types.Part) -> bool:

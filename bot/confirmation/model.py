@@ -16,7 +16,8 @@ from adk_confirm.bot.confirmation.authorise import VoteKind as VoteKind
 from adk_confirm.bot.confirmation.stored_json import ExactJson, ExactObject
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import CallFacts, FrozenPolicy
-from adk_confirm.bot.policy.redaction import Redactor
+from adk_confirm.bot.policy.redaction import Redactor, is_hidden
+from adk_confirm.runtime.calls.call import Preview
 from adk_confirm.runtime.jsontypes import JsonObject
 
 
@@ -62,6 +63,8 @@ class VoteState(StrEnum):
 
 SLACK = "slack-"
 """The prefix of the names of Slack's users and sessions. Nothing else may use such a name."""
+
+_ALL_HIDDEN = "The policy hides all of it."
 
 
 @dataclass(frozen=True)
@@ -306,10 +309,21 @@ class Confirmation:
         return self.grant.until if self.grant else None
 
     @property
+    def preview(self) -> Preview | None:
+        """What people may see of what the call would do. If the policy hides all of it, that is as if it had failed."""
+        made = Preview.of(self.asked.preview)
+        if made is None:
+            return None
+        if made.failed is not None:
+            return Preview(failed=self.redactor.mask_text(made.failed))
+        shows = self.redactor.mask(made.shows)
+        return Preview(failed=_ALL_HIDDEN) if shows != made.shows and is_hidden(shows) else Preview(shows)
+
+    @property
     def lacks_preview(self) -> bool:
-        """Whether nobody may approve, because the tool could not say what the call would do."""
-        failed = self.asked.preview is not None and "failed" in self.asked.preview
-        return failed and self.policy.preview == "required"
+        """Whether nobody may approve, because nobody can see what the call would do."""
+        required = self.policy.preview == "required"
+        return required and (preview := self.preview) is not None and preview.failed is not None
 
     @property
     def runs(self) -> bool:

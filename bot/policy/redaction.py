@@ -100,6 +100,21 @@ class _TooDeep(Exception):
     """A text contains JSON with more levels than are searched."""
 
 
+def is_hidden(masked: Json) -> bool:
+    """Whether nothing of a value is left to see.
+
+    >>> is_hidden({"token": MASK, "more": [MASK]}), is_hidden({"token": MASK, "table": "users"}), is_hidden({})
+    (True, False, False)
+    """
+    match masked:
+        case dict() | list():
+            inside = masked.values() if isinstance(masked, dict) else masked
+            return bool(masked) and all(map(is_hidden, inside))
+        case str():
+            return (not masked.replace(MASK, "").strip() and MASK in masked) or is_hidden(_json_in(masked))
+    return False
+
+
 def own_words(text: str) -> MaskedText:
     """A text of this program or of an operator. It quotes nothing of a call."""
     return MaskedText(text)

@@ -59,7 +59,7 @@ class CallEnvironment:
             invocation_id=call.invocation_id,
             user_id=self.user_id,
             session_id=self.session_id,
-            state=dict(self.state) if alone else self.state,
+            state=copy.deepcopy(self.state) if alone else self.state,
             function_call_id=call.id,
             idempotency_key=f"{self.app}/{self.user_id}/{self.session_id}/{call.id}",
             attempt=call.attempt,

@@ -55,7 +55,7 @@ def delete_project(project: str, tool_context: ToolContext, recursive: bool = Tr
     return _log("delete_project", tool_context, project=project, recursive=recursive, force=force)
 
 
-def migrate(table: str, tool_context: ToolContext) -> JsonObject:
+def migrate(table: str, tool_context: ToolContext, token: str = "") -> JsonObject:
     """Changes a table."""
     return _log("migrate", tool_context, table=table)
 

@@ -138,6 +138,36 @@ async def test_a_hostile_one_is_text_and_what_is_hidden_stays_hidden(at: Office,
         assert "\u202e" not in card.text
 
 
+SAFE = "hunter2-and-more"
+
+
+@pytest.mark.office(HIDING.replace("password", "token"), target=LAB)
+async def test_what_the_policy_hides_of_it_is_no_one_press_approval(at: Office) -> None:
+    lab.plan["shows"] = {"token": SAFE, "drops": "users"}
+    card = await at.ask('migrate {"table": "users"}')
+    assert "The policy hides some of it." in card.text
+    assert "Approve" not in card.buttons
+    await at.bob.clicks(card, "Approve…")
+    form = await at.bob.gets_modal("Approve")
+    assert "hunter2" not in form.text
+    assert "The policy hides some of it." in form.text
+    await form.submits()
+    await at.sees(card, " · ran")
+
+
+@pytest.mark.parametrize("shows", [SAFE, {"token": "another secret"}, f"{SAFE} and {'more of it ' * 200}"])
+@pytest.mark.office(HIDING.replace("password", "token"), target=LAB)
+async def test_of_what_is_hidden_as_a_whole_nobody_has_seen_anything(at: Office, shows: Json) -> None:
+    """Who writes the arguments could choose a hidden one so that it hides what the call would do."""
+    lab.plan["shows"] = shows
+    token = shows[:600] if isinstance(shows, str) else SAFE
+    said = await at.ann.says(f'@adk-confirm migrate {{"table": "users", "token": "{token}"}}', at.deploys)
+    card = await at.sees(said, "Nobody can approve this", "The policy hides all of it.")
+    assert not {"Approve", "Approve…", "Edit…"} & {*card.buttons}
+    await at.denies(at.bob, card, "not now")
+    await at.sees(card, "Denied")
+
+
 @pytest.mark.office(POLICIES + 'grant = "1h"\n', target=LAB)
 async def test_no_grant_is_for_what_nobody_has_seen(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')

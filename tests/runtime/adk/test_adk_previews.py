@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from adk_confirm.runtime.adk_plugin import PREVIEW_CHANGED, ConfirmationPlugin
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject, as_object
 from tests.runtime.adk.test_adk_arguments import P, called, delete_project, gated
-from tests.support.foreign.alone import ran, results
+from tests.support.foreign.alone import USER, ran, results
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
@@ -54,6 +54,27 @@ async def test_one_that_takes_whatever_there_is_gets_all_of_it() -> None:
 
     asked = await previewing(whole).asks("please delete payments")
     assert asked.announcement.preview == {"shows": "force, project, recursive, window"}
+
+
+async def test_it_changes_neither_the_session_nor_the_call() -> None:
+    def meddles(window: Any, tool_context: Any) -> str:
+        tool_context.session.state.setdefault("seen", []).append("nested")
+        window["hours"] = 99
+        with pytest.raises(TypeError):
+            tool_context.state["owner"] = "mallory"
+        assert not hasattr(tool_context, "actions")
+        return "nothing"
+
+    plugin = ConfirmationPlugin(unsigned=True, previews={"delete": meddles})
+    at: Any = called(gated(delete_project), {**P, "window": {"hours": 1}}, plugin)
+    asked = await at.asks("please delete payments")
+    assert asked.announcement.preview == {"shows": "nothing"}
+    await at.answer(asked, {"confirmed": True})
+    assert [as_object(one["window"])["hours"] for one in ran()] == [1]
+    sessions = at.runner.session_service
+    session = await sessions.get_session(app_name="clerk", user_id=USER, session_id=at.session)
+    assert session is not None
+    assert session.state == {}
 
 
 async def test_one_that_fails_says_so() -> None:

@@ -173,13 +173,23 @@ async def test_one_that_can_suddenly_be_made_is_asked_about(run: MakeRunner) -> 
 
 
 async def test_it_has_no_effect_on_the_session(run: MakeRunner) -> None:
+    seen: list[Json] = []
+
     def meddles(version: str, tool_context: ToolContext) -> str:
         tool_context.state["owner"] = "mallory"
+        tool_context.actions.transfer_to_agent = "mallory"
+        names = tool_context.state["names"]
+        assert isinstance(names, list)
+        seen.append([*names])
+        names.append("mallory")
         return "nothing"
 
-    chat = previewed(run, meddles)
-    await chat.approve((await chat.say("Go")).request)
-    assert await chat.state() == {}
+    model = ScriptedModel([call("deploy", version="2.4.1"), call("deploy", version="2.4.2")], "Done.", "Done.")
+    chat = Chat(run(Agent("clerk", model, tools=[FunctionTool(deploy, require_confirmation=True, preview=meddles)])))
+    for request in (await chat.say("Go", state={"names": ["ada"]})).requests:
+        await chat.approve(request)
+    assert (seen, await chat.state()) == ([["ada"]] * 4, {"names": ["ada"]})
+    assert sorted(ran) == ["2.4.1", "2.4.2"]
 
 
 async def test_it_can_not_ask(run: MakeRunner) -> None:
