@@ -69,16 +69,16 @@ async def test_what_waits_for_people_suspends_its_session(open_office: Opens, so
 
 
 @pytest.mark.parametrize("code", ["unknown_method", "missing_scope", "not_allowed"])
-async def test_where_sessions_are_refused_nothing_is_shown_and_all_goes_on(open_office: Opens, code: str) -> None:
-    async with open_office(SHORT, time_moves=True) as at:
-        refused = at.slack.faults.refuses("agents.sessions.*", code, times=None)
-        card = await at.ask("deploy checkout 2.4.1 to prod")
-        await at.later(seconds=SUSPENDED_AFTER + 1)
-        await at.slack.until(lambda: refused.met or None, what="the status to be tried")
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("is on prod now", at.deploys, thread=card)
-        await at.rests()
-        assert at.deploys.sessions == {}
+@pytest.mark.office(SHORT)
+async def test_where_sessions_are_refused_nothing_is_shown_and_all_goes_on(at: Office, code: str) -> None:
+    refused = at.slack.faults.refuses("agents.sessions.*", code, times=None)
+    card = await at.ask("deploy checkout 2.4.1 to prod")
+    await at.later(seconds=SUSPENDED_AFTER + 1)
+    await at.slack.until(lambda: refused.met or None, what="the status to be tried")
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("is on prod now", at.deploys, thread=card)
+    await at.rests()
+    assert at.deploys.sessions == {}
 
 
 async def test_a_lost_answer_leaves_the_right_status_and_an_old_session_gets_a_title(at: Office, mouth: Mouth) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.store.mailbox import read_session
 from adk_confirm.bot.store.repository import chain_of, save
 from adk_confirm.runtime.store.database import Tx
-from tests.support.office import Office, Opens
+from tests.support.office import Office
 
 TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\nquorum = 2\n'
 
@@ -68,21 +70,21 @@ def multiplied(tx: Tx, times: int) -> None:
         save(tx, session, replace(change, row=replace(change.row, places=drawn)), new=True)
 
 
-async def test_after_my_vote_it_waits_for_others_only(open_office: Opens) -> None:
-    async with open_office(TWO) as at:
-        card = await at.ask("deploy checkout 2.4.1 to prod")
-        home = await at.bob.opens_home("Deploy checkout")
-        await home.clicks("Approve")
-        await at.bob.sees_home("Nothing waits for you.")
+@pytest.mark.office(TWO)
+async def test_after_my_vote_it_waits_for_others_only(at: Office) -> None:
+    card = await at.ask("deploy checkout 2.4.1 to prod")
+    home = await at.bob.opens_home("Deploy checkout")
+    await home.clicks("Approve")
+    await at.bob.sees_home("Nothing waits for you.")
 
-        home = await at.lead.opens_home("1 of 2 approvals")
-        await home.clicks("Approve")
-        await at.ann.finds("Done: Deploy", at.deploys, thread=card)
-        assert len(at.ran()) == 1
+    home = await at.lead.opens_home("1 of 2 approvals")
+    await home.clicks("Approve")
+    await at.ann.finds("Done: Deploy", at.deploys, thread=card)
+    assert len(at.ran()) == 1
 
-        for one in (at.bob, at.lead):
-            assert "Decided by you" in await one.opens_home("Deploy checkout 2.4.1 to prod · done")
-        assert "Decided by you" not in await at.ann.opens_home("You asked for (1)")
+    for one in (at.bob, at.lead):
+        assert "Decided by you" in await one.opens_home("Deploy checkout 2.4.1 to prod · done")
+    assert "Decided by you" not in await at.ann.opens_home("You asked for (1)")
 
 
 async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Office) -> None:

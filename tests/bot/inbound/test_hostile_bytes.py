@@ -16,9 +16,10 @@ import aiohttp
 import pytest
 from typing_extensions import Buffer
 
+from adk_confirm.blocks.words import FIELD_UNCHECKED, FORM_UNREADABLE
 from adk_confirm.bot.inbound.bolt_app import MOST_BYTES, MOST_FIELDS
 from adk_confirm.sandbox.server.delivery import Reply
-from tests.support.office import Office, Opens
+from tests.support.office import ON_SQLITE, Office, Opens
 
 pytestmark = pytest.mark.filterwarnings("ignore:BasicAuth is deprecated")
 
@@ -51,59 +52,56 @@ async def sends(at: Office, body: bytes, headers: dict[str, str]) -> Reply:
         return Reply(got.status, await got.text(), no_retry=False)
 
 
-async def test_a_stranger_decides_nothing_about_how_bytes_are_read(open_office: Opens, decoded: list[int]) -> None:
-    async with open_office() as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        body = b"a" * (MOST_BYTES - 1)
-        good = at.slack.outbox.signed(body.decode(), JSON)
-        for kind in (f"{JSON}; charset={SLOW}", f"{FORM}; charset={SLOW}", f"{JSON}; charset=punycode"):
-            unsigned = {**good, "Content-Type": kind, "X-Slack-Signature": f"v0={'0' * 64}"}
-            stranger = asyncio.create_task(sends(at, body, unsigned))
-            assert (await at.oscar.clicks(at.oscar.now(card), "Approve")).acked
-            assert (await stranger).status == 401
-        assert decoded == []
+async def test_a_stranger_decides_nothing_about_how_bytes_are_read(at: Office, decoded: list[int]) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    body = b"a" * (MOST_BYTES - 1)
+    good = at.slack.outbox.signed(body.decode(), JSON)
+    for kind in (f"{JSON}; charset={SLOW}", f"{FORM}; charset={SLOW}", f"{JSON}; charset=punycode"):
+        unsigned = {**good, "Content-Type": kind, "X-Slack-Signature": f"v0={'0' * 64}"}
+        stranger = asyncio.create_task(sends(at, body, unsigned))
+        assert (await at.oscar.clicks(at.oscar.now(card), "Approve")).acked
+        assert (await stranger).status == 401
+    assert decoded == []
 
-        signed = await sends(at, body, {**good, "Content-Type": f"{JSON}; charset={SLOW}"})
-        assert (signed.status, "not JSON" in signed.text) == (400, True)
-        assert decoded == [], "UTF-8, whatever the sender says"
+    signed = await sends(at, body, {**good, "Content-Type": f"{JSON}; charset={SLOW}"})
+    assert (signed.status, "not JSON" in signed.text) == (400, True)
+    assert decoded == [], "UTF-8, whatever the sender says"
 
 
-async def test_slacks_body_is_utf_8_and_not_compressed(open_office: Opens) -> None:
+async def test_slacks_body_is_utf_8_and_not_compressed(at: Office) -> None:
     bomb = gzip.compress(b" " * (1 << 26))
-    async with open_office() as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        raw = urlencode({"payload": json.dumps({"type": "block_actions"})})
-        good = at.slack.outbox.signed(raw, FORM)
-        for encoding in ("gzip", "deflate", "br", "x-gzip", "gzip, identity"):
-            for body in (raw.encode(), gzip.compress(raw.encode()), bomb):
-                reply = await sends(at, body, {**good, "Content-Encoding": encoding})
-                assert (reply.status, "uncompressed" in reply.text) == (400, True)
-        assert "uncompressed" not in (await sends(at, raw.encode(), {**good, "Content-Encoding": "identity"})).text
+    card = await at.ask("reimburse 1500 for the team dinner")
+    raw = urlencode({"payload": json.dumps({"type": "block_actions"})})
+    good = at.slack.outbox.signed(raw, FORM)
+    for encoding in ("gzip", "deflate", "br", "x-gzip", "gzip, identity"):
+        for body in (raw.encode(), gzip.compress(raw.encode()), bomb):
+            reply = await sends(at, body, {**good, "Content-Encoding": encoding})
+            assert (reply.status, "uncompressed" in reply.text) == (400, True)
+    assert "uncompressed" not in (await sends(at, raw.encode(), {**good, "Content-Encoding": "identity"})).text
 
-        fields = "&".join(["a=1"] * (MOST_FIELDS + 1))
-        reply = await sends(at, fields.encode(), at.slack.outbox.signed(fields, FORM))
-        assert (reply.status, "more than 100 fields" in reply.text) == (400, True)
-        assert "Needs 1 approval" in at.ann.now(card)
+    fields = "&".join(["a=1"] * (MOST_FIELDS + 1))
+    reply = await sends(at, fields.encode(), at.slack.outbox.signed(fields, FORM))
+    assert (reply.status, "more than 100 fields" in reply.text) == (400, True)
+    assert "Needs 1 approval" in at.ann.now(card)
 
 
-async def test_what_can_be_refused_by_its_head_is_not_read(open_office: Opens) -> None:
+async def test_what_can_be_refused_by_its_head_is_not_read(at: Office) -> None:
     """The body of these never ends: the answer does not wait for it."""
-    async with open_office() as at:
-        good = at.slack.outbox.signed("{}", JSON)
-        stamp, signature = "X-Slack-Request-Timestamp", "X-Slack-Signature"
-        heads = (
-            {**good, stamp: ""},
-            {**good, stamp: str(int(time.time()) - 301)},
-            {**good, stamp: str(int(time.time()) + 3600)},  # not 301: a slow machine could make it good in the end
-            {**good, signature: ""},
-            {**good, signature: "v0=guessed"},
-            {**good, "Content-Encoding": "gzip"},
-        )
-        address = urlsplit(at.slack.outbox.request_url)
-        for head in heads:
-            lines = [f"POST {address.path} HTTP/1.1", "Host: bot", "Content-Length: 1000000"]
-            lines += [f"{name}: {value}" for name, value in head.items()]
-            assert await status_of(address, "\r\n".join([*lines, "", "{"])) in (400, 401), head
+    good = at.slack.outbox.signed("{}", JSON)
+    stamp, signature = "X-Slack-Request-Timestamp", "X-Slack-Signature"
+    heads = (
+        {**good, stamp: ""},
+        {**good, stamp: str(int(time.time()) - 301)},
+        {**good, stamp: str(int(time.time()) + 3600)},  # not 301: a slow machine could make it good in the end
+        {**good, signature: ""},
+        {**good, signature: "v0=guessed"},
+        {**good, "Content-Encoding": "gzip"},
+    )
+    address = urlsplit(at.slack.outbox.request_url)
+    for head in heads:
+        lines = [f"POST {address.path} HTTP/1.1", "Host: bot", "Content-Length: 1000000"]
+        lines += [f"{name}: {value}" for name, value in head.items()]
+        assert await status_of(address, "\r\n".join([*lines, "", "{"])) in (400, 401), head
 
 
 async def test_a_body_that_never_ends_keeps_no_connection(open_office: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,3 +136,34 @@ async def test_half_a_surrogate_in_a_reason_keeps_no_denial_from_the_agent(open_
         await at.ann.finds("no?", at.deploys, thread=card)
         await at.rests()
     assert at.ran() == []
+
+
+# Forms with a schema from a hostile server: they are refused with a sentence, and the bot goes on
+
+
+TOLD = FORM_UNREADABLE.format(why="it takes more than 0.1 s or 10 MB to check")
+TARGET = "tests.support.costly_schemas"
+
+
+@pytest.mark.office(target=f"{TARGET}:drawing")
+@ON_SQLITE
+async def test_a_form_that_costs_too_much_to_draw(at: Office) -> None:
+    card = await at.ask("pay 5")
+    await at.bob.clicks(card, "Edit…")
+    note = await at.bob.finds(TOLD, at.deploys, thread=card)
+    assert note.ephemeral
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("Approved by bob", at.deploys, thread=card)
+
+
+@pytest.mark.office(target=f"{TARGET}:sending")
+@ON_SQLITE
+async def test_a_value_that_costs_too_much_to_check(at: Office) -> None:
+    card = await at.ask("pay 5")
+    await at.bob.clicks(card, "Edit…")
+    form = await at.bob.gets_modal("Edit")
+    value: object = "no object"
+    for _ in range(14):  # three ways on at each level: four million places
+        value = {"x": value}
+    answer = await form.submits({"note": json.dumps(value)})
+    assert FIELD_UNCHECKED in str(answer)

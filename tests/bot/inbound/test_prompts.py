@@ -28,10 +28,10 @@ async def test_who_opens_the_direct_message_finds_the_prompts(open_office: Opens
         assert direct.prompts == [("What can you do?", "What can you do?"), ("Deploy checkout", "Deploy checkout")]
 
 
-async def test_a_refusal_hinders_nothing(open_office: Opens) -> None:
-    async with open_office(ON) as at:
-        at.slack.faults.refuses(SUGGEST, "unknown_method")
-        at.ann.opens_messages()
-        await asked(at, 1)
-        await at.ann.says("hello", None)
-        await at.ann.finds("I can do this", None)
+@pytest.mark.office(ON)
+async def test_a_refusal_hinders_nothing(at: Office) -> None:
+    at.slack.faults.refuses(SUGGEST, "unknown_method")
+    at.ann.opens_messages()
+    await asked(at, 1)
+    await at.ann.says("hello", None)
+    await at.ann.finds("I can do this", None)

@@ -17,7 +17,7 @@ from adk_confirm.runtime.store.jobs import LONGEST_LAG
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.workspace.records import Channel
 from tests.bot.dialogues.test_faults import time_passing
-from tests.support.office import AT_ONCE, Office, Opens, office
+from tests.support.office import AT_ONCE, Office, office
 
 ONE_GROUP = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 NOT_COUNTED = "so your vote does not count"
@@ -25,43 +25,43 @@ OUTAGE = 10.0
 
 
 @pytest.mark.parametrize("method", ["users.info", "usergroups.users.list"])
-async def test_a_vote_waits_for_its_turn_to_be_asked_about(open_office: Opens, method: str) -> None:
-    async with open_office(ONE_GROUP) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        asked_before = len(at.slack.calls_of(method))  # what the person who asked is called
-        limited = at.slack.faults.limits(method, retry_after=60)
+@pytest.mark.office(ONE_GROUP)
+async def test_a_vote_waits_for_its_turn_to_be_asked_about(at: Office, method: str) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    asked_before = len(at.slack.calls_of(method))  # what the person who asked is called
+    limited = at.slack.faults.limits(method, retry_after=60)
 
-        assert (await at.bob.clicks(card, "Approve")).acked
+    assert (await at.bob.clicks(card, "Approve")).acked
 
-        await limited.reached()
-        async with time_passing(at):
-            await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
-        assert NOT_COUNTED not in at.bob.sees(at.deploys)
-        assert len(at.slack.calls_of(method)) - asked_before == 2
+    await limited.reached()
+    async with time_passing(at):
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+    assert NOT_COUNTED not in at.bob.sees(at.deploys)
+    assert len(at.slack.calls_of(method)) - asked_before == 2
 
 
 @pytest.mark.parametrize("method", ["users.info", "usergroups.users.list"])
-async def test_a_vote_does_not_wait_for_ever_and_whoever_cast_it_hears_why(open_office: Opens, method: str) -> None:
-    async with open_office(ONE_GROUP) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        at.slack.faults.limits(method, retry_after=60, times=None)
-        clicked = at.slack.clock.now()
-        await at.bob.clicks(card, "Approve")
-        async with time_passing(at):
-            await at.bob.finds(NOT_COUNTED, at.deploys, thread=card)
-        assert at.slack.clock.now() - clicked > HELD_FOR
-        assert "Needs 1 approval" in at.ann.now(card)
-        assert at.ran() == []
+@pytest.mark.office(ONE_GROUP)
+async def test_a_vote_does_not_wait_for_ever_and_whoever_cast_it_hears_why(at: Office, method: str) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    at.slack.faults.limits(method, retry_after=60, times=None)
+    clicked = at.slack.clock.now()
+    await at.bob.clicks(card, "Approve")
+    async with time_passing(at):
+        await at.bob.finds(NOT_COUNTED, at.deploys, thread=card)
+    assert at.slack.clock.now() - clicked > HELD_FOR
+    assert "Needs 1 approval" in at.ann.now(card)
+    assert at.ran() == []
 
 
-async def test_a_home_is_looked_at_again_when_its_lookups_had_to_wait(open_office: Opens) -> None:
-    async with open_office(ONE_GROUP) as at:
-        await at.ask("reimburse 1500 for the team dinner")
-        await at.later(minutes=1)  # what is drawn from here on is newer than anything that happened
-        at.slack.faults.limits("usergroups.users.list", retry_after=60)
-        await at.bob.opens_home("Nothing waits for you.")
-        await at.later(seconds=61)
-        await at.bob.sees_home("Reimburse")
+@pytest.mark.office(ONE_GROUP)
+async def test_a_home_is_looked_at_again_when_its_lookups_had_to_wait(at: Office) -> None:
+    await at.ask("reimburse 1500 for the team dinner")
+    await at.later(minutes=1)  # what is drawn from here on is newer than anything that happened
+    at.slack.faults.limits("usergroups.users.list", retry_after=60)
+    await at.bob.opens_home("Nothing waits for you.")
+    await at.later(seconds=61)
+    await at.bob.sees_home("Reimburse")
 
 
 WHEN = """
@@ -73,25 +73,25 @@ quorum = 2
 """
 
 
-async def test_no_condition_is_evaluated_while_an_edit_is_counted(open_office: Opens) -> None:
+@pytest.mark.office(WHEN)
+async def test_no_condition_is_evaluated_while_an_edit_is_counted(at: Office) -> None:
     """It may take a tenth of a second, and more while the process that evaluates it does not get to run."""
-    async with open_office(WHEN) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        hang = at.slack.faults.hangs("users.info", times=None)
-        await at.bob.clicks(card, "Edit")
-        await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
-        await hang.reached()
-        evaluates = [process for process in children() if b"expression_checks" in process[1]]
-        assert evaluates
+    card = await at.ask("reimburse 1500 for the team dinner")
+    hang = at.slack.faults.hangs("users.info", times=None)
+    await at.bob.clicks(card, "Edit")
+    await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
+    await hang.reached()
+    evaluates = [process for process in children() if b"expression_checks" in process[1]]
+    assert evaluates
+    for pid, _ in evaluates:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        at.slack.faults.clear()
+        await at.ann.finds("Edited by bob", at.deploys, thread=card, timeout=15)
+    finally:
         for pid, _ in evaluates:
-            os.kill(pid, signal.SIGSTOP)
-        try:
-            at.slack.faults.clear()
-            await at.ann.finds("Edited by bob", at.deploys, thread=card, timeout=15)
-        finally:
-            for pid, _ in evaluates:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def children() -> list[tuple[int, bytes]]:
@@ -102,38 +102,38 @@ def children() -> list[tuple[int, bytes]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-async def test_ten_seconds_of_errors_keep_nobody_in_a_group_from_approving(open_office: Opens) -> None:
+@pytest.mark.office(ONE_GROUP, limits=AT_ONCE)
+async def test_ten_seconds_of_errors_keep_nobody_in_a_group_from_approving(at: Office) -> None:
     """Each click used to ask anew until our own limit was used up, and then nobody could approve for a minute."""
-    async with open_office(ONE_GROUP, limits=AT_ONCE) as at:
-        at.slack.rates.methods = True
-        cards = [await at.ask(f"reimburse {amount} for the team dinner") for amount in (1500, 1600, 1700)]
-        until = time.monotonic() + OUTAGE
-        broken = at.slack.faults.fails("usergroups.users.list", times=None, where=lambda _: time.monotonic() < until)
+    at.slack.rates.methods = True
+    cards = [await at.ask(f"reimburse {amount} for the team dinner") for amount in (1500, 1600, 1700)]
+    until = time.monotonic() + OUTAGE
+    broken = at.slack.faults.fails("usergroups.users.list", times=None, where=lambda _: time.monotonic() < until)
 
-        for card in cards:
-            for person in (at.bob, at.cyd):
-                assert (await person.clicks(card, "Approve")).acked
+    for card in cards:
+        for person in (at.bob, at.cyd):
+            assert (await person.clicks(card, "Approve")).acked
 
-        for amount, card in zip((1500, 1600, 1700), cards, strict=True):
-            await at.ann.finds(f"I reimbursed {amount}", at.deploys, thread=card, timeout=2 * OUTAGE)
-        assert 4 <= broken.met <= 5
-        assert NOT_COUNTED not in at.bob.sees(at.deploys) + at.cyd.sees(at.deploys)
+    for amount, card in zip((1500, 1600, 1700), cards, strict=True):
+        await at.ann.finds(f"I reimbursed {amount}", at.deploys, thread=card, timeout=2 * OUTAGE)
+    assert 4 <= broken.met <= 5
+    assert NOT_COUNTED not in at.bob.sees(at.deploys) + at.cyd.sees(at.deploys)
 
 
-async def test_what_could_not_be_posted_comes_soon_after_an_outage(open_office: Opens) -> None:
+@pytest.mark.office(ONE_GROUP)
+async def test_what_could_not_be_posted_comes_soon_after_an_outage(at: Office) -> None:
     """Slack posts nothing for a while, but can be asked. That is no failure of a row, which would wait for minutes in
     the end, and be parked."""
-    async with open_office(ONE_GROUP) as at:
-        away = at.slack.faults.fails("chat.postMessage", times=None)
-        await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
-        async with time_passing(at):
-            await at.slack.until(lambda: away.met > 8, what="Slack to be tried")
-        rows = await at.bot.database.read(waiting_rows)
-        assert rows
-        assert [(failures, ahead <= LONGEST_LAG) for failures, ahead in rows] == [(0, True)] * len(rows)
-        at.slack.faults.clear()
-        async with time_passing(at):
-            await decides(at, at.deploys)
+    away = at.slack.faults.fails("chat.postMessage", times=None)
+    await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
+    async with time_passing(at):
+        await at.slack.until(lambda: away.met > 8, what="Slack to be tried")
+    rows = await at.bot.database.read(waiting_rows)
+    assert rows
+    assert [(failures, ahead <= LONGEST_LAG) for failures, ahead in rows] == [(0, True)] * len(rows)
+    at.slack.faults.clear()
+    async with time_passing(at):
+        await decides(at, at.deploys)
 
 
 def waiting_rows(tx: Tx) -> list[tuple[int, float]]:
@@ -142,14 +142,14 @@ def waiting_rows(tx: Tx) -> list[tuple[int, float]]:
     return [(row.failures, row.due_at - tx.now()) for row in found]
 
 
-async def test_a_request_waits_for_its_turn_to_be_asked_about(open_office: Opens) -> None:
-    async with open_office(ONE_GROUP) as at:
-        limited = at.slack.faults.limits("conversations.info", retry_after=60)
-        await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
-        await limited.reached()
-        async with time_passing(at):
-            await decides(at, at.deploys)
-        assert "did not say whether" not in at.ann.sees(at.deploys)
+@pytest.mark.office(ONE_GROUP)
+async def test_a_request_waits_for_its_turn_to_be_asked_about(at: Office) -> None:
+    limited = at.slack.faults.limits("conversations.info", retry_after=60)
+    await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
+    await limited.reached()
+    async with time_passing(at):
+        await decides(at, at.deploys)
+    assert "did not say whether" not in at.ann.sees(at.deploys)
 
 
 async def decides(at: Office, channel: Channel) -> None:
@@ -159,11 +159,11 @@ async def decides(at: Office, channel: Channel) -> None:
     assert len(at.ran()) == 1
 
 
-async def test_a_channel_that_slack_says_nothing_of_is_still_refused(open_office: Opens) -> None:
-    async with open_office(ONE_GROUP, limits=CallLimits(posts=AT_ONCE.posts, lookups=0.5)) as at:
-        at.slack.faults.fails("conversations.info", times=None)
-        said = await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
-        await at.ann.finds("Slack did not say whether this channel is shared", at.deploys, thread=said)
+@pytest.mark.office(ONE_GROUP, limits=CallLimits(posts=AT_ONCE.posts, lookups=0.5))
+async def test_a_channel_that_slack_says_nothing_of_is_still_refused(at: Office) -> None:
+    at.slack.faults.fails("conversations.info", times=None)
+    said = await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
+    await at.ann.finds("Slack did not say whether this channel is shared", at.deploys, thread=said)
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from adk_confirm.bot.store.mailbox import Letter, next_together
+from adk_confirm.bot.store.mailbox import Letter, SlackMessage, next_together, receive_reply
+from tests.support.backoffice import Backoffice
+from tests.support.deciding import ASKER, TEAM
 
 TURNS = {"k1": "turn 1", "k2": "turn 2", "k3": "turn 1"}
 
@@ -36,3 +38,21 @@ def test_a_refusal_belongs_to_its_turn() -> None:
 
 def test_where_turns_are_not_distinguished_each_answer_goes_alone() -> None:
     assert next_together([FIRST, SIBLING], {}, set()) == (FIRST,)
+
+
+async def test_a_reply_from_before_the_first_mention_is_not_for_the_agent(back: Backoffice) -> None:
+    async def replies(ts: str) -> bool:
+        heard = SlackMessage(
+            app="oncall",
+            team=TEAM,
+            channel="C0DEPLOYS",
+            thread_ts="1.1",
+            ts=ts,
+            person=ASKER,
+            text="@ann, you too?",
+        )
+        return (await back.database.run(receive_reply, heard, False)).new
+
+    await back.hears("shall we ask?", thread="1.1")
+    assert not await replies("0.9")
+    assert await replies("1795664433.000200")

@@ -1,16 +1,24 @@
-"""What becomes of an agent's request for which nobody is asked."""
+"""What is stored with an agent's request: whether anybody is asked, for whom it waits, and what is due when."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from adk_confirm.bot.config.settings import Rules, WaitingLimits
+from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.store import waiting_index
 from adk_confirm.bot.store.ledger_lines import read_lines
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.slack_lanes import CARDS_FIRST, SOON, mark_thread_due
 from adk_confirm.runtime.store.database import Tx
-from tests.support.backoffice import backoffice
+from adk_confirm.runtime.store.lease import topic_of
+from tests.support.backoffice import Backoffice, backoffice
+from tests.support.deciding import ANNA
+from tests.support.secret import SECRET
 
 
 async def test_a_tool_whose_name_no_database_takes_is_refused(
@@ -40,3 +48,109 @@ async def test_no_more_calls_wait_than_may_however_many_replicas_open_them(
         assert len(rows) == 4
         assert sum(await at.database.read(waiting)) == 4
         assert max(await at.database.read(waiting)) <= here
+
+
+TEAM = "T0ACME"
+
+
+def fill(tx: Tx) -> None:
+    """4,000 calls: every second one for ann as well as for the group; one in a hundred for a function."""
+    tx.many(
+        "INSERT INTO bot_waiting (team, whom, created, confirmation) VALUES (:team, :whom, :created, :confirmation)",
+        [
+            {"team": TEAM, "whom": name, "created": float(number), "confirmation": f"c{number:05}"}
+            for number in range(4000)
+            for name in (
+                "group:S0ONCALL",
+                f"channel:C{number % 7}",
+                *(["user:U0ANN"] if number % 2 else []),
+                *(["python:rota:who"] if number % 100 == 0 else []),
+            )
+        ],
+    )
+    tx.run(
+        "INSERT INTO bot_waiting (team, whom, created, confirmation) VALUES ('T0OTHER', :whom, 0.0, 'x')",
+        whom="group:S0ELSEWHERE",
+    )
+
+
+async def test_one_page_after_the_other_each_call_once(database_url: str) -> None:
+    database = await open_store(database_url, SECRET)
+    try:
+        await database.run(fill)
+        assert await database.read(waiting_index.entries_in_use, TEAM) == ["group:S0ONCALL", "python:rota:who"]
+
+        mine = ["group:S0ONCALL", "user:U0ANN", "user:U0NOBODY"]
+        first = await database.read(waiting_index.page, TEAM, mine, None, 40)
+        second = await database.read(waiting_index.page, TEAM, mine, first[-1], 40)
+        assert [name for _, name in (*first, *second)] == [f"c{number:05}" for number in range(80)]
+
+        only = await database.read(waiting_index.page, TEAM, ["user:U0ANN"], None, 3)
+        assert [name for _, name in only] == ["c00001", "c00003", "c00005"]
+        assert await database.read(waiting_index.count_after, TEAM, mine, (3899.0, "c03899")) == 100
+        assert await database.read(waiting_index.count_after, TEAM, mine, first[-1]) == waiting_index.MANY
+        assert await database.read(waiting_index.count_after, TEAM, [], first[-1]) == 0
+    finally:
+        await database.close()
+
+
+@pytest.fixture
+async def at(
+    either_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    async with backoffice(either_url, tmp_path, monkeypatch, capsys) as made:
+        made.policies('[[policy]]\ntools = ["*"]\napprovers = ["user:U0ANNA"]\n')
+        yield made
+
+
+async def due(at: Backoffice) -> dict[str, float | None]:
+    """In how many seconds the card and the thread are due."""
+
+    def read(tx: Tx) -> dict[str, float | None]:
+        found = {kind: tx.value(f"SELECT due_at FROM jobs WHERE kind = '{kind}'") for kind in ("card", "thread")}
+        return {name: None if when is None else round(when - tx.now(), 3) for name, when in found.items()}
+
+    return await at.database.read(read)
+
+
+async def test_an_approved_call_waits_for_its_end_but_for_nothing_else(at: Backoffice) -> None:
+    name = await at.asks("deploy")
+    assert await due(at) == {"card": 0, "thread": CARDS_FIRST}
+    await at.is_posted()
+    await at.vote(name, ANNA)
+    assert await due(at) == {"card": SOON, "thread": SOON}
+
+    at.clock.passes(seconds=SOON / 4)
+    await at.database.run(mark_thread_due, at.key, SOON)
+    assert await due(at) == {"card": SOON * 3 / 4, "thread": SOON * 3 / 4}
+
+    await at.database.run(mark_thread_due, at.key)
+    assert await due(at) == {"card": SOON * 3 / 4, "thread": 0}
+
+    await at.runs(name)
+    assert await due(at) == {"card": 0, "thread": 0}
+
+
+async def test_a_call_that_begins_at_once_has_no_line_of_its_own(at: Backoffice) -> None:
+    name = await at.asks("deploy")
+    await at.vote(name, ANNA)
+    await at.is_posted()
+    at.clock.passes(seconds=SOON / 4)
+    await at.runs(name, kind=OutcomeKind.RUNNING)
+    assert (await due(at))["thread"] == SOON * 3 / 4
+
+
+async def test_a_call_that_begins_late_has_its_line_at_once(at: Backoffice) -> None:
+    name = await at.asks("deploy")
+    await at.vote(name, ANNA)
+    await at.is_posted()
+    at.clock.passes(seconds=2 * SOON)
+    await at.runs(name, kind=OutcomeKind.RUNNING)
+    assert (await due(at))["thread"] == 0
+
+
+async def test_deadlines_hours_away_wake_nobody(at: Backoffice) -> None:
+    with at.database.waiter(topic_of("confirmation")) as waiter:
+        name = await at.asks("deploy")
+        await at.vote(name, ANNA)
+        assert not await waiter.wait(0.1)

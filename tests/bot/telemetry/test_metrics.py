@@ -1,10 +1,11 @@
-"""The metrics that Prometheus reads, after real dialogues."""
+"""`/healthz`, `/readyz` and `/metrics`, as an orchestrator and Prometheus ask for them."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -13,22 +14,107 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from adk_confirm.bot.app import running_bot
 from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.ops.operate import pause
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.transactions import follow_outcome
 from adk_confirm.bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics, read_gauges
+from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import JobKind, claim_due
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.sandbox.server.faults import Fault
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.deciding import ANNA, Desk, call_that_became, make_asked, make_policy
-from tests.support.office import Office, Opens, withdraws
-from tests.support.scraping import Scraped, scrape
+from tests.support.office import AT_ONCE, Office, Opens, configured, withdraws
+from tests.support.scraping import Scraped, get, scrape
 from tests.support.secret import SECRET
 from tests.support.stores import change_job
 from tests.support.waiting import until
+
+TASKS = (
+    *("worker-confirmation", "worker-card", "worker-session", "worker-thread", "worker-reply"),
+    *("checkpoints", "names"),
+)
+
+
+async def answers(url: str, fits: Callable[[int, str], bool]) -> str:
+    """What `/readyz` says, once it is this."""
+
+    async def look() -> tuple[int, str] | None:
+        answer = await get(f"{url}/readyz")
+        return answer if fits(*answer) else None
+
+    _, text = await until(look)
+    return text
+
+
+@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+async def test_ready_says_what_it_looked_at(open_office: Opens, socket: bool) -> None:
+    async with open_office(socket=socket) as at:
+        assert await get(f"{at.bot.url}/healthz") == (200, "ok\n")
+        slack = "Slack: ok\n" if socket else ""
+        status, said = await get(f"{at.bot.url}/readyz")
+        assert status == 200
+        assert said == f"store: ok\n{slack}" + "".join(f"{task}: ok\n" for task in TASKS)
+        assert socket or await at.slack.verifies_url()
+
+
+async def test_a_store_that_does_not_answer(at: Office) -> None:
+    await at.bot.database.close()
+    said = await answers(at.bot.url, lambda status, _: status == 503)
+    assert "store: The store is closed." in said
+    assert await get(f"{at.bot.url}/healthz") == (200, "ok\n"), "alive it is all the same"
+
+
+async def test_a_store_that_another_version_has_changed(open_office: Opens) -> None:
+    async with open_office() as at:
+        await at.bot.database.run(lambda tx: tx.run("UPDATE adk_confirm_versions SET version = 9"))
+        status, said = await get(f"{at.bot.url}/readyz")
+    assert status == 503
+    assert "tables are of version 9, and this program's 1: a newer program was started on it. Use that one." in said
+
+
+async def test_a_store_that_can_not_be_asked_for_its_version(open_office: Opens) -> None:
+    async with open_office() as at:
+        await at.bot.database.run(lambda tx: tx.run("ALTER TABLE adk_confirm_versions RENAME version TO gone"))
+        status, said = await get(f"{at.bot.url}/readyz")
+    assert status == 503
+    assert "store: could not be asked: OperationalError\n" in said
+
+
+@pytest.mark.slow
+@pytest.mark.office(socket=True)
+async def test_a_socket_that_was_cut(at: Office) -> None:
+    refused = at.slack.faults.fails("apps.connections.open", times=None)
+    at.slack.socket.drop()
+    said = await answers(at.bot.url, lambda status, _: status == 503)
+    assert "Slack: the Socket Mode connection is down" in said
+    refused.left = 0
+    await answers(at.bot.url, lambda status, _: status == 200)
+
+
+async def test_not_ready_while_it_stops(sqlite_url: str) -> None:
+    """The doors stay open until what runs has ended, so that a balancer sees it in time."""
+    async with FakeSlack(our_app()) as slack:
+        ann = slack.person("ann")
+        slack.channel("deploys", ann, id="C0DEPLOYS")
+        async with running_bot(configured(slack, sqlite_url), limits=AT_ONCE) as bot:
+            slack.sends_to(f"{bot.url}/slack/events")
+            held = slack.faults.hangs("chat.postMessage")
+            await ann.says("@adk-confirm hello", "C0DEPLOYS")
+            await held.reached()
+
+            async def asks_on() -> str:
+                said = await answers(bot.url, lambda status, _: status == 503)
+                held.release()
+                return said
+
+            asking = asyncio.create_task(asks_on())
+        assert await asking == "adk-confirm: is being stopped\n"
+
 
 POLICIES = """
 [[policy]]
@@ -71,76 +157,76 @@ async def test_a_decision_is_counted_by_verdict_and_tool(open_office: Opens, soc
         assert page.value("adk_confirm_outside_answers_total") == 0
 
 
-async def test_every_way_to_decide_counts_once(open_office: Opens) -> None:
-    async with open_office(POLICIES) as at:
-        denied = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(denied, "Deny…")
-        await (await at.bob.gets_modal("Deny")).submits({"Reason": "no"})
-        await at.ann.finds("Denied", at.deploys, thread=denied)
-        withdrawn = await at.ask("reimburse 1700 for the offsite")
-        await withdraws(at.ann, withdrawn)
-        await at.ann.finds("Withdrawn", at.deploys, thread=withdrawn)
-        expired = await at.ask("deploy checkout 2.4.1")
-        await at.later(hours=2)
-        await at.ann.finds("Expired", at.deploys, thread=expired)
+@pytest.mark.office(POLICIES)
+async def test_every_way_to_decide_counts_once(at: Office) -> None:
+    denied = await at.ask("reimburse 1500 for the team dinner")
+    await at.bob.clicks(denied, "Deny…")
+    await (await at.bob.gets_modal("Deny")).submits({"Reason": "no"})
+    await at.ann.finds("Denied", at.deploys, thread=denied)
+    withdrawn = await at.ask("reimburse 1700 for the offsite")
+    await withdraws(at.ann, withdrawn)
+    await at.ann.finds("Withdrawn", at.deploys, thread=withdrawn)
+    expired = await at.ask("deploy checkout 2.4.1")
+    await at.later(hours=2)
+    await at.ann.finds("Expired", at.deploys, thread=expired)
 
-        page = await scrape(at.bot.url)
-        assert page.value("adk_confirm_decided_total") == 3
-        for verdict, tool in (("denied", "reimburse"), ("withdrawn", "reimburse"), ("expired", "deploy")):
-            assert page.value("adk_confirm_decided_total", verdict=verdict, tool=tool) == 1
-        assert page.value("adk_confirm_click_to_ack_seconds_count", way="form") == 2
-
-
-async def test_a_click_that_could_not_be_stored_is_distinguished(open_office: Opens) -> None:
-    async with open_office(POLICIES) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bot.database.close()
-        made = await at.bob.clicks(card, "Approve")
-        assert not made.acked
-
-        page = await scrape(at.bot.url)
-        assert page.value("adk_confirm_clicks_not_acked_total", way="button") == 1
-        assert not page.has("adk_confirm_click_to_ack_seconds_count")
-        assert page.value("adk_confirm_store_up") == 0
-        assert not page.has("adk_confirm_waiting"), "no number is better than an old one"
+    page = await scrape(at.bot.url)
+    assert page.value("adk_confirm_decided_total") == 3
+    for verdict, tool in (("denied", "reimburse"), ("withdrawn", "reimburse"), ("expired", "deploy")):
+        assert page.value("adk_confirm_decided_total", verdict=verdict, tool=tool) == 1
+    assert page.value("adk_confirm_click_to_ack_seconds_count", way="form") == 2
 
 
-async def test_what_slack_refuses_and_puts_off(open_office: Opens) -> None:
-    async with open_office(POLICIES) as at:
-        at.slack.faults.limits("chat.update", retry_after=1)
-        at.slack.faults.refuses("chat.update", "cant_update_message")
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+@pytest.mark.office(POLICIES)
+async def test_a_click_that_could_not_be_stored_is_distinguished(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.bot.database.close()
+    made = await at.bob.clicks(card, "Approve")
+    assert not made.acked
 
-        page = await seen(at, "adk_confirm_slack_errors_total")
-        assert page.value("adk_confirm_slack_rate_limited_total", method="chat.update") == 1
-        assert page.value("adk_confirm_slack_errors_total", method="chat.update", code="cant_update_message") == 1
-
-
-async def test_an_answer_from_outside_counts_as_such(open_office: Opens) -> None:
-    async with open_office(POLICIES) as at:
-        await at.ask("reimburse 1500 for the team dinner")
-        (name,) = await at.bot.database.read(lambda tx: tx.column("SELECT id FROM bot_confirmations"))
-        for _ in range(2):
-            await at.bot.database.run(follow_outcome, name, call_that_became(OutcomeKind.DONE, confirmed=True))
-
-        page = await scrape(at.bot.url)
-        assert page.value("adk_confirm_outside_answers_total") == 1
-        assert page.value("adk_confirm_decided_total", verdict="elsewhere") == 1
+    page = await scrape(at.bot.url)
+    assert page.value("adk_confirm_clicks_not_acked_total", way="button") == 1
+    assert not page.has("adk_confirm_click_to_ack_seconds_count")
+    assert page.value("adk_confirm_store_up") == 0
+    assert not page.has("adk_confirm_waiting"), "no number is better than an old one"
 
 
-async def test_what_nobody_knows_is_shown(open_office: Opens) -> None:
-    async with open_office(POLICIES, target="tests.support.lab:agent") as at:
-        card = await at.ask('loses {"what": "the line"}')
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
+@pytest.mark.office(POLICIES)
+async def test_what_slack_refuses_and_puts_off(at: Office) -> None:
+    at.slack.faults.limits("chat.update", retry_after=1)
+    at.slack.faults.refuses("chat.update", "cant_update_message")
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
 
-        page = await seen(at, "adk_confirm_unknown")
-        assert (page.value("adk_confirm_unknown"), page.value("adk_confirm_waiting")) == (1, 0)
-        assert page.value("adk_confirm_paused") == 0
-        await pause(at.bot.database)
-        assert (await seen(at, "adk_confirm_paused")).value("adk_confirm_paused") == 1
+    page = await seen(at, "adk_confirm_slack_errors_total")
+    assert page.value("adk_confirm_slack_rate_limited_total", method="chat.update") == 1
+    assert page.value("adk_confirm_slack_errors_total", method="chat.update", code="cant_update_message") == 1
+
+
+@pytest.mark.office(POLICIES)
+async def test_an_answer_from_outside_counts_as_such(at: Office) -> None:
+    await at.ask("reimburse 1500 for the team dinner")
+    (name,) = await at.bot.database.read(lambda tx: tx.column("SELECT id FROM bot_confirmations"))
+    for _ in range(2):
+        await at.bot.database.run(follow_outcome, name, call_that_became(OutcomeKind.DONE, confirmed=True))
+
+    page = await scrape(at.bot.url)
+    assert page.value("adk_confirm_outside_answers_total") == 1
+    assert page.value("adk_confirm_decided_total", verdict="elsewhere") == 1
+
+
+@pytest.mark.office(POLICIES, target="tests.support.lab:agent")
+async def test_what_nobody_knows_is_shown(at: Office) -> None:
+    card = await at.ask('loses {"what": "the line"}')
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
+
+    page = await seen(at, "adk_confirm_unknown")
+    assert (page.value("adk_confirm_unknown"), page.value("adk_confirm_waiting")) == (1, 0)
+    assert page.value("adk_confirm_paused") == 0
+    await pause(at.bot.database)
+    assert (await seen(at, "adk_confirm_paused")).value("adk_confirm_paused") == 1
 
 
 def tried_again(fault: Fault, times: int) -> bool:
@@ -155,30 +241,30 @@ def card_is_put_off(tx: Tx) -> bool:
     )
 
 
-async def test_what_is_put_off_again_and_again_grows_old(open_office: Opens) -> None:
-    async with open_office(POLICIES) as at:
-        down = at.slack.faults.fails("chat.update", status=503, times=None)
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
-        for _ in range(6):
-            await at.slack.until(partial(tried_again, down, down.met))
-            await until(partial(at.bot.database.read, card_is_put_off))
-            await at.later(minutes=5, meanwhile=True)
+@pytest.mark.office(POLICIES)
+async def test_what_is_put_off_again_and_again_grows_old(at: Office) -> None:
+    down = at.slack.faults.fails("chat.update", status=503, times=None)
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+    for _ in range(6):
+        await at.slack.until(partial(tried_again, down, down.met))
+        await until(partial(at.bot.database.read, card_is_put_off))
+        await at.later(minutes=5, meanwhile=True)
 
-        await seen(at, "adk_confirm_oldest_owed_seconds", 25 * 60)
+    await seen(at, "adk_confirm_oldest_owed_seconds", 25 * 60)
 
 
-async def test_parked_rows_by_kind(open_office: Opens) -> None:
-    async with open_office(POLICIES) as at:
-        await at.ask("reimburse 1500 for the team dinner")
-        await at.rests()
-        await at.bot.database.run(lambda tx: change_job(tx, "confirmation", parked_at=1.0, due_at=None))
+@pytest.mark.office(POLICIES)
+async def test_parked_rows_by_kind(at: Office) -> None:
+    await at.ask("reimburse 1500 for the team dinner")
+    await at.rests()
+    await at.bot.database.run(lambda tx: change_job(tx, "confirmation", parked_at=1.0, due_at=None))
 
-        page = await scrape(at.bot.url)
-        assert page.labels("adk_confirm_parked", "kind") == {"session", "confirmation", "card", "thread", "reply"}
-        assert page.value("adk_confirm_parked", kind="confirmation") == 1
-        assert page.value("adk_confirm_parked") == 1
+    page = await scrape(at.bot.url)
+    assert page.labels("adk_confirm_parked", "kind") == {"session", "confirmation", "card", "thread", "reply"}
+    assert page.value("adk_confirm_parked", kind="confirmation") == 1
+    assert page.value("adk_confirm_parked") == 1
 
 
 @asynccontextmanager

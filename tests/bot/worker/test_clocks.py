@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from adk_confirm.bot.ops.operate import pause, resume
 from tests.support.office import Office, Opens
 
@@ -10,23 +12,23 @@ PAY = 'pay {"to": "Ada", "amount": 20}'
 ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 
 
-async def test_a_reminder_comes_once_and_in_its_time(open_office: Opens) -> None:
-    async with open_office(f'{ONE}remind_after = "10m"\n', target=LAB) as at:
-        card = await at.ask(PAY)
-        await at.later(minutes=9)
-        await at.rests()
-        assert "Reminder" not in at.ann.sees(at.deploys)
+@pytest.mark.office(f'{ONE}remind_after = "10m"\n', target=LAB)
+async def test_a_reminder_comes_once_and_in_its_time(at: Office) -> None:
+    card = await at.ask(PAY)
+    await at.later(minutes=9)
+    await at.rests()
+    assert "Reminder" not in at.ann.sees(at.deploys)
 
-        await at.later(minutes=2)
-        await at.ann.finds(
-            "Reminder for @oncall: Pay (to Ada, amount 20) has 0 of 1 approval. It expires", at.deploys, thread=card
-        )
-        await at.later(hours=1)
-        await at.rests()
-        assert at.ann.sees(at.deploys).count("Reminder") == 1
+    await at.later(minutes=2)
+    await at.ann.finds(
+        "Reminder for @oncall: Pay (to Ada, amount 20) has 0 of 1 approval. It expires", at.deploys, thread=card
+    )
+    await at.later(hours=1)
+    await at.rests()
+    assert at.ann.sees(at.deploys).count("Reminder") == 1
 
-        await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.ann.finds("Done: Pay", at.deploys, thread=card)
+    await at.bob.clicks(at.bob.now(card), "Approve")
+    await at.ann.finds("Done: Pay", at.deploys, thread=card)
 
 
 async def test_escalation_lets_others_decide_from_then_on(open_office: Opens) -> None:
@@ -72,81 +74,81 @@ async def test_who_can_not_see_the_channel_gets_the_escalated_card_as_a_direct_m
         assert len(at.ran()) == 1
 
 
-async def test_an_expiry_says_so_on_the_card_in_the_thread_and_to_the_agent(open_office: Opens) -> None:
-    async with open_office(f'{ONE}quorum = 2\nexpires_after = "1h"\n') as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Needs 1 more", at.deploys, thread=card)
+@pytest.mark.office(f'{ONE}quorum = 2\nexpires_after = "1h"\n')
+async def test_an_expiry_says_so_on_the_card_in_the_thread_and_to_the_agent(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("Needs 1 more", at.deploys, thread=card)
 
-        await at.later(minutes=61)
+    await at.later(minutes=61)
 
-        expired = await at.ann.finds("with 1 of 2 approvals. It", at.deploys, thread=card)
-        assert expired.ts == card.ts
-        assert expired.buttons == ("See everything", "History")
-        await at.ann.finds("⌛ Expired with 1 of 2 approvals", at.deploys, thread=card)
-        await at.ann.finds("The reason: nobody decided within 1h.", at.deploys, thread=card)
-        await at.cyd.clicks(card, "Approve", stale=True)
-        await at.cyd.gets_modal("You are too late. Expired")
-        assert at.ran() == []
-
-
-async def test_a_vote_stored_before_the_deadline_counts_though_it_is_counted_after(open_office: Opens) -> None:
-    async with open_office(f'{ONE}expires_after = "1h"\n', target=LAB) as at:
-        card = await at.ask(PAY)
-        slow = at.slack.faults.hangs("users.info")
-        await at.later(minutes=59)
-        made = await at.bob.clicks(card, "Approve")
-        assert made.acked
-        await slow.reached()
-
-        await at.later(minutes=10, meanwhile=True)
-        await at.cyd.clicks(card, "Approve")  # too late, though nobody has said so yet
-        slow.release()
-
-        await at.ann.finds("Approved by bob · ran", at.deploys, thread=card)
-        await at.ann.finds("Done: Pay", at.deploys, thread=card)
-        await at.cyd.gets_modal("You are too late")
-        assert len(at.ran()) == 1
+    expired = await at.ann.finds("with 1 of 2 approvals. It", at.deploys, thread=card)
+    assert expired.ts == card.ts
+    assert expired.buttons == ("See everything", "History")
+    await at.ann.finds("⌛ Expired with 1 of 2 approvals", at.deploys, thread=card)
+    await at.ann.finds("The reason: nobody decided within 1h.", at.deploys, thread=card)
+    await at.cyd.clicks(card, "Approve", stale=True)
+    await at.cyd.gets_modal("You are too late. Expired")
+    assert at.ran() == []
 
 
-async def test_an_approval_that_can_not_begin_in_time_lapses(open_office: Opens) -> None:
-    async with open_office(f'{ONE}start_within = "15m"\n', target=LAB) as at:
-        card = await at.ask(PAY)
-        await pause(at.bot.database)
-        await at.bob.clicks(card, "Approve")
-        paused = await at.ann.finds("Paused: Pay", at.deploys, thread=card)
-        assert paused.buttons == ("See everything", "History")
+@pytest.mark.office(f'{ONE}expires_after = "1h"\n', target=LAB)
+async def test_a_vote_stored_before_the_deadline_counts_though_it_is_counted_after(at: Office) -> None:
+    card = await at.ask(PAY)
+    slow = at.slack.faults.hangs("users.info")
+    await at.later(minutes=59)
+    made = await at.bob.clicks(card, "Approve")
+    assert made.acked
+    await slow.reached()
 
-        await at.later(minutes=16)
+    await at.later(minutes=10, meanwhile=True)
+    await at.cyd.clicks(card, "Approve")  # too late, though nobody has said so yet
+    slow.release()
 
-        lapsed = await at.ann.finds("Not started in time: Pay", at.deploys, thread=card)
-        assert lapsed.buttons == ("See everything", "History")
-        await resume(at.bot.database)
-        await at.later(minutes=1)
-        await at.ann.finds("Approved by bob · did not start in time", at.deploys, thread=card)
-        await at.ann.finds("did not start within 15m", at.deploys, thread=card)
-        await at.rests()
-        assert at.ran() == []
+    await at.ann.finds("Approved by bob · ran", at.deploys, thread=card)
+    await at.ann.finds("Done: Pay", at.deploys, thread=card)
+    await at.cyd.gets_modal("You are too late")
+    assert len(at.ran()) == 1
 
 
-async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(open_office: Opens) -> None:
-    async with open_office(ONE, target=LAB) as at:
-        card = await at.ask('loses {"what": "in the middle"}')
-        await at.bob.clicks(card, "Approve")
-        asks = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
-        assert asks.buttons == ("It took effect", "It did not", "Run again", "See everything", "History")
-        await at.later(hours=23)
-        await at.rests()
-        assert at.ann.now(card).buttons == asks.buttons
+@pytest.mark.office(f'{ONE}start_within = "15m"\n', target=LAB)
+async def test_an_approval_that_can_not_begin_in_time_lapses(at: Office) -> None:
+    card = await at.ask(PAY)
+    await pause(at.bot.database)
+    await at.bob.clicks(card, "Approve")
+    paused = await at.ann.finds("Paused: Pay", at.deploys, thread=card)
+    assert paused.buttons == ("See everything", "History")
 
-        await at.later(hours=1, minutes=1)
+    await at.later(minutes=16)
 
-        settled = await at.ann.finds("Outcome unknown: Loses", at.deploys, thread=card)
-        assert settled.buttons == ("See everything", "History")
-        await at.ann.finds("Nobody said whether Loses (what in the middle) took effect", at.deploys, thread=card)
-        await at.ann.finds("Nobody knows whether it took effect", at.deploys, thread=card)
-        await at.bob.clicks(asks, "It took effect", stale=True, sure=True)
-        await at.bob.gets_modal("This has already been answered")
+    lapsed = await at.ann.finds("Not started in time: Pay", at.deploys, thread=card)
+    assert lapsed.buttons == ("See everything", "History")
+    await resume(at.bot.database)
+    await at.later(minutes=1)
+    await at.ann.finds("Approved by bob · did not start in time", at.deploys, thread=card)
+    await at.ann.finds("did not start within 15m", at.deploys, thread=card)
+    await at.rests()
+    assert at.ran() == []
+
+
+@pytest.mark.office(ONE, target=LAB)
+async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(at: Office) -> None:
+    card = await at.ask('loses {"what": "in the middle"}')
+    await at.bob.clicks(card, "Approve")
+    asks = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
+    assert asks.buttons == ("It took effect", "It did not", "Run again", "See everything", "History")
+    await at.later(hours=23)
+    await at.rests()
+    assert at.ann.now(card).buttons == asks.buttons
+
+    await at.later(hours=1, minutes=1)
+
+    settled = await at.ann.finds("Outcome unknown: Loses", at.deploys, thread=card)
+    assert settled.buttons == ("See everything", "History")
+    await at.ann.finds("Nobody said whether Loses (what in the middle) took effect", at.deploys, thread=card)
+    await at.ann.finds("Nobody knows whether it took effect", at.deploys, thread=card)
+    await at.bob.clicks(asks, "It took effect", stale=True, sure=True)
+    await at.bob.gets_modal("This has already been answered")
 
 
 def unknown(at: Office) -> list[str]:
@@ -154,22 +156,22 @@ def unknown(at: Office) -> list[str]:
     return [one.text for one in at.ann.messages(at.deploys) if "Approved by bob and cyd · started" in one]
 
 
-async def test_a_word_on_an_unknown_outcome_needs_a_fresh_quorum_to_run_again(open_office: Opens) -> None:
-    async with open_office(f"{ONE}quorum = 2\n", target=LAB) as at:
-        card = await at.ask('loses {"what": "in the middle"}')
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Needs 1 more", at.deploys, thread=card)
-        await at.cyd.clicks(at.cyd.now(card), "Approve")
-        asks = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
+@pytest.mark.office(f"{ONE}quorum = 2\n", target=LAB)
+async def test_a_word_on_an_unknown_outcome_needs_a_fresh_quorum_to_run_again(at: Office) -> None:
+    card = await at.ask('loses {"what": "in the middle"}')
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("Needs 1 more", at.deploys, thread=card)
+    await at.cyd.clicks(at.cyd.now(card), "Approve")
+    asks = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
 
-        await at.bob.clicks(asks, "Run again", sure=True)
-        await at.ann.finds("1 of 2 to run it again: bob", at.deploys, thread=card)
-        await at.rests()
-        assert len(unknown(at)) == 1, "one vote of two does not run it again"
-        await at.cyd.clicks(at.cyd.now(card), "Run again", sure=True)
+    await at.bob.clicks(asks, "Run again", sure=True)
+    await at.ann.finds("1 of 2 to run it again: bob", at.deploys, thread=card)
+    await at.rests()
+    assert len(unknown(at)) == 1, "one vote of two does not run it again"
+    await at.cyd.clicks(at.cyd.now(card), "Run again", sure=True)
 
-        await at.slack.until(lambda: len(unknown(at)) == 2 or None)
-        again = await at.ann.finds("Attempt 2", at.deploys, thread=card)
-        assert "Did this take effect? Loses" in again
-        await at.bob.clicks(again, "It did not", sure=True)
-        await at.ann.finds("It did not take effect: people looked", at.deploys, thread=card)
+    await at.slack.until(lambda: len(unknown(at)) == 2 or None)
+    again = await at.ann.finds("Attempt 2", at.deploys, thread=card)
+    assert "Did this take effect? Loses" in again
+    await at.bob.clicks(again, "It did not", sure=True)
+    await at.ann.finds("It did not take effect: people looked", at.deploys, thread=card)

@@ -92,19 +92,19 @@ async def test_one_that_fails_is_named_and_the_others_go_on(
     assert "the background task checkpoints works again" in caplog.messages
 
 
-async def test_the_audit_goes_on_after_its_checkpoints_failed(open_office: Opens) -> None:
-    async with open_office(SEALS_OFTEN, pauses=SHORT) as at:
-        async with without(at.bot.database, "bot_checkpoints"):
-            page = await restarted(at, "checkpoints", 1)
-            assert page.value("adk_confirm_task_down", task="checkpoints") == 1
-            assert "checkpoints: it failed and is started again: " in (await get(f"{at.bot.url}/readyz"))[1]
-        before = await at.bot.database.read(sealed)
-        await at.ask("reimburse 1500 for the team dinner")
+@pytest.mark.office(SEALS_OFTEN, pauses=SHORT)
+async def test_the_audit_goes_on_after_its_checkpoints_failed(at: Office) -> None:
+    async with without(at.bot.database, "bot_checkpoints"):
+        page = await restarted(at, "checkpoints", 1)
+        assert page.value("adk_confirm_task_down", task="checkpoints") == 1
+        assert "checkpoints: it failed and is started again: " in (await get(f"{at.bot.url}/readyz"))[1]
+    before = await at.bot.database.read(sealed)
+    await at.ask("reimburse 1500 for the team dinner")
 
-        async def look() -> bool:
-            return await at.bot.database.read(sealed) > before
+    async def look() -> bool:
+        return await at.bot.database.read(sealed) > before
 
-        await until(look)
+    await until(look)
 
 
 async def test_a_task_that_waits_to_be_restarted_still_ends_in_its_own_way(

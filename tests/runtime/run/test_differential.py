@@ -1,21 +1,166 @@
-"""The same scenes on a real `google-adk` server and on ours: a client sees the same.
+"""The examples of ADK's documentation behave as it says, and a client sees the same of google-adk's server and of ours.
 
 Cases in which ours is stricter (docs/protocol.md) are left out. `tests/support/twins/normal.py` says what is ignored.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
-from tests.support.served import browsing
+from adk_confirm import Agent, Runner, ScriptedModel
+from adk_confirm.examples import seeds
+from adk_confirm.runtime.models.scripted import call
+from adk_confirm.runtime.wire import Dialect, FunctionCall
+from tests.support.served import browsing, served
 from tests.support.twins.adk import adk_server
-from tests.support.twins.client import Client
+from tests.support.twins.client import Client, responses, texts
 from tests.support.twins.improvised import improvise
 from tests.support.twins.ours import our_server
 from tests.support.twins.repertoire import SCENES, Scene
 from tests.support.twins.scenes import Plain
+
+CURL = """{
+   "app_name": "human_tool_confirmation",
+   "user_id": "user",
+   "session_id": "7828f575-2402-489f-8079-74ea95b6a300",
+   "new_message": {
+       "parts": [
+           {
+               "function_response": {
+                   "id": "THE ID",
+                   "name": "adk_request_confirmation",
+                   "response": {
+                       "confirmed": true
+                   }
+               }
+           }
+       ],
+       "role": "user"
+   }
+}"""
+SESSION = "7828f575-2402-489f-8079-74ea95b6a300"
+
+
+@asynccontextmanager
+async def played(agent: Agent, store: str, dialect: Dialect = "call") -> AsyncIterator[Client]:
+    """The agent behind the API, and a client in a session of its own."""
+    runner = Runner(agent, store, dialect=dialect)
+    async with served(runner) as url, browsing(url) as http:
+        client = Client(http, runner.app_name, "user", SESSION)
+        await client.create()
+        yield client
+
+
+def words(text: str) -> dict[str, Any]:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+REIMBURSE = call("reimburse", purpose="a chair", amount=1500)
+
+
+async def test_the_boolean_confirmation_asks_yes_or_no(database_url: str) -> None:
+    model = ScriptedModel(REIMBURSE, "You have it back.", call("reimburse", purpose="tea", amount=3), "I may not.")
+    async with played(seeds.asking_always(model), database_url) as user:
+        await user.send(words("A chair, 1500."))
+        events = await user.answer((user.request_id(), {"confirmed": True}))
+        assert responses(events) == [{"status": "ok", "purpose": "a chair", "amount": 1500}]
+        assert texts(events) == ["You have it back."]
+        await user.send(words("And tea, 3."))
+        assert len(user.asked) == 2
+        events = await user.answer((user.request_id(), {"confirmed": False}))
+        assert responses(events) == [{"error": "tool call was rejected by the user"}]
+        assert texts(events) == ["I may not."]
+
+
+@pytest.mark.parametrize(("amount", "asks"), [(1000, False), (1001, True)])
+async def test_the_predicate_asks_above_its_threshold(database_url: str, amount: int, asks: bool) -> None:
+    model = ScriptedModel(call("reimburse", purpose="a chair", amount=amount), "You have it back.")
+    async with played(seeds.asking_above(model), database_url) as user:
+        events = await user.send(words("A chair."))
+        assert len(user.asked) == int(asks)
+        if asks:
+            events = await user.answer((user.request_id(), {"confirmed": True}))
+        assert responses(events)[-1] == {"status": "ok", "purpose": "a chair", "amount": amount}
+        assert texts(events) == ["You have it back."]
+
+
+@pytest.mark.parametrize(
+    ("approved", "result"),
+    [
+        (5, {"status": "ok", "approved_days": 3}),
+        (2, {"status": "ok", "approved_days": 2}),
+        (0, {"status": "The time off request is rejected.", "approved_days": 0}),
+    ],
+)
+async def test_the_advanced_confirmation_brings_its_payload_to_the_tool(
+    database_url: str, approved: int, result: dict[str, object]
+) -> None:
+    model = ScriptedModel(call("request_time_off", days=3), "It is settled.")
+    async with played(seeds.asking_above(model), database_url) as user:
+        waiting = await user.send(words("Three days, please."))
+        assert responses(waiting) == [{"status": "Manager approval is required."}]
+        confirmation = user.asked[0]["args"]["toolConfirmation"]
+        assert confirmation["payload"] == {"approved_days": 0}
+        assert confirmation["hint"].startswith("Please approve or reject the tool call request_time_off()")
+        answer = {"confirmed": True, "payload": {"approved_days": approved}}
+        events = await user.answer((user.request_id(), answer))
+        assert responses(events) == [result]
+        assert texts(events) == ["It is settled."]
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["bare", "with its invocation"])
+async def test_the_remote_confirmation_as_curl_sends_it(database_url: str, named: bool) -> None:
+    async with played(seeds.asking_above(ScriptedModel(REIMBURSE, "You have it back.")), database_url) as user:
+        asked, *_ = await user.send(words("A chair, 1500."))
+        body = json.loads(CURL.replace("THE ID", user.request_id()))
+        if named:
+            body["invocation_id"] = asked["invocationId"]
+        status, events = await user.request("POST", "/run_sse", json=body)
+        assert (status, responses(events)[0]["status"], texts(events)) == (200, "ok", ["You have it back."])
+        assert {event["invocationId"] for event in events} == {asked["invocationId"]}
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        {"confirmed": True},
+        {"hint": "Approve this transfer?", "confirmed": True},
+        {"toolConfirmation": {"hint": "", "confirmed": True}},
+        {"response": {"confirmed": True}},
+    ],
+)
+async def test_the_transfer_of_the_rust_page(database_url: str, spelled: dict[str, object]) -> None:
+    model = ScriptedModel(FunctionCall(id="call-1", name="transfer_money", args={"amount": 100}), "Sent.")
+    async with played(seeds.transferring(model), database_url, "response") as user:
+        _, pending = await user.send(words("send $100"))
+        [part] = pending["content"]["parts"]
+        assert part["functionResponse"] == {
+            "id": "call-1",
+            "name": "adk_request_confirmation",
+            "willContinue": True,
+            "response": {
+                "originalFunctionCall": {"id": "call-1", "name": "transfer_money", "args": {"amount": 100}},
+                "toolConfirmation": {"hint": "Approve this transfer?", "confirmed": False},
+            },
+        }
+        assert (pending["author"], pending["longRunningToolIds"]) == ("transfer", ["call-1"])
+        assert pending["actions"]["requestedToolConfirmations"] == {
+            "call-1": {"hint": "Approve this transfer?", "confirmed": False}
+        }
+        events = await user.answer(("call-1", spelled))
+        assert responses(events) == [{"ok": True, "transferred": 100}]
+        assert texts(events) == ["Sent."]
+        assert await user.answer(("call-1", spelled)) == []
+
+
+def test_each_sample_can_be_served_as_it_stands() -> None:
+    names = {agent.name for agent in vars(seeds).values() if isinstance(agent, Agent)}
+    assert names == {"human_tool_confirmation", "human_tool_confirmation_always", "transfer"}
 
 
 @pytest.fixture(scope="module")
