@@ -150,9 +150,10 @@ class CardMark:
 
 @dataclass(frozen=True, slots=True)
 class LineMark:
-    """Marks a message with thread lines: it shows the ledger's lines up to `told_seq`."""
+    """Marks a message with thread lines: it shows the ledger's lines from `first_seq` up to `told_seq`."""
 
     session: str
+    first_seq: int
     told_seq: int
 
     def metadata(self) -> dict[str, JsonValue]:
@@ -195,8 +196,12 @@ def parse_mark(metadata: object) -> Mark | None:
             "version": int() as version,
         }:
             return CardMark(id_, revision, version) if _ID.fullmatch(id_) else None
-        case "adk_confirmation_line", {"session": str() as session, "told_seq": int() as seq}:
-            return LineMark(session, seq)
+        case "adk_confirmation_line", {
+            "session": str() as session,
+            "first_seq": int() as first,
+            "told_seq": int() as seq,
+        }:
+            return LineMark(session, first, seq)
         case "adk_confirmation_said", {"session": str() as session, "event": str() as event, "part": int() as part}:
             return SaidMark(session, event, part)
         case "adk_confirmation_pointer", {"confirmation": str() as id_}:
@@ -213,7 +218,7 @@ def identity(metadata: object) -> tuple[str | int, ...] | None:
     match parse_mark(metadata):
         case CardMark(confirmation):
             return ("card", confirmation)
-        case LineMark(session, seq):
+        case LineMark(session, _, seq):
             return ("lines", session, seq)
         case SaidMark(session, event, part):
             return ("said", session, event, part)

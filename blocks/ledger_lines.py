@@ -81,6 +81,7 @@ class ShownLine:
         self.headline = ""  # what the call would do, as its card says it
         self.card_link: str | None = None  # where people are asked to decide
         self.notified: tuple[Approver, ...] = ()  # who is asked in place of the approvers, or to vote again
+        self.past = False  # a reminder of a call that is decided now
         self.carded = False  # the card is in the same thread, so the line does not repeat what it shows
 
     def but(self, **facts: object) -> Self:

@@ -51,6 +51,8 @@ from adk_confirm.bot.policy.approvers import Approver, ApproverKind
 _PAGE = 2500
 _STEPS = 20
 _SAID, _LINES = 480, 8
+REMINDERS = (LineKind.REMINDED, LineKind.ESCALATED)
+"""Once the call is decided, these lines say that they are past."""
 _NO_NAMES: Mapping[str, str] = {}
 
 
@@ -84,6 +86,8 @@ def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Coll
         step = step.but(headline=headline(call))
     if entry.approvers and call.stage in (State.WAITING, OutcomeKind.UNKNOWN):
         step = step.but(card_link=call.card_link)
+    if step.kind in REMINDERS:
+        step = step.but(past=call.stage is not State.WAITING)
     if step.kind in (LineKind.REMINDED, LineKind.UNKNOWN):
         step = step.but(notified=call.notified)
     asked_again = step.who if call.stage is State.WAITING and step.who not in call.voted else None
@@ -140,7 +144,7 @@ def _message(session: str, steps: Sequence[ShownLine], names: Mapping[str, str])
     return Message(
         text=text([], pieces, [], MESSAGE_TEXT),
         blocks=(rich(pieces, f"story.{steps[0].seq}.{last}"),),
-        metadata=LineMark(session, last).metadata(),
+        metadata=LineMark(session, steps[0].seq, last).metadata(),
     )
 
 
@@ -176,6 +180,11 @@ def _thread_line(step: ShownLine) -> tuple[Piece, ...]:
             template = words.THREAD_ASKED_AGAIN if step.notified else words.THREAD_NO_LONGER
             edited = "changed the answer" if step.answer else "edited the call"
             return (Line(say(template, edited=edited, **_spans(step))),)
+        case LineKind.REMINDED if step.past:
+            who = approvers(step.notified or step.approvers) or words.SOMEBODY.lower()
+            return (Line(say("⏰ Reminded {who} of {tool} {at}.", **{**_spans(step), "who": who})),)
+        case LineKind.ESCALATED if step.past:
+            return (Line(say("⏫ Escalated {tool} to {approvers} {at}.", **_spans(step))),)
         case LineKind.REMINDED if step.notified:
             return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
     return history_pieces(step)
@@ -248,6 +257,7 @@ def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
         "votes": votes_of(step, step.votes),
         "attempt": str(step.attempt),
         "channel": Channel(step.channel or ""),
+        "at": When(step.at),
         "when": When(step.until or 0),
         "calls": calls_like(step.tool, step.on),
         "asker": User(step.asker) if step.asker else words.SOMEBODY.lower(),

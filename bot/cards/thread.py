@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from adk_confirm.blocks import markdown
 from adk_confirm.blocks.ids import CardMark, LineMark, SaidMark, identity, parse_mark
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.ledger_lines import LINES, ShownLine
-from adk_confirm.blocks.thread import named_users, thread_lines, thread_messages
+from adk_confirm.blocks.thread import REMINDERS, named_users, thread_lines, thread_messages
 from adk_confirm.blocks.verdict import agent_failure_message, notice_message
 from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.places import accounts_of
-from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.model import Confirmation, State
 from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.hosts.host import AgentMessage
 from adk_confirm.bot.slack.api import SentMessage, Slack
@@ -27,6 +28,7 @@ from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
 from adk_confirm.bot.store.agent_sessions import note_status, read_status
 from adk_confirm.bot.store.attempts import Attempts
+from adk_confirm.bot.store.ledger_lines import confirmation_lines, lines_to_tell
 from adk_confirm.bot.store.outbox import note_possible_copies, third_tries
 from adk_confirm.bot.store.repository import Session
 from adk_confirm.runtime.jsontypes import JsonObject
@@ -34,6 +36,10 @@ from adk_confirm.runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
+_DECIDES = (
+    *(LineKind.APPROVED, LineKind.DENIED, LineKind.EXPIRED, LineKind.WITHDRAWN),
+    *(LineKind.ASKED_ANEW, LineKind.ELSEWHERE),
+)
 _LONGEST_FREEZE = 86_400.0
 """For how many seconds a process may have been frozen that then posts what others have posted meanwhile."""
 
@@ -46,13 +52,14 @@ class Thread:
         self._slack, self._directory = slack, directory
 
     async def post_lines(
-        self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
+        self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
     ) -> int:
         """Posts the lines that are meant for the thread, as one message or as few as Slack's limits allow. Returns the
         number of the last line."""
         if not lines:
             return session.told_seq
         last, steps = lines[-1].seq, await self._steps(lease, session, lines, rows)
+        await self._settle_reminders(lease, session, lines, rows)
         if not steps:
             return last
         mark = f"lines:{lines[0].seq}"
@@ -63,6 +70,28 @@ class Thread:
         for index, message in enumerate(await self._story(session, steps) if steps else ()):
             await self._post(lease, session, message, mark, first=before is None and index == 0)
         return last
+
+    async def _settle_reminders(
+        self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
+    ) -> None:
+        """Draws earlier reminders again whose call is decided now, so that nobody takes them for open."""
+        told = {line.confirmation for line in lines if line.kind in _DECIDES}
+        ended = [row for row in rows if row.id in told and row.state is not State.WAITING]
+        ended = [row for row in ended if row.escalated or row.policy.remind_after is not None]
+        told_lines = [one for row in ended for one in await lease.read(confirmation_lines, row.id)]
+        reminders = [one for one in told_lines if one.kind in REMINDERS and one.seq < lines[0].seq]
+        if not reminders:
+            return
+        for sent in await self._read_messages(session, min(one.at.timestamp() for one in reminders)):
+            mark = parse_mark(sent.metadata)
+            if not isinstance(mark, LineMark) or mark.session != session.key:
+                continue
+            if any(mark.first_seq <= one.seq <= mark.told_seq for one in reminders):
+                shown = await lease.read(lines_to_tell, session.key, mark.first_seq - 1)
+                steps = await self._steps(lease, session, [one for one in shown if one.seq <= mark.told_seq], rows)
+                (message, *_) = await self._story(session, steps)
+                with suppress(Gone):
+                    await self._slack.at(lease).update(session.channel, sent.ts, message)
 
     async def _steps(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
