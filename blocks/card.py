@@ -369,8 +369,8 @@ def approval_status(view: Shown, most: int = _PEOPLE) -> list[Line]:
 def notices(view: Shown) -> list[Line]:
     """What people should know in any state: a grant that continues, and problems."""
     lines = [grant_text(view.grant)] if view.grant else []
-    if view.preview_failed is not None and view.stage is State.WAITING:
-        lines.append(line(words.PREVIEW_FAILED[view.lacks_preview], why=prose(view.preview_failed, 300)))
+    if view.preview and view.preview.failed is not None and view.stage is State.WAITING:
+        lines.append(line(words.PREVIEW_FAILED[view.lacks_preview], why=prose(view.preview.failed, 300)))
     return [*lines, *_problems(view)]
 
 

@@ -7,12 +7,10 @@ that draws the pieces also computes this, so that both always agree.
 
 from __future__ import annotations
 
-import json
 import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import unified_diff
 
 from pydantic import JsonValue
 
@@ -50,6 +48,7 @@ from adk_confirm.blocks.text import fit_visible, right_to_left, units, visible
 from adk_confirm.blocks.values import spell_value
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import ABSENT, Absent, Argument, FieldDiff, Shown
+from adk_confirm.runtime.calls.preview import Preview
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ def content(view: Shown, room: Space) -> DrawnCall:
         drawing.add(Line((Say("The agent says: "), Prose(drawing.fitted(view.why, room.hint, runs=False)))))
     intro = tuple(drawing.pieces)
     _say_arguments(view, drawing)
-    if view.preview is not ABSENT and (view.stage is State.WAITING or room.exact):
+    if view.preview and view.preview.failed is None and (view.stage is State.WAITING or room.exact):
         _say_preview(view, view.preview, drawing)
     return DrawnCall(intro, tuple(drawing.pieces[len(intro) :]), drawing.blind, drawing.cut)
 
@@ -350,10 +349,10 @@ def _say_changes(changes: Sequence[FieldDiff], drawing: _Drawing) -> None:
 # -- what the tool says that it would do
 
 
-def _say_preview(view: Shown, shows: JsonValue, drawing: _Drawing) -> None:
-    room, written = drawing.room, spelled_preview(shows)
-    if view.approved_preview is not ABSENT:
-        changed = changed_lines(spelled_preview(view.approved_preview), written)
+def _say_preview(view: Shown, preview: Preview, drawing: _Drawing) -> None:
+    room, written = drawing.room, preview.text
+    if view.approved_preview:
+        changed = preview.changes_from(view.approved_preview)
         drawing.add(Line((Say("⚠️ What it would do has changed since it was approved", bold=True),)))
         if changed:
             drawing.add(Box(drawing.fitted("\n".join(changed), room.preview, room.preview_lines)))
@@ -366,34 +365,6 @@ def _say_preview(view: Shown, shows: JsonValue, drawing: _Drawing) -> None:
         drawing.blind = True
     if view.preview_is_older:
         drawing.add(Line((Say("That was made before the edit. If the new one differs, you are asked again."),)))
-
-
-_MOST_COMPARED = 1000  # lines: the search for the smallest difference takes time by their third power
-
-
-def changed_lines(before: str, now: str) -> list[str]:
-    """The lines that are gone, and those that are new.
-
-    >>> changed_lines("a\\nb\\nc", "a\\nB\\nc")
-    ['-b', '+B']
-    """
-    gone, new = before.split("\n"), now.split("\n")
-    for _ in range(2):  # from the end, then from the beginning
-        gone.reverse()
-        new.reverse()
-        same = next(
-            (at for at, (one, other) in enumerate(zip(gone, new, strict=False)) if one != other),
-            min(len(gone), len(new)),
-        )
-        del gone[:same], new[:same]
-    if max(len(gone), len(new)) > _MOST_COMPARED:
-        return [*(f"-{line}" for line in gone), *(f"+{line}" for line in new)]
-    return [line for line in [*unified_diff(gone, new, n=0)][2:] if not line.startswith("@@")]
-
-
-def spelled_preview(shows: JsonValue | Absent) -> str:
-    """A text as it is, anything else as JSON with a line for each value."""
-    return shows.rstrip("\n") if isinstance(shows, str) else json.dumps(shows, indent=2, ensure_ascii=False)
 
 
 _HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)

@@ -305,6 +305,10 @@ LINES: Mapping[LineKind, LineEntry] = {
         ),
         end=End("⌛ ", (words.THREAD_APPROVED_BY, "did not start in time")),
     ),
+    LineKind.PREVIEW_CHANGED: LineEntry(
+        sentence="⚠️ {tool} started, though what it would do has changed since it was approved. The policy allows that.",
+        result=True,
+    ),
     LineKind.BEGUN: LineEntry(
         sentence=_by_attempt("▶️ {tool} started, attempt {attempt}.", "▶️ {tool} started."),
         card=True,

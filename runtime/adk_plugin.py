@@ -88,7 +88,8 @@ from adk_confirm.runtime.adk.signing import (
     expiry_of,
     signatures_in,
 )
-from adk_confirm.runtime.calls.call import REJECTED, Preview
+from adk_confirm.runtime.calls.call import REJECTED
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.context import as_json
 from adk_confirm.runtime.errors import Forbidden, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, canonical, same

@@ -92,13 +92,13 @@ def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, no
         text=row.redactor.mask_text(asked.hint) if asked.hint else None,
         arguments=shown,
         hidden=hidden,
-        preview=_digest_of(row.redactor.mask(asked.preview)) if asked.preview else None,
+        preview=digest_of(row.redactor.mask(asked.preview)) if asked.preview else None,
         until=row.deadline,
     )
     return Transition(row=row, steps=(asking,))
 
 
-def _digest_of(masked: Json) -> MaskedText:
+def digest_of(masked: Json) -> MaskedText:
     return own_words(hashlib.sha256(canonical(masked).encode("utf-8", "surrogatepass")).hexdigest())
 
 

@@ -48,7 +48,7 @@ class Step:
     after: _Masked | None = None
     arguments: _Masked | None = None
     hidden: int = 0
-    preview: MaskedText | None = None  # ASKED: the digest of what people saw that the call would do
+    preview: MaskedText | None = None  # the digest of what the call would do, as people may see it
     text: MaskedText | StrEnum | None = None
     seconds: float | None = None
     until: datetime | None = None

@@ -17,7 +17,7 @@ from adk_confirm.bot.confirmation.stored_json import ExactJson, ExactObject
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import CallFacts, FrozenPolicy
 from adk_confirm.bot.policy.redaction import Redactor, is_hidden
-from adk_confirm.runtime.calls.call import Preview
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import JsonObject
 
 
@@ -310,20 +310,26 @@ class Confirmation:
 
     @property
     def preview(self) -> Preview | None:
-        """What people may see of what the call would do. If the policy hides all of it, that is as if it had failed."""
-        made = Preview.of(self.asked.preview)
+        """What people may see of what the call would do."""
+        return self.masked(Preview.of(self.asked.preview))
+
+    @property
+    def lacks_preview(self) -> bool:
+        """Whether nobody may approve, because nobody can see what the call would do."""
+        return self.is_unseen(Preview.of(self.asked.preview))
+
+    def is_unseen(self, made: Preview | None) -> bool:
+        seen = self.masked(made)
+        return self.policy.preview == "required" and seen is not None and seen.failed is not None
+
+    def masked(self, made: Preview | None) -> Preview | None:
+        """If the policy hides all of it, that is as if it had failed."""
         if made is None:
             return None
         if made.failed is not None:
             return Preview(failed=self.redactor.mask_text(made.failed))
         shows = self.redactor.mask(made.shows)
         return Preview(failed=_ALL_HIDDEN) if shows != made.shows and is_hidden(shows) else Preview(shows)
-
-    @property
-    def lacks_preview(self) -> bool:
-        """Whether nobody may approve, because nobody can see what the call would do."""
-        required = self.policy.preview == "required"
-        return required and (preview := self.preview) is not None and preview.failed is not None
 
     @property
     def runs(self) -> bool:

@@ -14,6 +14,7 @@ from adk_confirm.bot.confirmation.decision import (
     close_asked_anew,
     delivery_of,
     deny,
+    digest_of,
     record_outside_answer,
     refuse,
     step_of,
@@ -41,6 +42,7 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policy
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, HeldRequest, Word
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
 
 UNKNOWN_FOR = timedelta(hours=24)
@@ -109,6 +111,23 @@ def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: 
     if row.runs:  # its first start may have taken effect
         return _copy_report(void, OutcomeKind.UNKNOWN, now).after(step)
     return Transition(row=next_version(void, now), steps=(step,))
+
+
+def starts_changed(row: Confirmation, preview: Preview | None) -> bool:
+    """Whether the approved call starts though this is what it would do now: only under a policy that allows it, and
+    never an edited call, of which nobody has seen a preview, nor one that nobody could approve."""
+    edited = row.revision.arguments != row.asked.arguments
+    return row.policy.preview_drift == "allow" and not edited and not row.is_unseen(preview)
+
+
+def note_changed_preview(row: Confirmation, preview: Preview, now: datetime) -> Step:
+    before, after = row.preview, row.masked(preview)
+    text = "\n".join(after.changes_from(before)) if before and after else ""
+    return replace(
+        step_of(row, LineKind.PREVIEW_CHANGED, now),
+        preview=digest_of(row.redactor.mask(preview.as_json())),
+        text=row.redactor.mask_text(text) or None,
+    )
 
 
 def _what_begins(call: Call, asked: HeldRequest) -> list[Json]:

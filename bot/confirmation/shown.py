@@ -35,7 +35,7 @@ from adk_confirm.bot.confirmation.states import SAID_BY_PEOPLE
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
 from adk_confirm.bot.policy.model import Formats
 from adk_confirm.bot.policy.redaction import MASK, Redactor
-from adk_confirm.runtime.calls.call import Preview
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from adk_confirm.runtime.titles import title_after_edit
 
@@ -164,12 +164,8 @@ class Shown:
         self.hidden = hidden + hidden_too
         self.edited_by = row.revision.author.user if row.revision.author else None
         # What the tool says that it would do
-        preview, before = row.preview, Preview.of(asked.approved_preview)
-        self.preview_failed = preview.failed if preview else None
-        self.preview: Json | Absent = preview.shows if preview and preview.failed is None else ABSENT
-        self.preview_is_masked = bool(preview and asked.preview and preview.shows != asked.preview.get("shows"))
-        shown_before = before is not None and before.failed is None
-        self.approved_preview: Json | Absent = redactor.mask(before.shows) if before and shown_before else ABSENT
+        self.preview, self.approved_preview = row.preview, row.masked(Preview.of(asked.approved_preview))
+        self.preview_is_masked = self.preview != Preview.of(asked.preview)
         self.preview_is_older = row.revision.arguments != asked.arguments
         self.lacks_preview = waits and row.lacks_preview  # so nobody may approve
         self.diff = _diff(row, redactor) if confirms else ()  # an answer is not an edit

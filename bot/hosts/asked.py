@@ -26,7 +26,8 @@ from adk_confirm.runtime.adk.signing import (
     bound_to_event,
 )
 from adk_confirm.runtime.adk.type_checks import misfit
-from adk_confirm.runtime.calls.call import Call, CallState, GateKind, HeldRequest, Preview
+from adk_confirm.runtime.calls.call import Call, CallState, GateKind, HeldRequest
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.confirming import NO_ANSWER, Answer, Request, answer_to_question, read_answer, requests_in
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same

@@ -105,6 +105,7 @@ class Policy(BaseModel):
     edit: Annotated[bool | tuple[str, ...], PlainValidator(_edit), PlainSerializer(_spell_edit), CALLS_ONLY] = True
     deny_reason: Annotated[Literal["optional", "required"], CALLS_ONLY] = "optional"
     preview: Annotated[Literal["optional", "required"], CALLS_ONLY] = "required"
+    preview_drift: Annotated[Literal["allow", "ask"], CALLS_ONLY] = "ask"
     reason: Annotated[StrictBool, CALLS_ONLY] = False
     approve_note: Annotated[Literal["none", "optional", "required"], CALLS_ONLY] = "none"
     confirm_dialog: Annotated[StrictBool, CALLS_ONLY] = False

@@ -17,8 +17,10 @@ from adk_confirm.bot.confirmation.outcome import (
     begin,
     copy_outcome,
     needs_drawing,
+    note_changed_preview,
     record_unreached,
     start,
+    starts_changed,
     take_back,
     tick,
 )
@@ -35,7 +37,8 @@ from adk_confirm.bot.store.repository import (
     save_places,
 )
 from adk_confirm.bot.store.rows import letter_is_sealed, storable
-from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, refuse_to_start
+from adk_confirm.runtime.calls.call import ALTERED, Begin, Call, CallState, refuse_to_start, step
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import settle
 from adk_confirm.runtime.store.records import SessionId
@@ -59,15 +62,20 @@ def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery) -> Confirmation:
 
 def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Call:
     """Changes the confirmation of our own runtime's call, in the transaction that stores the call. Returns the call,
-    refused if it must not begin."""
+    refused if it must not begin, or begun though its preview has changed, if the policy allows that."""
     was = before.state if before is not None else None
     if after.state is CallState.READY or (was is CallState.UNKNOWN and after.settled):
         return after  # nothing has become of it yet; or people said what did, and the confirmation knows
     about = after.asked[-2:-1] if after.state is CallState.HELD else after.asked[-1:]
     key = chain_of(SessionKey(name.app, name.user_id, name.id))
     found = tx.first(_ASKED, session=key, request=storable(about[0].request_id)) if about else None
+    ready = before if was is CallState.READY and after.state is CallState.HELD else None  # its preview has changed
+    changed = after.request.preview if ready and after.request else None
+    if ready and found is not None and starts_changed(lock_confirmation(tx, found.id)[1], changed):
+        after = replace(step(ready, Begin(), tx.now()), told=after.told)
     if after.state is CallState.RUNNING:
-        row = _start(tx, found.id, after, again=was is CallState.RUNNING) if found is not None else None
+        again = was is CallState.RUNNING
+        row = _start(tx, found.id, after, again=again, changed=changed) if found is not None else None
         if row is not None and row.runs:
             return after
         lapsed = row.decision.reason if row is not None and row.decision and row.state is State.LAPSED else None
@@ -75,7 +83,7 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
     if found is not None:
         if after.state is CallState.HELD:  # it asks once more
             ended = replace(after, state=CallState.DONE, asked=after.asked[:-1], result=None)
-            if was is CallState.READY:  # it did not begin, since its preview had changed
+            if ready:
                 ended = replace(ended, state=CallState.REFUSED, result={"error": decision_texts.PREVIEW_CHANGED})
             follow_outcome(tx, found.id, ended)
         else:
@@ -83,7 +91,7 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
     return after
 
 
-def _start(tx: Tx, confirmation_id: str, call: Call, *, again: bool) -> Confirmation:
+def _start(tx: Tx, confirmation_id: str, call: Call, *, again: bool, changed: Preview | None) -> Confirmation:
     session, row = lock_confirmation(tx, confirmation_id)
     if row.is_void:
         return row
@@ -91,6 +99,8 @@ def _start(tx: Tx, confirmation_id: str, call: Call, *, again: bool) -> Confirma
     if call.asks_input:
         answer = answer_from_form(row.asked.payload_schema, answer)
     change = start(row, call, answer, now(tx), again=again)
+    if changed and change.row.runs:
+        change = change.after(note_changed_preview(row, changed, now(tx)))
     return row if change.row is row else save(tx, session, change)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, assert_never
 
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import Conflict
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
 
@@ -47,30 +48,6 @@ class GateKind(StrEnum):
 
 SETTLED = frozenset({CallState.DONE, CallState.REFUSED})
 WAITING = frozenset({CallState.HELD, CallState.UNKNOWN})
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What the tool says that the call would do, or why it could not say."""
-
-    shows: Json = None
-    failed: str | None = None
-
-    def as_json(self) -> JsonObject:
-        return {"shows": self.shows} if self.failed is None else {"failed": self.failed}
-
-    @classmethod
-    def of(cls, announced: JsonObject | None) -> Preview | None:
-        if not announced:
-            return None
-        failed = announced.get("failed")
-        return cls(announced.get("shows"), None if failed is None else str(failed))
-
-    def same(self, other: Preview | None) -> bool:
-        """Two that failed are the same: no words of an error decide."""
-        if other is None or (self.failed is None) != (other.failed is None):
-            return False
-        return self.failed is not None or same(self.shows, other.shows)
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from adk_confirm.runtime.calls.call import (
     HeldRequest,
     Hold,
     Lose,
-    Preview,
     Refuse,
     Retry,
     step,
 )
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.context import ToolContext, as_json, lost_result
 from adk_confirm.runtime.errors import ConfirmError, message_of
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same

@@ -126,8 +126,8 @@ class Journal:
         return view
 
     async def flush(self, *, release: bool = False) -> dict[str, Call]:
-        """Writes what was collected, then sends its events. Returns the calls that must not begin, as they are stored.
-        Raises `LeaseLost` if nothing was written."""
+        """Writes what was collected, then sends its events. Returns the calls that `on_change` had stored
+        otherwise. Raises `LeaseLost` if nothing was written."""
         async with self._writing:
             if not (release or self._change.any):
                 return {}

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from adk_confirm.runtime.agent import Agent
-from adk_confirm.runtime.calls.call import Begin, Call, GateKind, Hold, Refuse, Retry, step
+from adk_confirm.runtime.calls.call import Begin, Call, CallState, GateKind, Hold, Refuse, Retry, step
 from adk_confirm.runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_actions, next_step
 from adk_confirm.runtime.context import ReadonlyContext
 from adk_confirm.runtime.jsontypes import JsonObject
@@ -215,23 +215,24 @@ class Work:
 
     async def _run(self, turn: dict[str, Call], ready: Sequence[Call]) -> None:
         """Runs these calls together. The intent is written before the first, and each result as soon as it is there."""
-        running: list[tuple[Call, Tool]] = []
+        tools: dict[str, Tool] = {}
         for call in ready:
             tool = await check_runnable(call, await self._tools_for(call))
             event: Refuse | Hold | Begin = tool if isinstance(tool, Refuse) else Begin()
-            if not isinstance(tool, Refuse) and call.id not in self._retried:
-                event = await ask_again(call, tool, self._environment()) or event
+            if not isinstance(tool, Refuse):
+                tools[call.id] = tool
+                if call.id not in self._retried:
+                    event = await ask_again(call, tool, self._environment()) or event
             self._note_state(turn, step(call, event, self._app.clock()))
-            if not isinstance(tool, Refuse) and isinstance(event, Begin):
-                running.append((turn[call.id], tool))
-        if not running:
+        if not tools:
             return
-        refused = await self._write_intent()
-        for call in refused.values():
-            why, session = call.reason or call.state, self._journal.stored.name.id
-            log.error("call %s (%s) of session %s does not begin: %s", call.id, call.tool, session, why)
-        turn.update(refused)
-        running = [(call, tool) for call, tool in running if call.id not in refused]
+        otherwise = await self._write_intent()
+        turn.update(otherwise)
+        for call in otherwise.values():
+            if call.state is not CallState.RUNNING:
+                why, session = call.reason or call.state, self._journal.stored.name.id
+                log.error("call %s (%s) of session %s does not begin: %s", call.id, call.tool, session, why)
+        running = [(turn[id_], tool) for id_, tool in tools.items() if turn[id_].state is CallState.RUNNING]
         environment = self._environment()
         left = len(running)
 
@@ -250,7 +251,8 @@ class Work:
                 raise result
 
     async def _write_intent(self) -> dict[str, Call]:
-        """Stores that calls begin. Returns those that must not run.
+        """Stores that calls begin, or ask once more. Returns those that are stored otherwise: they must not run, or
+        begin though they would have asked.
 
         This is the last check before an effect that can't be undone. If this process was frozen, it may have been taken
         for dead, and its calls may have been decided elsewhere.

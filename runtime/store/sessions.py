@@ -254,7 +254,8 @@ def _prefix(tx: Tx, app: str) -> str | None:
 
 OnChange = Callable[[Tx, SessionId, Call | None, Call], Call]
 """Called in the transaction that stores a gated call, for each beginning and each new state: with the call as it was
-stored before, and as it is to be stored. Returns the call to store: another one if it must not begin."""
+stored before, and as it is to be stored. Returns the call to store: another one if it must not begin,
+or begins though it would have asked once more."""
 
 
 def topic(name: SessionId) -> str:

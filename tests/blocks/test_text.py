@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adk_confirm.blocks.content import changed_lines
 from adk_confirm.blocks.text import escape, fit, inert, pieces, plain, prose, right_to_left, units, visible
 from tests.blocks import strategies
 
@@ -182,11 +181,3 @@ def test_right_to_left_is_noticed() -> None:
     assert right_to_left("abc שלום")
     assert right_to_left("١٢")
     assert not right_to_left("naïve 中文 👍")
-
-
-def test_a_long_difference_is_not_searched_for_its_shortest_form() -> None:
-    """The search takes minutes for these, and nothing else would go on meanwhile."""
-    before, now = ([f"{(number * step) % 150:x}" for number in range(25_000)] for step in (1, 7))
-    changed = changed_lines("\n".join(["same", *before, "end"]), "\n".join(["same", *now, "end"]))
-    assert (changed[:2], changed[-1]) == (["-1", "-2"], f"+{now[-1]}")
-    assert changed_lines("a\nb\nc", "a\nB\nc") == ["-b", "+B"]

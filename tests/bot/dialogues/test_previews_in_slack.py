@@ -62,6 +62,36 @@ async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_ane
     assert len(at.ran()) == 1
 
 
+ALLOWING = POLICIES + 'preview_drift = "allow"\n'
+
+
+@pytest.mark.office(ALLOWING, target=LAB)
+async def test_where_the_policy_allows_a_change_it_starts_and_thread_and_ledger_say_what_changed(at: Office) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    lab.plan["shows"] = "drops users.old\ndrops users.older"
+    await at.bob.clicks(card, "Approve")
+    said = await at.sees(card, "started, though what it would do has changed since it was approved")
+    assert "+drops users.older" in said.text
+    await at.sees(card, " · ran")
+    assert len(at.ran()) == 1
+    kinds = await at.bot.database.read(lambda tx: tx.column("SELECT kind FROM bot_ledger ORDER BY chain, seq"))
+    assert kinds[-4:] == ["approved", "preview changed", "begun", "done"]
+
+
+@pytest.mark.parametrize("shows", [ConnectionError("no route"), "drops orders.old"], ids=["it fails", "after an edit"])
+@pytest.mark.office(ALLOWING, target=LAB)
+async def test_even_so_it_asks_about_what_nobody_has_seen(at: Office, shows: Json | Exception) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    lab.plan["shows"] = shows
+    if shows == "drops orders.old":
+        await at.edits(at.bob, card, table="orders")
+    else:
+        await at.bob.clicks(card, "Approve")
+    await at.sees(card, "it did not start. Use the newer card.")
+    await at.rests()
+    assert at.ran() == []
+
+
 @pytest.mark.office(POLICIES, target=LAB)
 async def test_who_edits_sees_what_the_edited_call_would_do_before_it_runs(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')

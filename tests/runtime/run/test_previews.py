@@ -11,6 +11,7 @@ import pytest
 from adk_confirm import Agent, FunctionTool, ScriptedModel, ToolContext, call
 from adk_confirm.runtime.adk.signing import announcement_about
 from adk_confirm.runtime.calls.call import EARLIER, REJECTED
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.tool import ToolOutcomeUnknown
 from tests.runtime.conftest import MakeRunner
@@ -232,3 +233,11 @@ async def test_who_denies_a_call_that_may_have_run_before_does_not_undo_that(run
     assert (ran, shown(anew)[0]) == (["2.4.1"], {"shows": "2.4.1 → 2.4.1"})
     denied = await chat.deny(anew.request)
     assert denied.result("deploys") == {"error": f"{REJECTED}. {EARLIER}"}
+
+
+def test_a_long_difference_is_not_searched_for_its_shortest_form() -> None:
+    """The search takes minutes for these, and nothing else would go on meanwhile."""
+    before, now = ([f"{(number * step) % 150:x}" for number in range(25_000)] for step in (1, 7))
+    changed = Preview("\n".join(["same", *now, "end"])).changes_from(Preview("\n".join(["same", *before, "end"])))
+    assert (changed[:2], changed[-1]) == (["-1", "-2"], f"+{now[-1]}")
+    assert Preview("a\nB\nc").changes_from(Preview("a\nb\nc")) == ["-b", "+B"]
