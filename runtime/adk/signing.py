@@ -15,8 +15,11 @@ import hmac
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+import pydantic
+from pydantic.alias_generators import to_camel
+
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, canonical
 from adk_confirm.runtime.wire import REQUEST_INPUT as REQUEST_INPUT
 
 OUR_API = "adk-confirm"
@@ -40,7 +43,9 @@ UNSIGNED = (
 """The plugin's words for an answer that it refuses. The bot recognises them."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@pydantic.dataclasses.dataclass(
+    frozen=True, kw_only=True, config=pydantic.ConfigDict(alias_generator=to_camel, validate_by_name=True)
+)
 class Announcement:
     """What the plugin says about a call: whether a gate holds it, whether the tool gets its arguments as they are
     written, whether edited ones reach it, whether answers must be signed, the schemas of its arguments and of the
@@ -58,51 +63,23 @@ class Announcement:
     preview: JsonObject | None = None
     approved_preview: JsonObject | None = None
 
-    def as_json(self) -> JsonObject:
-        fields: JsonObject = {
-            "gated": self.gated,
-            "bound": self.bound,
-            "edits": self.edits,
-            "signed": self.signed,
-        }
-        if self.schema is not None:
-            fields["schema"] = self.schema
-        if self.payload_schema is not None:
-            fields["payloadSchema"] = self.payload_schema
-        if self.defaults:
-            fields["defaults"] = self.defaults
-        if self.title is not None:
-            fields["title"] = self.title
-        if self.preview is not None:
-            fields["preview"] = self.preview
-        if self.approved_preview is not None:
-            fields["approvedPreview"] = self.approved_preview
-        return fields
+
+_ANNOUNCED = pydantic.TypeAdapter(Announcement)
 
 
 def announcement_metadata(calls: dict[str, Announcement]) -> JsonObject:
     """The metadata of an event that asks, by call id."""
-    return {ANNOUNCEMENTS: {"calls": {call: announcement.as_json() for call, announcement in calls.items()}}}
+    announced = {call: _ANNOUNCED.dump_python(one, by_alias=True, exclude_none=True) for call, one in calls.items()}
+    return {ANNOUNCEMENTS: {"calls": {**announced}}}
 
 
 def announcement_about(metadata: JsonObject | None, call_id: str) -> Announcement | None:
     """The plugin's announcement about this call. None if there is no plugin."""
     calls = as_object(as_object((metadata or {}).get(ANNOUNCEMENTS)).get("calls"))
-    found = as_object(calls.get(call_id))
-    if not found:
+    try:
+        return _ANNOUNCED.validate_python({"bound": False, **as_object(calls.get(call_id))})
+    except pydantic.ValidationError:
         return None
-    return Announcement(
-        gated=found.get("gated") is True,
-        bound=found.get("bound") is True,
-        edits=found.get("edits") is True,
-        signed=found.get("signed") is True,
-        schema=as_object(found.get("schema")) or None,
-        payload_schema=as_object(found.get("payloadSchema")) or None,
-        defaults=as_object(found.get("defaults")),
-        title=as_text(found.get("title")) or None,
-        preview=as_object(found.get("preview")) or None,
-        approved_preview=as_object(found.get("approvedPreview")) or None,
-    )
 
 
 REQUEST_CREDENTIAL = "adk_request_credential"
@@ -126,13 +103,9 @@ class _Signed:
     request: str
     nth: int = 0
 
-    @property
-    def _content(self) -> list[Json]:
-        """Everything that is signed, in a fixed order."""
-        raise NotImplementedError
-
     def sign(self, secret: str, until: float) -> str:
-        content = canonical([round(until * 1000), *self._content]).encode("utf-8", "surrogatepass")
+        """Signs all that there is in it."""
+        content = canonical([round(until * 1000), type(self).__name__, vars(self)]).encode("utf-8", "surrogatepass")
         digest = hmac.new(secret.encode(), content, hashlib.sha256).hexdigest()
         return f"{_SIGNED}{round(until * 1000)} {digest}"
 
@@ -153,11 +126,6 @@ class SignedAnswer(_Signed):
     confirmed: bool
     payload: Json = None
 
-    @property
-    def _content(self) -> list[Json]:
-        about: list[Json] = [self.app, self.user, self.session, self.request, self.tool, self.arguments, self.defaults]
-        return [*about, self.confirmed, self.payload, self.nth]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SignedResponse(_Signed):
@@ -165,11 +133,6 @@ class SignedResponse(_Signed):
 
     name: str
     response: JsonObject
-
-    @property
-    def _content(self) -> list[Json]:
-        about: list[Json] = ["response", self.app, self.user, self.session, self.request, self.name]
-        return [*about, self.response, self.nth]
 
 
 def expiry_of(signature: str) -> float:

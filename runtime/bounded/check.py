@@ -16,7 +16,6 @@ import json
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -122,6 +121,7 @@ class _Process:
         self.owner = os.getpid()
         self._socket, theirs = socket.socketpair()
         self._socket.settimeout(_PATIENCE)
+        self._answers = self._socket.makefile("rb")
         limits = [str(seconds), str(MOST_BYTES)]
         with theirs:
             self._popen = subprocess.Popen(  # noqa: S603  (our own file)
@@ -134,14 +134,17 @@ class _Process:
         atexit.register(self.end)
 
     def exchange(self, asked: bytes) -> bytes:
-        """Raises `OSError` when the process is gone."""
-        self._socket.sendall(struct.pack("!I", len(asked)) + asked)
-        (length,) = struct.unpack("!I", self._receive(4))
-        return self._receive(length)
+        """A line each way. Raises `OSError` when the process is gone."""
+        self._socket.sendall(asked + b"\n")
+        answer = self._answers.readline()
+        if not answer.endswith(b"\n"):
+            raise ConnectionResetError
+        return answer
 
     def end(self) -> bool:
         """Ends the process. Returns whether it had ended by itself because of its limit."""
         atexit.unregister(self.end)
+        self._answers.close()
         self._socket.close()
         if self.owner != os.getpid():
             return False
@@ -152,13 +155,3 @@ class _Process:
             self._popen.wait()
             return True  # it did not answer in time
         return self._popen.returncode in _OVER_THE_LIMIT
-
-    def _receive(self, length: int) -> bytes:
-        parts: list[bytes] = []
-        while length:
-            part = self._socket.recv(length)
-            if not part:
-                raise ConnectionResetError
-            parts.append(part)
-            length -= len(part)
-        return b"".join(parts)

@@ -8,7 +8,6 @@ import json
 import resource
 import signal
 import socket
-import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,12 +21,8 @@ def main(path: str, file: str, seconds: str, memory: str) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # nobody else may read the arguments
     asked = socket.socket(fileno=0)
     check = _load(file)
-    while (length := _receive(asked, 4)) is not None:
-        args = _receive(asked, struct.unpack("!I", length)[0])
-        if args is None:
-            return
-        answer = _run_limited(check, args, float(seconds), int(memory))
-        asked.sendall(struct.pack("!I", len(answer)) + answer)
+    for args in asked.makefile("rb"):
+        asked.sendall(_run_limited(check, args, float(seconds), int(memory)) + b"\n")
 
 
 def _load(file: str) -> Check:
@@ -64,18 +59,6 @@ def _limit_memory(memory: int, hard: int) -> None:
     with suppress(OSError, ValueError), open("/proc/self/statm") as statm:
         has = int(statm.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (has + memory, hard))
-
-
-def _receive(asked: socket.socket, length: int) -> bytes | None:
-    """None at the end."""
-    parts: list[bytes] = []
-    while length:
-        part = asked.recv(length)
-        if not part:
-            return None
-        parts.append(part)
-        length -= len(part)
-    return b"".join(parts)
 
 
 if __name__ == "__main__":
