@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from adk_confirm.runtime.adk.signing import Announcement, announcement_metadata
-from adk_confirm.runtime.calls.call import SETTLED, Call, CallState, GateKind
+from adk_confirm.runtime.calls.call import SETTLED, Call, CallState, GateKind, HeldRequest
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.tool import default_hint
 from adk_confirm.runtime.wire import (
@@ -99,7 +99,7 @@ def _responses(calls: Sequence[Call], event: Event, actions: EventActions, diale
 
 def _response(call: Call, dialect: Dialect) -> Part:
     if call.state is CallState.HELD and dialect == "response" and not call.asks_input:
-        return _request(call).as_part(_request_id(call), dialect)
+        return _request(call, dialect)
     result = call.result if call.result is not None else PLACEHOLDER
     if call.state is CallState.DONE and (notes := [asked.note for asked in call.asked if asked.note]):
         result = {**result, APPROVERS_NOTE: "\n".join(notes)}
@@ -107,45 +107,40 @@ def _response(call: Call, dialect: Dialect) -> Part:
 
 
 def _requests(calls: Sequence[Call], event: Event) -> Event:
-    parts = [_request_part(call) for call in calls]
+    parts = [_request(call, "call") for call in calls]
     return _new(event, Content(role="model", parts=parts), EventActions(), calls)
 
 
-def _request_part(call: Call) -> Part:
-    return _question(call) if call.asks_input else _request(call).as_part(_request_id(call), "call")
-
-
-def _question(call: Call) -> Part:
-    """A question in the form of ADK's own tool. `payload` (what the question is about), `defaults` and `toolName` are
-    our additions."""
-    assert call.request is not None
+def _request(call: Call, dialect: Dialect) -> Part:
+    """The request for a decision, or a question in the form of ADK's own tool. In that, `payload` (what the question is
+    about), `defaults` and `toolName` are our additions."""
+    asked = _asked(call)
+    if not call.asks_input:
+        original = FunctionCall(id=call.id, name=call.tool, args=call.given_args)
+        request = ConfirmationRequest(
+            original_function_call=original, tool_confirmation=_confirmation(call), defaults=call.run_defaults or None
+        )
+        return request.as_part(asked.request_id, dialect)
     args: JsonObject = {
-        "message": call.request.hint,
+        "message": asked.hint,
         "payload": call.given_args,
-        "response_schema": call.request.payload_schema,
+        "response_schema": asked.payload_schema,
         "toolName": call.tool,
     }
     if call.run_defaults:
         args["defaults"] = call.run_defaults
-    return Part(function_call=FunctionCall(id=call.request.request_id, name=REQUEST_INPUT, args=args))
+    return Part(function_call=FunctionCall(id=asked.request_id, name=REQUEST_INPUT, args=args))
 
 
-def _request_id(call: Call) -> str:
+def _asked(call: Call) -> HeldRequest:
+    """The request of a call that asks."""
     assert call.request is not None
-    return call.request.request_id
-
-
-def _request(call: Call) -> ConfirmationRequest:
-    return ConfirmationRequest(
-        original_function_call=FunctionCall(id=call.id, name=call.tool, args=call.given_args),
-        tool_confirmation=_confirmation(call),
-        defaults=call.run_defaults or None,
-    )
+    return call.request
 
 
 def _confirmation(call: Call) -> ToolConfirmation:
-    assert call.request is not None
-    return ToolConfirmation(hint=call.request.hint or default_hint(call.tool), payload=call.request.payload)
+    asked = _asked(call)
+    return ToolConfirmation(hint=asked.hint or default_hint(call.tool), payload=asked.payload)
 
 
 def _unknown(call: Call, event: Event) -> Event:
@@ -167,25 +162,23 @@ def _new(event: Event, content: Content | None, actions: EventActions, asking: S
         invocation_id=event.invocation_id,
         author=event.author,
         node_info=event.node_info,
-        custom_metadata={**(event.custom_metadata or {}), **announced} if announced else event.custom_metadata,
+        custom_metadata={**(event.custom_metadata or {}), **announced} or None,
         content=content,
         actions=actions,
-        long_running_tool_ids=sorted(_request_id(call) for call in asking) or None,
+        long_running_tool_ids=sorted(_asked(call).request_id for call in asking) or None,
         timestamp=event.timestamp,
     )
 
 
 def _announcement(call: Call) -> Announcement:
-    assert call.request is not None
-    static = call.gate is GateKind.STATIC
-    preview, before = call.request.preview, call.changed_preview
+    asked, before, static = _asked(call), call.changed_preview, call.gate is GateKind.STATIC
     return Announcement(
         gated=static,
         edits=static,
         schema=call.tool_schema,
-        payload_schema=call.request.payload_schema,
+        payload_schema=asked.payload_schema,
         title=call.title,
-        preview=preview.as_json() if preview else None,
+        preview=asked.preview.as_json() if asked.preview else None,
         approved_preview=before.as_json() if before else None,
     )
 

@@ -16,7 +16,7 @@ from adk_confirm.runtime.store.database import Database, OutcomeUnknown, Tx
 from adk_confirm.runtime.store.lease import Lease, LeaseLost
 from adk_confirm.runtime.store.records import Invocation, SessionChange, SessionId, StoredSession
 from adk_confirm.runtime.store.seal import seal_in
-from adk_confirm.runtime.store.sessions import OnChange, read_view_events, was_written, write
+from adk_confirm.runtime.store.sessions import OnChange, read_events, was_written, write
 from adk_confirm.runtime.wire import Event
 
 MOST_SESSIONS = 1024
@@ -121,7 +121,7 @@ class Journal:
         missed."""
         view = self._live.views.setdefault(agent, View(agent))
         if self._live.events > view.seen:
-            for event in await self._database.read(read_view_events, self.stored.key, view.seen):
+            for event in await self._database.read(read_events, self.stored.key, view.seen):
                 view.add(event)
         return view
 

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from adk_confirm.runtime.calls.call import Call, CallState, GateKind, void
-from adk_confirm.runtime.calls.view import ViewEvent
 from adk_confirm.runtime.errors import Conflict, Forbidden, NotFound
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store import lease
@@ -62,11 +61,6 @@ _INVOCATIONS = "SELECT id, agent, turn, status FROM runtime_invocations WHERE se
 def read_events(tx: Tx, key: int, after: int = 0) -> list[Event]:
     """The events after number `after`, oldest first."""
     return [Event.model_validate_json(body) for body in tx.column(_EVENTS, key=key, after=after)]
-
-
-def read_view_events(tx: Tx, key: int, after: int) -> list[ViewEvent]:
-    """The same for a model's view."""
-    return [ViewEvent.model_validate_json(body) for body in tx.column(_EVENTS, key=key, after=after)]
 
 
 def _call(tx: Tx, row: Any, *, as_void: bool) -> Call | None:
