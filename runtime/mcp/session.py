@@ -12,13 +12,13 @@ import logging
 import shutil
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from adk_confirm.runtime.errors import ConfirmError
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject, as_text, objects
 from adk_confirm.runtime.tool import ToolOutcomeUnknown
 
 if TYPE_CHECKING:
@@ -77,20 +77,6 @@ def require_mcp() -> None:
         raise McpUnavailable(
             f"Tools of MCP servers need the mcp package: install 'adk-confirm[mcp]'. (Importing it failed: {error}.)"
         ) from error
-
-
-@asynccontextmanager
-async def open_session(connection: Connection) -> AsyncGenerator[ClientSession, None]:
-    """A session after the server's greeting. The SDK requires that the same task enters and leaves it."""
-    import anyio
-    from mcp import ClientSession
-
-    async with AsyncExitStack() as stack:
-        streams = await stack.enter_async_context(_transport(connection))
-        session = await stack.enter_async_context(ClientSession(streams[0], streams[1]))
-        with anyio.fail_after(connection.start_timeout):
-            await session.initialize()
-        yield session
 
 
 @asynccontextmanager
@@ -158,8 +144,12 @@ class McpSession:
         return session
 
     async def _keep_open(self) -> None:
+        from mcp import ClientSession
+
         try:
-            async with open_session(self._connection) as session:
+            async with _transport(self._connection) as streams, ClientSession(streams[0], streams[1]) as session:
+                async with asyncio.timeout(self._connection.start_timeout):
+                    await session.initialize()
                 self._ready.set_result(session)
                 await self._closing.wait()
         except Exception as error:  # noqa: BLE001  (whatever the cause, the result is a broken connection)
@@ -191,21 +181,22 @@ class McpSession:
 
     async def list_tools(self) -> list[JsonObject]:
         """The server's tools, as it describes them."""
-        session = self._ready.result()
-        found: list[JsonObject] = []
+        from mcp.types import PaginatedRequestParams
+
+        session, found = self._ready.result(), list[JsonObject]()
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
+            listing = session.list_tools(params=PaginatedRequestParams(cursor=cursor))
             try:
-                page = _as_json(await self._ask(_page(session, cursor), self._connection.start_timeout))
+                page = _as_json(await self._ask(listing, self._connection.start_timeout))
             except Exception as error:
                 raise McpUnavailable(
                     f"The MCP server {self._connection} did not list its tools: {_reason(error)}."
                 ) from error
-            found += [tool for tool in _list(page.get("tools")) if isinstance(tool, dict)]
-            following = page.get("nextCursor")
-            if not isinstance(following, str) or not following:
+            found += objects(page.get("tools"))
+            cursor = as_text(page.get("nextCursor"))
+            if not cursor:
                 return found
-            cursor = following
         raise McpUnavailable(f"The MCP server {self._connection} lists tools without an end.")
 
     async def call(self, name: str, args: JsonObject) -> JsonObject:
@@ -260,23 +251,10 @@ class McpSession:
                 await asyncio.gather(asking, return_exceptions=True)
 
 
-async def _page(session: ClientSession, cursor: str | None) -> Any:
-    """A page of tools. The majors take the cursor differently, and neither needs one for the first page."""
-    if cursor is None:
-        return await session.list_tools()
-    from mcp.types import PaginatedRequestParams
-
-    return await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-
-
 def _as_json(answer: Any) -> JsonObject:
     """The SDK's model as the JSON that came: the SDK's versions spell attributes differently."""
     plain: JsonObject = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
     return plain
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _is_answer(error: Exception) -> bool:
