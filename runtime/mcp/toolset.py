@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Self
 
 from adk_confirm.runtime.adk.type_checks import misfits, with_defaults
 from adk_confirm.runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
@@ -147,10 +146,10 @@ ToolFilter = Collection[str] | Callable[[str], bool]
 class McpToolset:
     """All of a server's tools, or those that `tool_filter` (names, or a function of a name) lets through.
 
-    `confirmation` says which of them people are asked about; it is settled before the tools are listed for the first
-    time, and names tools as the server does. `preview` names, for some of them, another tool of the server that says
-    what the call would do: it gets those of the arguments that it declares, and the server must mark it as read-only.
-    Otherwise the tool is left out. `tool_name_prefix` keeps the tools of two servers apart.
+    `confirmation` says which of them people are asked about, and names tools as the server does. `preview` names, for
+    some of them, another tool of the server that says what the call would do: it gets those of the arguments that it
+    declares, and the server must mark it as read-only. Otherwise the tool is left out. `tool_name_prefix` keeps the
+    tools of two servers apart.
     A server that went away is connected again for the next call. A call itself is sent at most once: without an
     answer, its outcome is unknown.
     """
@@ -168,7 +167,7 @@ class McpToolset:
         if isinstance(tool_filter, str):
             raise BadTool(f"tool_filter takes a collection of names: [{tool_filter!r}], not {tool_filter!r}.")
         self._connection = connection
-        self._confirmation = confirmation if confirmation is not None else ConfirmationPolicy.none()
+        self._confirmation = confirmation or ConfirmationPolicy.none()
         self._filter = tool_filter
         self._prefix = tool_name_prefix
         self._previews, self._preview_timeout = dict(preview or {}), preview_timeout
@@ -179,23 +178,6 @@ class McpToolset:
 
     def __repr__(self) -> str:
         return f"McpToolset({self._connection})"
-
-    @property
-    def confirmation(self) -> ConfirmationPolicy:
-        return self._confirmation
-
-    @confirmation.setter
-    def confirmation(self, policy: ConfirmationPolicy) -> None:
-        if self._tools is not None:
-            raise BadTool(
-                f"The tools of {self._connection} are already listed: set the confirmation policy before their first "
-                "use, best where the toolset is made."
-            )
-        self._confirmation = policy
-
-    def with_confirmation_policy(self, policy: ConfirmationPolicy) -> Self:
-        self.confirmation = policy
-        return self
 
     async def tools(self) -> Sequence[Tool]:
         """The tools, which the server is asked for once."""

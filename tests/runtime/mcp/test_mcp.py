@@ -146,21 +146,6 @@ async def test_people_are_asked_as_the_policy_says(made: Make, shared: Server) -
     assert await gated(made(connection, confirmation=named)) == {"delete_file", "fail"}
 
 
-async def test_the_policy_is_settled_before_the_first_listing(made: Make, shared: Server) -> None:
-    connection, _ = shared
-    toolset = made(connection)
-    assert toolset.with_confirmation_policy(ConfirmationPolicy.all()) is toolset
-    toolset.confirmation = ConfirmationPolicy.named({"say"})
-    assert await gated(toolset) == {"say"}
-    for change in (
-        lambda: toolset.with_confirmation_policy(ConfirmationPolicy.none()),
-        lambda: setattr(toolset, "confirmation", ConfirmationPolicy.none()),
-    ):
-        with pytest.raises(BadTool, match="already listed: set the confirmation policy before their first use"):
-            change()
-    assert await gated(toolset) == {"say"}
-
-
 async def test_a_name_that_no_tool_has_is_warned_of(
     made: Make, watched: Watched, caplog: pytest.LogCaptureFixture
 ) -> None:
