@@ -1,11 +1,12 @@
 """The names that a ledger line stores: its kind, and why a vote did not count.
 
-`ledger_lines.py` says how each kind is shown, and `words.py` what each reason is called.
+`ledger_lines.py` says how each kind is shown, and `words.py` what a voter reads about each reason.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
 class LineKind(StrEnum):
@@ -50,34 +51,41 @@ class LineKind(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a vote does not count."""
+    """Why a vote does not count: the name that is stored, and what others read, as the end of a sentence."""
 
-    NOT_APPROVER = "not an approver"
-    NO_APPROVERS = "no approvers"
-    REQUESTER = "spoke to the agent"
-    TURN_AUTHOR = "asked for it"
-    BARRED = "barred"
-    GUEST = "guest account"
-    STRANGER = "external account"
-    OTHER_WORKSPACE = "other workspace"
-    BOT = "bot account"
-    DELETED = "deleted account"
-    CANNOT_ASK = "could not be asked"
-    NOT_ASKER = "not the asker"
-    OLDER_REVISION = "older revision"
-    TOO_LATE = "too late"
-    ALREADY_VOTED = "already voted"
-    REASON_WANTED = "a reason is wanted"
-    PAYLOAD_WANTED = "a payload is wanted"
-    NOTE_WANTED = "a note is wanted"
-    NO_PREVIEW = "no preview"
-    NOT_EDITABLE = "not editable"
-    WRONG_KIND = "another kind of value"
-    OTHER_POLICY = "another policy"
-    REPEATS_HIDDEN = "repeats what is hidden"
-    NOTHING_TO_SETTLE = "nothing to settle"
-    NOTHING_TO_REVOKE = "nothing to revoke"
-    POLICY_CHANGED = "policy changed"  # a grant's
-    USED_UP = "used up"  # a grant's
-    UNSEALED = "unsealed"  # the stored vote did not come from a signed request
-    SPEAKERS_UNKNOWN = "speakers unknown"  # somebody changed in the database who spoke to the agent
+    short: str
+
+    def __new__(cls, stored: str, short: str = "") -> Self:
+        made = str.__new__(cls, stored)
+        made._value_, made.short = stored, short
+        return made
+
+    NOT_APPROVER = "not an approver", "the policy names others"
+    NO_APPROVERS = "no approvers", "the policy names no one"
+    REQUESTER = "spoke to the agent", "they spoke to the agent here"
+    TURN_AUTHOR = "asked for it", "they asked for it"
+    BARRED = "barred", "their account is barred"
+    GUEST = "guest account", "it is a guest account"
+    STRANGER = "external account", "it is another company's account"
+    OTHER_WORKSPACE = "other workspace", "it is another workspace's account"
+    BOT = "bot account", "it is a bot"
+    DELETED = "deleted account", "the account is deactivated"
+    CANNOT_ASK = "could not be asked", "we could not find out who may decide"
+    NOT_ASKER = "not the asker", "only the person who asked can withdraw it"
+    OLDER_REVISION = "older revision", "it was for an older version"
+    TOO_LATE = "too late", "it came too late"
+    ALREADY_VOTED = "already voted", "it already counted"
+    REASON_WANTED = "a reason is wanted", "a reason was missing"
+    PAYLOAD_WANTED = "a payload is wanted", "the answer was not filled in"
+    NOTE_WANTED = "a note is wanted", "a note was missing"
+    NO_PREVIEW = "no preview", "what it would do is not known"
+    NOT_EDITABLE = "not editable", "it changed what the policy protects"
+    WRONG_KIND = "another kind of value", "it changed the kind of a value"
+    OTHER_POLICY = "another policy", "the edited call falls under another policy"
+    REPEATS_HIDDEN = "repeats what is hidden", "it repeated what the policy hides"
+    NOTHING_TO_SETTLE = "nothing to settle", "there was nothing to answer"
+    NOTHING_TO_REVOKE = "nothing to revoke", "the grant had ended"
+    POLICY_CHANGED = "policy changed", "the policy has changed"  # a grant's
+    USED_UP = "used up", "it was used as often as it could be"  # a grant's
+    UNSEALED = "unsealed", "it has no seal of this app"
+    SPEAKERS_UNKNOWN = "speakers unknown", "who spoke here was changed in the database"

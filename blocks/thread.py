@@ -262,7 +262,7 @@ def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
         "calls": calls_like(step.tool, step.on),
         "asker": User(step.asker) if step.asker else words.SOMEBODY.lower(),
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
-        "why": words.WHY_SHORT[step.why] if step.why else "the policy",
+        "why": step.why.short if step.why else "the policy",
         "took": took(step.seconds, "after" if step.kind is LineKind.FAILED else "in"),
         "runs": join([name(tool) for tool in stopped_calls(step, "runs")]),
         "waits": join([name(tool) for tool in stopped_calls(step, "waits")]),

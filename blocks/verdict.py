@@ -97,6 +97,14 @@ _TEMPLATES = {
 }
 
 
+_CALL = {
+    **{"decide": "decide", "approved": "approved this", "approve": "Approve"},
+    "or_deny": " Whoever may decide can deny it.",
+}
+_QUESTION = {"decide": "answer", "approved": "answered", "approve": "Answer", "or_deny": ""}
+"""What a voter does, in `words.WHY`."""
+
+
 def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
     """Why the vote does not count, and who can decide, from when, or what was decided."""
     names = [name(one) for one in refusal.fields[:10]]
@@ -105,10 +113,10 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
     if why is Reason.TOO_LATE and stage == call.stage != State.APPROVED:
         return (Say(words.TOO_LATE), *state_sentence(call))
     row = say(
-        (words.WHY_QUESTION.get(why) if call.question else None) or words.WHY[why],
+        words.WHY[why],
         state=words.STATES[stage] if stage else "decided",
-        revision=str(call.revision),
-        fields=join_list(names) or "this",
+        fields=join_list(names) or "This",
+        **_QUESTION if call.question else _CALL,
     )
     if why is Reason.CANNOT_ASK and refusal.unresolved:
         row = (*say("{entry} could not be looked up.", entry=code(refusal.unresolved.what)), Say(" "), *row)

@@ -267,11 +267,11 @@ VERDICT_SETTLED = "Noted. The agent learns what you said about {call}."
 VERDICT_REVOKED = "The grant is revoked. Calls of {tool} ask again."
 TOO_LATE = "You are too late. "
 
-WHY = {
-    Reason.NOT_APPROVER: "You can't decide this one: the policy names others.",
-    Reason.NO_APPROVERS: "Nobody can decide this one: the policy names no one. Ask whoever keeps the policy file.",
-    Reason.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to decide.",
-    Reason.TURN_AUTHOR: "You asked for this, so somebody else has to decide.",
+WHY = {  # for the voter; what others read is in `Reason`
+    Reason.NOT_APPROVER: "You can't {decide} this one: the policy names others.",
+    Reason.NO_APPROVERS: "Nobody can {decide} this one: the policy names no one. Ask whoever keeps the policy file.",
+    Reason.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to {decide}.",
+    Reason.TURN_AUTHOR: "You asked for this, so somebody else has to {decide}.",
     Reason.BARRED: "Your account is barred from deciding. Ask whoever keeps the policy file.",
     Reason.GUEST: "Guest accounts can't decide. Ask a full member of the workspace.",
     Reason.STRANGER: "Accounts of other companies can't decide. Ask a member of this workspace.",
@@ -281,15 +281,15 @@ WHY = {
     Reason.CANNOT_ASK: (
         "We could not find out whether you may decide, so your vote does not count. Try again in a minute."
     ),
-    Reason.NOT_ASKER: "Only the person who asked can withdraw it. Whoever may decide can deny it.",
+    Reason.NOT_ASKER: "Only the person who asked can withdraw it.{or_deny}",
     Reason.OLDER_REVISION: "This changed in the meantime. Look at the card as it is now, then decide.",
     Reason.TOO_LATE: "You are too late: it is {state} already.",
-    Reason.ALREADY_VOTED: "You already approved this.",
+    Reason.ALREADY_VOTED: "You already {approved}.",
     Reason.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",
     Reason.NOTE_WANTED: "The policy asks for a note with each approval. Press Approve… on the card and write one.",
-    Reason.PAYLOAD_WANTED: "This call needs an answer too. Press Approve… on the card and fill in the form.",
+    Reason.PAYLOAD_WANTED: "This needs an answer. Press {approve}… on the card and fill in the form.",
     Reason.NO_PREVIEW: "Nobody can approve this, because what it would do is not known. Deny it, and ask again.",
-    Reason.NOT_EDITABLE: "The policy does not let {fields} be edited.",
+    Reason.NOT_EDITABLE: "{fields} can't be edited under this policy.",
     Reason.WRONG_KIND: "{fields} must stay the same kind of value: a text, a number, or yes or no.",
     Reason.REPEATS_HIDDEN: "{fields} would show a value that the policy hides. Leave that value out.",
     Reason.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
@@ -300,49 +300,6 @@ WHY = {
     Reason.UNSEALED: "This vote has no seal of the app, so it does not count. If it was yours, vote again.",
     Reason.SPEAKERS_UNKNOWN: "Somebody changed in the database who spoke here. Deny this, and ask in a new thread.",
 }
-WHY_QUESTION = {
-    Reason.NOT_APPROVER: "This question is for others.",
-    Reason.NO_APPROVERS: "Nobody can answer this: the policy names no one. Ask whoever keeps the policy file.",
-    Reason.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to answer.",
-    Reason.TURN_AUTHOR: "You asked the agent for this, so somebody else has to answer.",
-    Reason.PAYLOAD_WANTED: "Press Answer… on the card to get the form.",
-    Reason.ALREADY_VOTED: "You already answered.",
-    Reason.NOT_ASKER: "Only the person who asked can withdraw it.",
-}
-
-# the same for everybody in the thread, as the end of a sentence
-WHY_SHORT = {
-    Reason.NOT_APPROVER: "the policy names others",
-    Reason.NO_APPROVERS: "the policy names no one",
-    Reason.REQUESTER: "they spoke to the agent here",
-    Reason.TURN_AUTHOR: "they asked for it",
-    Reason.BARRED: "their account is barred",
-    Reason.GUEST: "it is a guest account",
-    Reason.STRANGER: "it is another company's account",
-    Reason.OTHER_WORKSPACE: "it is another workspace's account",
-    Reason.BOT: "it is a bot",
-    Reason.DELETED: "the account is deactivated",
-    Reason.CANNOT_ASK: "we could not find out who may decide",
-    Reason.NOT_ASKER: "only the person who asked can withdraw it",
-    Reason.OLDER_REVISION: "it was for an older version",
-    Reason.TOO_LATE: "it came too late",
-    Reason.ALREADY_VOTED: "it already counted",
-    Reason.REASON_WANTED: "a reason was missing",
-    Reason.NOTE_WANTED: "a note was missing",
-    Reason.PAYLOAD_WANTED: "the answer was not filled in",
-    Reason.NO_PREVIEW: "what it would do is not known",
-    Reason.NOT_EDITABLE: "it changed what the policy protects",
-    Reason.WRONG_KIND: "it changed the kind of a value",
-    Reason.REPEATS_HIDDEN: "it repeated what the policy hides",
-    Reason.OTHER_POLICY: "the edited call falls under another policy",
-    Reason.NOTHING_TO_SETTLE: "there was nothing to answer",
-    Reason.NOTHING_TO_REVOKE: "the grant had ended",
-    Reason.POLICY_CHANGED: "the policy has changed",
-    Reason.USED_UP: "it was used as often as it could be",
-    Reason.UNSEALED: "it has no seal of this app",
-    Reason.SPEAKERS_UNKNOWN: "who spoke here was changed in the database",
-}
-
 AGENT_FAILED = "⚠️ The agent could not answer."
 TRIED_AGAIN = "🔁 Trying again."
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from adk_confirm.blocks import words
 from adk_confirm.blocks.ledger_kinds import Reason
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
@@ -132,7 +131,7 @@ class _Line:
     def why(self) -> str:
         """Why a vote does not count."""
         given = as_text(as_object(self.content.get("refusal")).get("reason"))
-        return f": {words.WHY_SHORT[Reason(given)]}" if given in {*Reason} else ""
+        return f": {Reason(given).short}" if given in {*Reason} else ""
 
     @property
     def votes(self) -> str:

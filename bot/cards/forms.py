@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from adk_confirm.blocks import form, full_view, verdict
+from adk_confirm.blocks import form, full_view, verdict, words
 from adk_confirm.blocks.ids import Ref, parse_ref
 from adk_confirm.blocks.ledger_lines import shown_line
 from adk_confirm.blocks.thread import history
 from adk_confirm.bot.audit.ledger import LedgerLine
-from adk_confirm.bot.confirmation.decision_texts import EDIT_TOO_LONG, FIELD_REFUSALS
 from adk_confirm.bot.confirmation.edits import apply_edit, check_edit
 from adk_confirm.bot.confirmation.model import Confirmation, Edit, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.shown import Shown
@@ -113,12 +112,13 @@ def _problems(row: Confirmation, edit: Edit, policies: Policies) -> dict[str, st
     """Why this edit can't be counted, as a sentence for each field."""
     refusal = check_edit(row, edit, policies)
     if refusal is not None:
-        return dict.fromkeys(refusal.fields, FIELD_REFUSALS[refusal.reason])
+        return dict.fromkeys(refusal.fields, words.WHY[refusal.reason].format(fields="This"))
     after = apply_edit(row, edit)
     edited = replace(row.revision, number=row.revision.number + 1, arguments=after.arguments, payload=after.payload)
     if full_view.can_be_shown(Shown(replace(row, revisions=(*row.revisions, edited)))):
         return {}
-    return dict.fromkeys((change.name for change in after.changes), EDIT_TOO_LONG)
+    too_long = "With this, the call would be too long for a window. Write less."
+    return dict.fromkeys((change.name for change in after.changes), too_long)
 
 
 def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedForm:

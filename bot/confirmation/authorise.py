@@ -35,7 +35,6 @@ class Refusal:
 
     reason: Reason
     state: str | None = None  # TOO_LATE: the state now
-    revision: int | None = None  # OLDER_REVISION: the current revision
     fields: tuple[str, ...] = ()  # NOT_EDITABLE, WRONG_KIND, OTHER_POLICY, REPEATS_HIDDEN: which one
     unresolved: Unresolved | None = None  # CANNOT_ASK
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from adk_confirm.bot.audit.verification import Integrity, Report
-from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.policy.durations import spell_duration
 from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
@@ -136,15 +135,6 @@ ALTERED = (
     "Run `adk-confirm audit verify` to check the ledger."
 )
 ALTERED_TO_MODEL = "what was stored is not what was approved, so it did not run"
-
-FIELD_REFUSALS = {
-    Reason.NOT_EDITABLE: "The policy does not let this be edited.",
-    Reason.WRONG_KIND: "This must stay the same kind of value: a text, a number, or yes or no.",
-    Reason.REPEATS_HIDDEN: "This has a value that the policy hides. Leave it out.",
-    Reason.OTHER_POLICY: "With this value another policy applies. Deny the call, and ask the agent again.",
-}
-"""Errors at a form's field when `check_edit` refuses it."""
-EDIT_TOO_LONG = "With this, the call would be too long for a window. Write less."
 
 
 def verification_result(report: Report) -> str:

@@ -79,7 +79,7 @@ def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
     if refusal is not None or vote.kind in (VoteKind.WITHDRAW, VoteKind.REVOKE):
         return refusal
     if vote.revision != row.revision.number:
-        return Refusal(reason=Reason.OLDER_REVISION, revision=row.revision.number)
+        return Refusal(reason=Reason.OLDER_REVISION)
     if vote.kind is VoteKind.DENY and vote.reason is None and row.policy.deny_reason == "required":
         return Refusal(reason=Reason.REASON_WANTED)
     if vote.kind is VoteKind.APPROVE and vote.reason is None and row.policy.approve_note == "required":

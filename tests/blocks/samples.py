@@ -392,7 +392,7 @@ EDITABLE = WAITING.but(editable=("version", "env", "replicas", "dry_run", "when"
 VERDICTS = {
     "counted": (WAITING, Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, votes=1)),
     "decided": (WAITING.but(title="deploy"), Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, decided=True)),
-    "older": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.OLDER_REVISION, revision=2))),
+    "older": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.OLDER_REVISION))),
     "late": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.TOO_LATE, state="denied"))),
 }
 HUGE = LONG.but(arguments=(*LONG.arguments, Argument("dump", "x" * 400_000)))

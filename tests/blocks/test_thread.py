@@ -286,7 +286,7 @@ def refused(refusal: Refusal) -> Given:
         (made(LineKind.GRANT_REVOKED), "The grant is revoked. Calls of deploy ask again."),
         (
             refused(Refusal(reason=Reason.NOT_EDITABLE, fields=("env", "a\nb"))),
-            "The policy does not let env and a\\nb be edited.",
+            "env and a\\nb can't be edited under this policy.",
         ),
         (
             refused(Refusal(reason=Reason.CANNOT_ASK, unresolved=Unresolved("group:S0ONCALL", "busy"))),

@@ -207,7 +207,7 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
         assert "@ann can answer" in card
 
         await at.bob.clicks(card, "Answer…")
-        (await at.bob.gets_modal("This question is for others")).closes()
+        (await at.bob.gets_modal("can't answer this one: the policy names others")).closes()
 
         await at.ann.clicks(card, "Answer…")
         modal = await at.ann.gets_modal("Answer")
