@@ -24,9 +24,8 @@ from adk_confirm.blocks.rich import JsonObject, part
 from adk_confirm.blocks.schema import Shape
 from adk_confirm.blocks.text import INPUT, OPTION, PLACEHOLDER, fit, plain, units, visible
 from adk_confirm.blocks.values import json_text, spell_on_one_line
-from adk_confirm.blocks.values import same as same_json
 from adk_confirm.bot.confirmation.shown import ABSENT, Absent
-from adk_confirm.runtime.jsontypes import is_deeper
+from adk_confirm.runtime.jsontypes import is_deeper, same
 
 ACTION = Action.FIELD.value
 Value = JsonValue | Absent
@@ -155,7 +154,7 @@ class Field:
         return self.current if found is not ABSENT and self.is_now(found) else found
 
     def is_now(self, value: JsonValue) -> bool:
-        return self.current is not ABSENT and same_json(value, self.current)
+        return self.current is not ABSENT and same(value, self.current)
 
     def _chosen(self, entry: Mapping[str, object]) -> Value:
         chosen = entry.get("selected_option")

@@ -60,7 +60,7 @@ def spell_on_one_line(value: JsonValue, enough: int = _ALL) -> str:
     return json_text(value, enough=enough)
 
 
-def json_text(value: JsonValue, *, indented: bool = False, ordered: bool = False, enough: int = _ALL) -> str:
+def json_text(value: JsonValue, *, indented: bool = False, enough: int = _ALL) -> str:
     """The value as JSON in which every character is visible. It does not recurse, since a value may be very deep, and
     stops once there is `enough`."""
     out: list[str] = []
@@ -77,8 +77,8 @@ def json_text(value: JsonValue, *, indented: bool = False, ordered: bool = False
             todo.append(flat)
             continue
         if isinstance(inner, dict) and inner:
-            members = sorted(inner.items()) if ordered else itertools.islice(inner.items(), enough)
-            todo.extend(_reversed_members("{", "}", [*members], part.depth, indented))
+            members: list[tuple[str | None, JsonValue]] = [*itertools.islice(inner.items(), enough)]
+            todo.extend(_reversed_members("{", "}", members, part.depth, indented))
         elif isinstance(inner, list) and inner:
             todo.extend(_reversed_members("[", "]", [(None, item) for item in inner[:enough]], part.depth, indented))
         else:
@@ -139,9 +139,3 @@ def _scalar(value: JsonValue) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 10_000:
         return hex(value)  # Python writes no integer of more than 4,300 digits
     return json.dumps(value)
-
-
-def same(one: JsonValue, other: JsonValue) -> bool:
-    """Whether two values are equal as JSON. `1`, `1.0` and `true` differ; the order of an object's keys does not
-    matter."""
-    return json_text(one, ordered=True) == json_text(other, ordered=True)

@@ -118,7 +118,7 @@ def _problems(row: Confirmation, edit: Edit, policies: Policies) -> dict[str, st
     if full_view.can_be_shown(Shown(replace(row, revisions=(*row.revisions, edited)))):
         return {}
     too_long = "With this, the call would be too long for a window. Write less."
-    return dict.fromkeys((change.name for change in after.changes), too_long)
+    return dict.fromkeys((change.path for change in after.changes), too_long)
 
 
 def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedForm:

@@ -7,14 +7,42 @@ because the row may have changed in between.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from adk_confirm.blocks.schema import property_names
 from adk_confirm.bot.confirmation.authorise import Reason, Refusal
-from adk_confirm.bot.confirmation.effects import FieldChange
 from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.policy.redaction import Redactor
-from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.jsontypes import Json, JsonObject, same
+
+
+class Absent(Enum):
+    """No value at all, unlike JSON's null."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+PAYLOAD = "answer"
+"""The name of the one field of a payload that is not an object, as people read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDiff:
+    """One difference that an edit made. If the path is an argument's own name, it is shown in that argument's place."""
+
+    path: str
+    old: Json | Absent
+    new: Json | Absent
+
+
+def differences(before: JsonObject, after: JsonObject) -> tuple[FieldDiff, ...]:
+    return tuple(
+        FieldDiff(name, before.get(name, ABSENT), after.get(name, ABSENT))
+        for name in dict.fromkeys((*before, *after))
+        if name not in before or name not in after or not same(before[name], after[name])
+    )
 
 
 @dataclass(frozen=True)
@@ -23,7 +51,7 @@ class EditedCall:
 
     arguments: JsonObject
     payload: Json
-    changes: tuple[FieldChange, ...]
+    changes: tuple[FieldDiff, ...]
 
 
 def apply_edit(row: Confirmation, edit: Edit) -> EditedCall:
@@ -33,16 +61,14 @@ def apply_edit(row: Confirmation, edit: Edit) -> EditedCall:
     A payload comes from a form with all of the request's fields, so it is replaced as a whole.
     """
     before = row.revision
-    arguments = {**before.arguments}
-    for name, value in edit.arguments.items():
-        if name not in arguments or not _are_equal(arguments[name], value):
-            arguments[name] = value
-    payload = before.payload if edit.payload is None else edit.payload
-    return EditedCall(
-        arguments=arguments,
-        payload=payload,
-        changes=(*_changes(before.arguments, arguments), *_payload_changes(before.payload, payload)),
-    )
+    old = before.arguments
+    edited = {name: value for name, value in edit.arguments.items() if name not in old or not same(old[name], value)}
+    arguments, payload = {**old, **edited}, before.payload if edit.payload is None else edit.payload
+    if isinstance(before.payload, dict) and isinstance(payload, dict):
+        changes = differences(before.payload, payload)
+    else:
+        changes = differences({PAYLOAD: before.payload}, {PAYLOAD: payload})
+    return EditedCall(arguments, payload, (*differences(old, arguments), *changes))
 
 
 def editable_names(row: Confirmation) -> tuple[str, ...]:
@@ -55,12 +81,12 @@ def editable_names(row: Confirmation) -> tuple[str, ...]:
     if fixed and not row.asked.wants_payload:
         return ()  # fixed by the workflow or by an operation that has begun, or there are none
     redactor = Redactor(row.policy.redact)
-    shown = _fields(row)
+    shown, allowed = _fields(row), row.policy.edit
     named = [*shown, *(name for name in _properties(row) if name not in shown)]
     return tuple(
         name
         for name in named
-        if (row.asked.wants_payload or _allows(row.policy.edit, name))
+        if (row.asked.wants_payload or allowed is True or (allowed and name in allowed))
         and (row.asked.question or not redactor.hides(name))
         and not redactor.hides_inside(shown.get(name))
     )
@@ -69,14 +95,14 @@ def editable_names(row: Confirmation) -> tuple[str, ...]:
 def check_edit(row: Confirmation, edit: Edit, policies: Policies) -> Refusal | None:
     """Why this edit can't be counted, with the names of the fields; `None` if it can."""
     if (row.asked.wants_payload and edit.arguments) or (not row.asked.wants_payload and edit.payload is not None):
-        return Refusal(reason=Reason.NOT_EDITABLE, fields=tuple(edit.arguments) or ("payload",))
+        return Refusal(reason=Reason.NOT_EDITABLE, fields=tuple(edit.arguments) or (PAYLOAD,))
     after = apply_edit(row, edit)
-    changed = tuple(change.name for change in after.changes)
+    changed = tuple(change.path for change in after.changes)
     may, hides = _editable_names(row, edit), Redactor(row.policy.redact).hides_inside
     locked = tuple(
-        change.name
+        change.path
         for change in after.changes
-        if change.name not in may or (hides(change.after) and not row.asked.question)
+        if change.path not in may or (change.new is not ABSENT and hides(change.new) and not row.asked.question)
     )
     if locked:
         return Refusal(reason=Reason.NOT_EDITABLE, fields=locked)
@@ -85,29 +111,25 @@ def check_edit(row: Confirmation, edit: Edit, policies: Policies) -> Refusal | N
         return Refusal(
             reason=Reason.REPEATS_HIDDEN, fields=tuple(name for name in changed if name in repeated) or changed
         )
-    odd = tuple(change.name for change in after.changes if not _keeps_kind(row, change))
+    odd = tuple(change.path for change in after.changes if not _keeps_kind(row, change))
     if odd:
         return Refusal(reason=Reason.WRONG_KIND, fields=odd)
-    same = policies.same_policy(row.asked.facts(row.revision.arguments), row.asked.facts(after.arguments))
-    if edit.arguments and changed and not same:
+    governed_alike = policies.same_policy(row.asked.facts(row.revision.arguments), row.asked.facts(after.arguments))
+    if edit.arguments and changed and not governed_alike:
         return Refusal(reason=Reason.OTHER_POLICY, fields=changed)
     return None
 
 
 def amendments(row: Confirmation) -> JsonObject | None:
     """The arguments that differ from what the model asked for. Only these are sent with the answer."""
-    return changed_arguments(row.asked.arguments, row.revision.arguments)
+    asked, now = row.asked.arguments, row.revision.arguments
+    return {name: value for name, value in now.items() if name not in asked or not same(asked[name], value)} or None
 
 
 def defaults_left(row: Confirmation) -> frozenset[str]:
     """The arguments that nobody chose: the agent did not give them, and people left them as they were."""
     asked, now = row.asked.arguments, row.revision.arguments
-    return frozenset(name for name in row.asked.defaults if name in now and _are_equal(asked[name], now[name]))
-
-
-def changed_arguments(asked: JsonObject, now: JsonObject) -> JsonObject | None:
-    changed = {name: value for name, value in now.items() if name not in asked or not _are_equal(asked[name], value)}
-    return changed or None
+    return frozenset(name for name in row.asked.defaults if name in now and same(asked[name], now[name]))
 
 
 def _editable_names(row: Confirmation, edit: Edit) -> tuple[str, ...]:
@@ -123,14 +145,6 @@ def _editable_names(row: Confirmation, edit: Edit) -> tuple[str, ...]:
     return (*whole, *(name for name in names if not redactor.hides(name)))
 
 
-PAYLOAD = "payload"
-"""The name under which a payload without fields is edited."""
-
-
-def _allows(edit: bool | tuple[str, ...], name: str) -> bool:
-    return edit if isinstance(edit, bool) else name in edit
-
-
 def _fields(row: Confirmation) -> JsonObject:
     """The fields that a form shows."""
     if not row.asked.wants_payload:
@@ -143,34 +157,13 @@ def _properties(row: Confirmation) -> tuple[str, ...]:
     return property_names(row.asked.payload_schema if row.asked.wants_payload else row.asked.tool_schema)
 
 
-def _keeps_kind(row: Confirmation, change: FieldChange) -> bool:
+def _keeps_kind(row: Confirmation, change: FieldDiff) -> bool:
     """Whether a number stays a number. What the schema describes is checked by the form and the host, which have better
     messages."""
-    if change.added or change.before is None or change.name in _properties(row):
-        return True
-    return _kind(change.before) == _kind(change.after)
+    return change.old in (ABSENT, None) or change.path in _properties(row) or _kind(change.old) == _kind(change.new)
 
 
-def _kind(value: Json) -> str:
+def _kind(value: Json | Absent) -> str:
     if isinstance(value, bool):
         return "bool"
     return "number" if isinstance(value, int | float) else type(value).__name__
-
-
-def _are_equal(one: Json, other: Json) -> bool:
-    return canonical(one) == canonical(other)
-
-
-def _changes(before: JsonObject, after: JsonObject) -> tuple[FieldChange, ...]:
-    names = (*before, *(name for name in after if name not in before))
-    return tuple(
-        FieldChange(name, before.get(name), after.get(name), added=name not in before)
-        for name in names
-        if name not in before or name not in after or not _are_equal(before[name], after[name])
-    )
-
-
-def _payload_changes(before: Json, after: Json) -> tuple[FieldChange, ...]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        return _changes(before, after)
-    return () if _are_equal(before, after) else (FieldChange(PAYLOAD, before, after),)

@@ -17,17 +17,6 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import MaskedObject, MaskedText
 from adk_confirm.runtime.calls.call import Word
 
-
-@dataclass(frozen=True)
-class FieldChange:
-    """One row of a diff. `before` is absent for an argument that the call did not have."""
-
-    name: str
-    before: ExactJson
-    after: ExactJson
-    added: bool = False
-
-
 _Masked = Annotated[MaskedObject, PlainSerializer(keep)]
 
 

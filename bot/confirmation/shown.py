@@ -14,12 +14,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from types import MappingProxyType
 from typing import Self
 
 from adk_confirm.blocks.schema import Schema, property_names
 from adk_confirm.bot.confirmation import decision_texts, edits
+from adk_confirm.bot.confirmation.edits import ABSENT as ABSENT
+from adk_confirm.bot.confirmation.edits import PAYLOAD as PAYLOAD
+from adk_confirm.bot.confirmation.edits import Absent as Absent
+from adk_confirm.bot.confirmation.edits import FieldDiff as FieldDiff
 from adk_confirm.bot.confirmation.grants import LONGEST_SESSION
 from adk_confirm.bot.confirmation.model import (
     Ask,
@@ -39,17 +42,6 @@ from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from adk_confirm.runtime.titles import title_after_edit
 
-
-class Absent(Enum):
-    """No value at all, unlike JSON's null."""
-
-    ABSENT = "absent"
-
-
-ABSENT = Absent.ABSENT
-PAYLOAD = "answer"
-"""The name of the one field of a payload that is not an object, as people read it."""
-
 MASK_SPELLED = "".join(f"\\u{ord(dot):04x}" for dot in MASK)
 
 Stage = State | OutcomeKind
@@ -67,15 +59,6 @@ class Argument:
     """How it is shown ("" is the value itself), and how what is inside it is: ("amount", "EUR")."""
     is_default: bool = False
     """The agent did not give it, and nobody changed it: the tool uses its own default."""
-
-
-@dataclass(frozen=True, slots=True)
-class FieldDiff:
-    """One difference that an edit made. If the path is an argument's own name, it is shown in that argument's place."""
-
-    path: str
-    old: Json | Absent
-    new: Json | Absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,12 +330,7 @@ def _answer(row: Confirmation, redactor: Redactor, made: Revision) -> tuple[Argu
 
 def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
     """The changes from what was asked to what would run."""
-    before, after = (_mask_call(redactor, made.arguments)[0] for made in (row.revisions[0], row.revision))
-    return tuple(
-        FieldDiff(name, before.get(name, ABSENT), after.get(name, ABSENT))
-        for name in dict.fromkeys((*before, *after))
-        if name not in before or name not in after or canonical(before[name]) != canonical(after[name])
-    )
+    return edits.differences(*(_mask_call(redactor, made.arguments)[0] for made in (row.revisions[0], row.revision)))
 
 
 def _editable(row: Confirmation, shown: Sequence[Argument]) -> tuple[str, ...]:

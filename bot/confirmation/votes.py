@@ -25,7 +25,7 @@ from adk_confirm.bot.confirmation.authorise import (
     to_look_up,
 )
 from adk_confirm.bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
-from adk_confirm.bot.confirmation.edits import EditedCall, apply_edit, check_edit
+from adk_confirm.bot.confirmation.edits import ABSENT, EditedCall, apply_edit, check_edit
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, Revision, State, Vote, VoteKind, VoteState
 from adk_confirm.bot.confirmation.outcome import run_again, settle
@@ -255,8 +255,8 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetim
     row = _count_vote(row, vote, now)
     step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
     if after.changes:
-        before = {change.name: change.before for change in after.changes if not change.added}
-        made = {change.name: change.after for change in after.changes}
+        before = {change.path: change.old for change in after.changes if change.old is not ABSENT}
+        made = {change.path: None if change.new is ABSENT else change.new for change in after.changes}
         mask = row.redactor.mask_call
         step = replace(step, before=mask(before)[0], after=mask(made)[0])
     return approve_if_enough(row, now).after(step, *fallen)

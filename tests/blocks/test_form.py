@@ -15,9 +15,10 @@ from adk_confirm.blocks.fields import Wrong, parse_json
 from adk_confirm.blocks.full_view import MOST_FIELDS, can_be_shown
 from adk_confirm.blocks.ids import Action
 from adk_confirm.blocks.kit import JsonObject
-from adk_confirm.blocks.values import json_text, same
+from adk_confirm.blocks.values import json_text
 from adk_confirm.bot.confirmation.model import State
 from adk_confirm.bot.confirmation.shown import Argument, Shown, payload_fields
+from adk_confirm.runtime.jsontypes import same
 from adk_confirm.sandbox.reading import label
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm

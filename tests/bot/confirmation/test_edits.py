@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adk_confirm.bot.confirmation.authorise import Reason
-from adk_confirm.bot.confirmation.edits import amendments, apply_edit, check_edit, editable_names
+from adk_confirm.bot.confirmation.edits import PAYLOAD, amendments, apply_edit, check_edit, editable_names
 from adk_confirm.bot.confirmation.model import Confirmation, Edit
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
@@ -78,8 +78,8 @@ EDITS: list[tuple[str, Confirmation, Edit, tuple[Reason, tuple[str, ...]] | None
     ("a text stays a text", HELD, Edit({"version": 3}), (Reason.WRONG_KIND, ("version",))),
     ("an object stays an object", HELD, Edit({"auth": []}), (Reason.WRONG_KIND, ("auth",))),
     ("null may become anything, 3 may become 3.5", HELD, Edit({"note": "hi", "replicas": 3.5}), None),
-    ("arguments are not a payload", HELD, Edit(payload=3), fails("payload")),
-    ("nor is one of that name", row(make_policy(), {"payload": 1}), Edit(payload=3), fails("payload")),
+    ("arguments are not a payload", HELD, Edit(payload=3), fails(PAYLOAD)),
+    ("nor is one of that name", row(make_policy(), {PAYLOAD: 1}), Edit(payload=3), fails(PAYLOAD)),
     ("a form that is filled in", FORM, Edit(payload={**TEMPLATE, "approved_days": 3}), None),
     ("without what is hidden", FORM, Edit(payload={"approved_days": 3}), fails("pin")),
     ("with something else in its place", FORM, Edit(payload={**TEMPLATE, "pin": 1}), fails("pin")),
@@ -89,10 +89,10 @@ EDITS: list[tuple[str, Confirmation, Edit, tuple[Reason, tuple[str, ...]] | None
     ("a payload that is a text", form("text"), Edit(payload="other"), None),
     ("without fields", NO_FIELDS, Edit(payload={"anything": 1}), None),
     ("without fields, hidden all the same", NO_FIELDS, Edit(payload={"token": 1}), fails("token")),
-    ("a list that holds something hidden", form([{"token": "x"}]), Edit(payload=[]), fails("payload")),
+    ("a list that holds something hidden", form([{"token": "x"}]), Edit(payload=[]), fails(PAYLOAD)),
     ("a field of the schema", OF_A_SCHEMA, Edit(payload={"approved_days": 3}), None),
     ("one that it does not have", OF_A_SCHEMA, Edit(payload={"more": 3}), fails("more")),
-    ("a payload that is an object stays one", form({"days": 1}), Edit(payload=[1]), fails("payload")),
+    ("a payload that is an object stays one", form({"days": 1}), Edit(payload=[1]), fails(PAYLOAD)),
 ]
 
 
@@ -121,9 +121,9 @@ def test_only_changed_fields_are_replaced(arguments: JsonObject, changes: JsonOb
     for name in {*arguments, *changes}:
         wanted = changes.get(name, arguments.get(name))
         assert canonical(after.arguments[name]) == canonical(wanted)
-        if name not in {change.name for change in after.changes}:
+        if name not in {change.path for change in after.changes}:
             assert after.arguments[name] is arguments[name], "the others keep their exact value"
-    assert {change.name for change in after.changes} == {
+    assert {change.path for change in after.changes} == {
         name
         for name, value in changes.items()
         if name not in arguments or canonical(arguments[name]) != canonical(value)
@@ -137,9 +137,9 @@ def test_the_answer_carries_just_what_differs(arguments: JsonObject, changes: Js
     revised = replace(held, revisions=(*held.revisions, replace(held.revision, number=2, arguments=after.arguments)))
     amended = amendments(revised) or {}
     assert canonical({**arguments, **amended}) == canonical(after.arguments)
-    assert set(amended) == {change.name for change in after.changes}
+    assert set(amended) == {change.path for change in after.changes}
 
 
 def test_true_is_not_1() -> None:
     held = row(make_policy(), {"dry_run": True})
-    assert [change.after for change in apply_edit(held, Edit({"dry_run": 1})).changes] == [1]
+    assert [change.new for change in apply_edit(held, Edit({"dry_run": 1})).changes] == [1]

@@ -154,9 +154,7 @@ async def test_an_edit_that_would_choose_its_own_policy_is_refused_at_the_field(
         await at.bob.clicks(card, "Edit…")
         form = await at.bob.gets_modal("Edit")
         await form.submits({"amount": "5000"})
-        assert form.errors == {
-            "amount": "With this value another policy applies. Deny the call, and ask the agent again."
-        }
+        assert form.errors == {"amount": "With this change another policy would apply. Ask the agent for it instead."}
         await form.submits({"amount": "500"})
         await at.sees(card, " · ran")
         assert [line["amount"] for line in at.ran()] == [500]
