@@ -261,7 +261,7 @@ def purge_histories(tx: Tx, names: Sequence[SessionId], before: datetime) -> Pur
 def _purge_history(tx: Tx, name: SessionId, at: float) -> bool:
     """Deletes one session of our runtime. Returns False if it is gone, or somebody or something still waits in it."""
     user = {"app": name.app, "user_id": name.user_id}
-    if tx.first(_OVER, **user, id=name.id, at=at, now=tx.now()) is None:
+    if tx.first(_OVER, **user, id=name.id, at=at) is None:
         return False
     try:
         delete_session(tx, name, Writer(desk=True))
@@ -276,9 +276,6 @@ def _purge_history(tx: Tx, name: SessionId, at: float) -> bool:
 _OVER = """
     SELECT 1 FROM runtime_sessions h
     WHERE app = :app AND user_id = :user_id AND id = :id AND updated < :at
-      AND NOT EXISTS (
-          SELECT 1 FROM jobs WHERE kind = 'run' AND jobs.key = CAST(h.key AS TEXT) AND lease_until > :now
-      )
       AND NOT EXISTS (SELECT 1 FROM runtime_calls WHERE session = h.key AND state NOT IN ('done', 'refused'))
       AND NOT EXISTS (SELECT 1 FROM runtime_invocations WHERE session = h.key AND status <> 'ended')
 """

@@ -29,10 +29,10 @@ from adk_confirm.runtime.jsontypes import JsonObject, alike, canonical, same
 from adk_confirm.runtime.signature import BadArguments
 from adk_confirm.runtime.store import lease
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.lease import Lease, LeaseLost
 from adk_confirm.runtime.store.records import (
     Invocation,
     InvocationStatus,
-    OpenedBy,
     SessionChange,
     SessionId,
     StoredSession,
@@ -168,12 +168,17 @@ class AcceptedMessage:
 
     before: StoredSession  # the session before this message, to compare with the cached copy
     stored: StoredSession
+    change: SessionChange  # what the message adds
     token: str
-    events: tuple[Event, ...]
     work: tuple[tuple[Invocation, tuple[Call, ...]], ...]  # in the order in which it is done
     temporary: JsonObject
     speaking: str | None = None  # the invocation that a person's message began, if it has not ended
-    altered: tuple[Call, ...] = ()  # somebody changed these in the database, so none of them runs
+
+    @property
+    def altered(self) -> list[Call]:
+        """Somebody changed these in the database, so none of them runs."""
+        calls = [*(call for _, turn in self.work for call in turn), *self.change.calls.values()]
+        return [*{call.id: call for call in calls if _is_void(call)}.values()]
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,7 @@ class Arrival:
     resumed: str | None = None  # the invocation to continue without a message
     state_delta: JsonObject | None = None
     metadata: JsonObject | None = None  # the sender's metadata, kept with every event of the run
-    patient: bool = True  # whether to wait while somebody else works on the session
+    held: Lease | None = None  # the sender has the session already: nobody else works on it
     invocation_id: str = field(default_factory=new_invocation_id)
     marked: bool = False  # if this invocation id is known, the message was sent before
     stop: asyncio.Event | None = None  # set when somebody stops the run
@@ -258,73 +263,79 @@ def _check_name(answer: Answer, call: Call) -> None:
 
 
 def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"] | None:
-    """Stores the message and leases its session. None while somebody else works on it.
+    """Stores the message and leases its session, unless the sender has it. None while somebody else works on it.
 
     Work left by a process that died is part of the result.
     """
     locked = _lock_session(tx, arrival)
-    before = locked.session
-    check_against(locked.reserved, arrival.sender, arrival.name, before, arrival.writes)
-    known: dict[str, Call] = {}
-    if arrival.answers and not arrival.decisions:
-        decided = _decide_answers(tx, arrival, before, known)
-        if decided is None:
-            return "nothing to do"
-        arrival = decided
-    token = lease.claim(tx, run_of(before.key), term=arrival.term)
+    session, held = locked.session, arrival.held
+    check_against(locked.reserved, arrival.sender, arrival.name, session, arrival.writes)
+    decided = _decide(tx, arrival, session)
+    if decided is None:
+        return "nothing to do"
+    if held is not None and not lease.holds(tx, held.job, held.token):
+        raise LeaseLost
+    token = held.token if held is not None else lease.claim(tx, run_of(session), term=arrival.term)
     if token is None:
         return None
+    accepted = _accept(tx, *decided, session, token)
+    if not accepted.change.any:
+        return accepted
+    return replace(accepted, stored=add(tx, session, accepted.change, arrival.on_change))
+
+
+def _accept(tx: Tx, arrival: Arrival, known: Mapping[str, Call], session: StoredSession, token: str) -> AcceptedMessage:
+    """What the message adds to the session, and what is to be done then."""
     change = SessionChange()
-    temporary = _admit(tx, arrival, before, change, known)
-    stored = add(tx, before, change, arrival.on_change) if change.any else before
-    owed = active_invocations(tx, before.key)
-    speaking = next((i.id for i in owed if arrival.speaks and i.id == arrival.invocation_id), None)
+    temporary = _admit(tx, arrival, session, change, known)
+    owed = {one.id: one for one in (*active_invocations(tx, session.key), *change.invocations.values())}
+    speaking = arrival.invocation_id if arrival.speaks and arrival.invocation_id in owed else None
     # The newest message is answered last, together with what came before.
-    owed.sort(key=lambda invocation: invocation.id == speaking)
-    altered = [call for call in change.calls.values() if call.reason == ALTERED]
-    work = [(i, tuple(read_turn(tx, before.key, i.turn)) if i.turn else ()) for i in owed]
-    altered += [call for _, calls in work for call in calls if _is_void(call) and call.id not in change.calls]
-    return AcceptedMessage(
-        before, stored, token, tuple(change.events), tuple(work), temporary, speaking, tuple(altered)
-    )
+    order = sorted(owed.values(), key=lambda one: (one.id == speaking, one.turn))
+    work = [(one, tuple(_turn(tx, session, one, change)) if one.turn else ()) for one in order]
+    return AcceptedMessage(session, session, change, token, tuple(work), temporary, speaking)
 
 
-def _decide_answers(tx: Tx, arrival: Arrival, session: StoredSession, known: dict[str, Call]) -> Arrival | None:
-    """The arrival with the decisions of its answers; the calls that it read are added to `known`. Returns None if
-    everything was said before, and no work is left."""
+def _turn(tx: Tx, session: StoredSession, invocation: Invocation, change: SessionChange) -> list[Call]:
+    return [change.calls.get(call.id, call) for call in read_turn(tx, session.key, invocation.turn)]
+
+
+def _decide(tx: Tx, arrival: Arrival, session: StoredSession) -> tuple[Arrival, dict[str, Call]] | None:
+    """The arrival with the decisions of its answers, and the calls that they answer. None if everything was said
+    before, and no work is left."""
+    if not arrival.answers or arrival.decisions:
+        return arrival, {}
     assert arrival.incoming is not None
     found = _match_answers(tx, session, arrival.incoming)
-    known.update((call.id, call) for _, call in found)
     content = arrival.incoming.content_of
     decided = [decide(answer, call, None, content(answer), final=arrival.sender.desk) for answer, call in found]
     decisions = one_per_call([decision for decision in decided if decision])
     if not decisions and not active(tx, arrival.name, [call.invocation_id for _, call in found]):
         return None
     if not decisions:
-        return replace(arrival, incoming=None, metadata=None)
-    return replace(arrival, decisions=decisions)
+        arrival = replace(arrival, incoming=None, metadata=None)
+    return replace(arrival, decisions=decisions), {call.id: call for _, call in found}
 
 
 def _lock_session(tx: Tx, arrival: Arrival) -> LockedSession:
     """The locked session, created if necessary. If another service made a session of the desk's name, the desk takes it
     over only if it is empty. Otherwise the old session is renamed and a new one is created, because what it holds was
     never said at the desk."""
-    opened_by: OpenedBy = "desk" if arrival.sender.desk else "anyone"
     locked = lock(tx, arrival.name)
     if locked is None and arrival.create:
-        create(tx, arrival.name, arrival.root, {}, opened_by)
+        create(tx, arrival.name, arrival.root, {}, arrival.sender.opens)
         locked = lock(tx, arrival.name)
     if locked is None:
         raise NotFound(f"Session not found: {arrival.name.id}")
     session = locked.session
     theirs = arrival.create and arrival.sender.desk and session.opened_by != "desk"
-    if not theirs or not is_free(tx, session.key):
+    if not theirs or not is_free(tx, session):
         return locked
     if not (session.events or session.state):
         take_over_session(tx, session)
         return locked
     set_aside(tx, session)
-    create(tx, arrival.name, arrival.root, {}, opened_by)
+    create(tx, arrival.name, arrival.root, {}, arrival.sender.opens)
     renewed = lock(tx, arrival.name)
     assert renewed is not None
     return renewed

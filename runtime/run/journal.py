@@ -153,11 +153,11 @@ class Journal:
         for pause in (*_PAUSES, None):
             try:
                 return await self._database.run(
-                    write, before, self._lease.token, change, rows, changes if on_change else None
+                    write, before, self._lease, change, rows, changes if on_change else None
                 )
             except LeaseLost:
                 after = before.after(change)
-                if unsure and await self._database.read(was_written, after, self._lease.token, change):
+                if unsure and await self._database.read(was_written, after, self._lease, change):
                     return after
                 raise
             except (StoreError, Busy) as error:

@@ -6,16 +6,15 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from types import TracebackType
 from typing import Self
 
 from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain, Word
 from adk_confirm.runtime.confirming import Answer, IncomingMessage, RunInput, check_state, kept_metadata, read_message
-from adk_confirm.runtime.errors import Busy, ConfirmError, Invalid, NotFound, StoreError, message_of
+from adk_confirm.runtime.errors import Busy, Invalid, NotFound, StoreError, message_of
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.model import Models
 from adk_confirm.runtime.run.arrival import (
@@ -29,7 +28,8 @@ from adk_confirm.runtime.run.arrival import (
 from adk_confirm.runtime.run.sequencer import Run, Sequencer
 from adk_confirm.runtime.run.work import AppContext
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.lease import TERM, Keeper
+from adk_confirm.runtime.store.jobs import AGAIN, JobKind, LeaseLoop, settle
+from adk_confirm.runtime.store.lease import TERM, Keeper, Lease
 from adk_confirm.runtime.store.open import SCHEMA, open_store
 from adk_confirm.runtime.store.records import SessionChange, SessionId, StoredSession, split_temporary
 from adk_confirm.runtime.store.schema import lay_out
@@ -41,67 +41,19 @@ from adk_confirm.runtime.store.sessions import (
     create_with,
     delete_session,
     find,
-    find_abandoned,
-    find_unknown_since,
+    find_run,
     list_sessions,
     open_desk,
+    owe_unfinished,
     read_calls,
     read_events,
+    run_kind,
     update_state,
 )
 from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import USER, Dialect, Event, EventActions, SessionRecord
 
 log = logging.getLogger(__name__)
-
-LONGEST_PAUSE = 600.0
-
-Resume = Callable[[], Awaitable[Run]]
-
-
-class Recovery:
-    """`find` returns the sessions with unfinished work, each with a function that resumes it."""
-
-    def __init__(self, find: Callable[[], Awaitable[list[tuple[SessionId, Resume]]]]) -> None:
-        self._find = find
-        self._taken: dict[SessionId, Run] = {}
-        self._failed: dict[SessionId, tuple[int, float]] = {}  # failures in a row, and the time of the next attempt
-
-    async def once(self) -> list[Run]:
-        """Resumes what it finds, and returns the runs that it began."""
-        for name in [name for name, run in self._taken.items() if run.ended]:
-            self._note_end(name, self._taken.pop(name).failure)
-        begun = []
-        for name, take_up in await self._find():
-            if name in self._taken or self._failed.get(name, (0, 0.0))[1] > time.monotonic():
-                continue
-            try:
-                self._taken[name] = await take_up()
-            except ConfirmError as error:
-                self._note_end(name, error)  # it is found again, unless another process resumes it
-            else:
-                begun.append(self._taken[name])
-        return begun
-
-    async def forever(self, pause: float) -> None:
-        while True:
-            try:
-                await self.once()
-            except ConfirmError as error:
-                log.warning("could not look for unfinished work, and will try again: %s", error)
-            except Exception:
-                # Nobody awaits this task, and it must not end while the process runs.
-                log.exception("could not look for unfinished work, and will try again")
-            await asyncio.sleep(pause)
-
-    def _note_end(self, name: SessionId, failure: Exception | None) -> None:
-        times, _ = self._failed.pop(name, (0, 0.0))
-        if failure is None:
-            return
-        pause = min(LONGEST_PAUSE, 2.0**times)
-        log.warning("session %s was not brought to its end, and is tried again in %g s: %s", name.id, pause, failure)
-        self._failed[name] = (min(times + 1, 20), time.monotonic() + pause)
-
 
 STATE_PATIENCE = 60.0
 
@@ -124,9 +76,6 @@ class SessionNews:
     events: tuple[Event, ...]
     calls: tuple[Call, ...]
 
-
-POLL = 5.0
-UNKNOWN_FOR = 24 * 3600.0
 
 _WORDS: dict[Word, CallEvent] = {
     "it happened": Finish({"status": "It took effect: people looked. Its own result is lost."}),
@@ -173,7 +122,6 @@ class Runner:
         self._opening = asyncio.Lock()
         self._opened: tuple[asyncio.AbstractEventLoop, AppContext] | None = None
         self._sequencer = Sequencer(self._app)
-        self._recovery = Recovery(self._find_owed)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -357,13 +305,34 @@ class Runner:
             return await self._sequencer.enter(replace(self._arrival(name), stop=stop))
         return _empty_run()
 
-    async def attend(self, *, every: float = POLL) -> None:
-        """Resumes, until cancelled, what processes that died left, here or elsewhere."""
-        await self._recovery.forever(every)
+    async def attend(self) -> None:
+        """Goes on, until cancelled, with what processes that died left, here or elsewhere. Without a desk, gives up on
+        calls that stayed unknown for a day."""
+        app, opened_by = await self._app(), self._sender.opens
+        while True:
+            try:
+                await app.database.run(owe_unfinished, self.app_name, opened_by)
+                break
+            except StoreError as error:
+                log.warning("could not look for unfinished work, and will try again: %s", error)
+            await asyncio.sleep(AGAIN)
+        kind = JobKind(run_kind(self.app_name, opened_by), self._go_on)
+        await LeaseLoop(app.database, kind, term=self._term, keeper=app.keeper).run()
 
-    async def recover(self) -> list[Run]:
-        """Resumes work that no process does; without a desk, gives up on calls that stayed unknown for a day."""
-        return await self._recovery.once()
+    async def _go_on(self, key: str, lease: Lease) -> None:
+        """Does what is due for a session, whose job the lease is."""
+        found = await lease.read(find_run, int(key))
+        if found is None:
+            await lease.finish(settle, lease.job.kind, key)
+            return
+        name, unknown = found
+        decisions = tuple(CallDecision(call.id, _WORDS["nobody knows"], attempt=call.attempt) for call in unknown)
+        run = await self._sequencer.enter(replace(self._arrival(name), decisions=decisions, held=lease))
+        try:
+            async for _ in run:
+                pass
+        finally:
+            await run.close()
 
     # Helpers
 
@@ -404,21 +373,6 @@ class Runner:
         if getattr(tool, "checks_elsewhere", False):
             return await asyncio.to_thread(decide, answer, call, tool, part, final=self.is_desk)
         return decide(answer, call, tool, part, final=self.is_desk)
-
-    async def _find_owed(self) -> list[tuple[SessionId, Resume]]:
-        database = await self.open()
-        dead = await database.read(find_abandoned, [self.app_name], desk=self.is_desk)
-        owed = [self._arrival(name) for name in dead]
-        # At a desk, people decide, or its own clock.
-        unknown = () if self.is_desk else await database.read(find_unknown_since, [self.app_name], UNKNOWN_FOR)
-        for name, call_id, attempt in unknown:
-            decision = CallDecision(call_id, _WORDS["nobody knows"], attempt=attempt)
-            owed.append(replace(self._arrival(name), decisions=(decision,)))
-        return [
-            (arrival.name, partial(self._sequencer.enter, replace(arrival, patient=False)))
-            for arrival in owed
-            if not self._sequencer.is_busy_with(arrival.name)
-        ]
 
     def _arrival(self, name: SessionId) -> Arrival:
         clock = self._clock or time.time

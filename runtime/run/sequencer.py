@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
@@ -24,7 +25,8 @@ from adk_confirm.runtime.wire import Event
 class Run:
     """Iterate over it for its events. The run goes on, and is stored, even if nobody listens."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: asyncio.Task[None] | None = None) -> None:
+        self._task = task
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self.ended = False
         self.failure: Exception | None = None
@@ -35,6 +37,12 @@ class Run:
     def end(self, failure: Exception | None = None) -> None:
         self.ended, self.failure = True, failure
         self._queue.put_nowait(None)
+
+    async def close(self) -> None:
+        """Ends it now, if it goes on. The next process resumes it."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait({self._task})
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         while (event := await self._queue.get()) is not None:
@@ -75,7 +83,13 @@ class Sequencer:
         task = asyncio.create_task(self._perform(arrival, accepted, streaming))
         self._runs.add(task)
         task.add_done_callback(self._runs.discard)
-        return await asyncio.shield(accepted)
+        try:
+            return await asyncio.shield(accepted)
+        except asyncio.CancelledError:
+            if arrival.held is not None:  # its holder releases the session now
+                task.cancel()
+                await asyncio.wait({task})
+            raise
 
     async def when_free(
         self,
@@ -113,9 +127,10 @@ class Sequencer:
 
     async def _perform(self, arrival: Arrival, accepted: asyncio.Future[Run], streaming: bool) -> None:
         """A whole run. Nobody awaits this task, so errors go to the message's sender and to listeners."""
-        run = Run()
+        run = Run(asyncio.current_task())
+        turn = self._turns.setdefault(arrival.name, asyncio.Lock()) if arrival.held is None else nullcontext()
         try:
-            async with self._turns.setdefault(arrival.name, asyncio.Lock()):
+            async with turn:
                 app = await self._open_app()
                 message = await _begin(app.database, arrival)
                 for call in message.altered if message is not None else ():
@@ -143,27 +158,33 @@ class Sequencer:
     async def _work(
         self, app: AppContext, arrival: Arrival, message: AcceptedMessage, run: Run, streaming: bool
     ) -> None:
-        name = message.stored.name
-        job, term = run_of(message.stored.key), app.lease_term
-        lease = Lease(app.database, job, message.token, topic=topic(name), term=term, keeper=app.keeper)
-        async with lease:
-            live = self._cache.take(message.before)
-            live.stored = message.stored
-            for event in message.events:
-                live.add(event)
-            journal = Journal(app.database, live, lease, run.emit, dict(message.temporary), arrival.on_change)
+        job, term = run_of(message.stored), app.lease_term
+        lease = arrival.held or Lease(
+            app.database, job, message.token, topic=topic(arrival.name), term=term, keeper=app.keeper
+        )
+        live = self._cache.take(message.before)
+        live.stored = message.stored
+        for event in message.change.events:
+            live.add(event)
+        async with nullcontext() if lease is arrival.held else lease:
+            temporary, on_change = dict(message.temporary), arrival.on_change
+            journal = Journal(app.database, live, lease, run.emit, temporary, on_change)
             work = Work(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
             for invocation, calls in message.work:
                 await work.drive(invocation, calls, ask=message.speaking in (None, invocation.id))
-            await journal.flush(release=True)
-            lease.stop()
+            ends = lease.job == job  # otherwise it is a job of the sender's, who has more to do
+            await journal.flush(release=ends)
+            if ends:
+                lease.stop()
         self._cache.put(live)
 
 
 async def _begin(database: Database, arrival: Arrival) -> AcceptedMessage | None:
-    """The stored message, with its session leased. None: nothing is to be done, or it must not wait."""
-    message = await _enter(database, arrival)
-    if message is None and arrival.patient:
+    """The message, with its session leased. None: nothing is to be done."""
+    message: AcceptedMessage | Literal["nothing to do"] | None
+    if arrival.held is not None:
+        message = await database.run(enter, arrival)
+    elif (message := await _enter(database, arrival)) is None:
         with database.waiter(topic(arrival.name)) as waiter:
             while (message := await _enter(database, arrival)) is None:
                 await waiter.wait(LOOK_AGAIN)

@@ -361,7 +361,8 @@ class LeaseLoop:
         if self._full:
             return [], self._poll
         try:
-            at_work = dict(self._tasks.values())
+            held = self._keeper.keys(self._kind.name)  # also by what this process began without the loop
+            at_work = {key: f"{_NOBODYS}{key}" for key in held} | dict(self._tasks.values())
             room = min(room, HELPING)
             claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term, at_work)
         except StoreError as error:

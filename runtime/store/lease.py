@@ -62,8 +62,10 @@ def topic_of(kind: str) -> str:
 
 
 _CLAIM = """
-    INSERT INTO jobs (kind, key, lease_token, lease_until) VALUES (:kind, :key, :token, :until)
-    ON CONFLICT (kind, key) DO UPDATE SET lease_token = excluded.lease_token, lease_until = excluded.lease_until
+    INSERT INTO jobs (kind, key, due_at, lease_token, lease_until) VALUES (:kind, :key, :now, :token, :until)
+    ON CONFLICT (kind, key) DO UPDATE SET
+        due_at = excluded.due_at, failures = 0, parked_at = NULL,
+        lease_token = excluded.lease_token, lease_until = excluded.lease_until
     WHERE jobs.lease_until IS NULL OR jobs.lease_until <= :now
 """
 _RENEW = """
@@ -82,7 +84,8 @@ _LOCK_HELD = f"{_UNTIL} FOR UPDATE"
 
 
 def claim(tx: Tx, job: JobKey, *, term: float) -> str | None:
-    """Claims the job and returns the token, or None if somebody else holds it."""
+    """Claims the job and returns the token, or None if somebody else holds it. The job is due from now on, until its
+    holder settles it: if the holder dies, others find it."""
     token, now = new_token(), tx.now()
     claimed = tx.run(_CLAIM, kind=job.kind, key=job.key, token=token, now=now, until=now + term)
     return token if claimed else None
@@ -281,6 +284,10 @@ class Keeper:
                 if pending is not None:
                     pending.cancel()
             self._timer = self._task = None
+
+    def keys(self, kind: str) -> list[str]:
+        """The keys of the kind's jobs on which this process works."""
+        return [lease.job.key for lease in self._leases if lease.job.kind == kind]
 
     def _look_in(self, pause: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(pause, self._begin)

@@ -44,7 +44,7 @@ CREATE TABLE runtime_calls (
     PRIMARY KEY (session, id)
 ) WITHOUT ROWID;
 CREATE INDEX runtime_calls_turn ON runtime_calls (session, turn);
-CREATE INDEX runtime_calls_unknown ON runtime_calls (since) WHERE state = 'unknown';
+CREATE INDEX runtime_calls_unknown ON runtime_calls (session, since) WHERE state = 'unknown';
 
 CREATE TABLE runtime_requests (
     session BIGINT NOT NULL REFERENCES runtime_sessions (key) ON DELETE CASCADE,
@@ -67,7 +67,7 @@ CREATE TABLE runtime_desks (
 
 -- what is due, and who works on it: `jobs.py`
 CREATE TABLE jobs (
-    kind VARCHAR(16) NOT NULL,
+    kind VARCHAR(288) NOT NULL,
     key VARCHAR(512) NOT NULL, -- of the session or confirmation, or whatever the kind works on
     turn VARCHAR(512), -- whose turn it takes; NULL: nobody's
     due_at DOUBLE PRECISION, -- NULL: nothing is due

@@ -18,7 +18,7 @@ from adk_confirm.runtime.errors import Conflict, Forbidden, NotFound
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store import lease
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.lease import JobKey, LeaseLost, holds
+from adk_confirm.runtime.store.lease import JobKey, Lease, LeaseLost, holds
 from adk_confirm.runtime.store.records import (
     CALL,
     Invocation,
@@ -37,9 +37,6 @@ from adk_confirm.runtime.store.records import (
 from adk_confirm.runtime.store.seal import seal_in
 from adk_confirm.runtime.wire import Event, json_text
 
-AT_ONCE = 100
-"""How many sessions or calls one look returns at most."""
-
 _EVENTS = "SELECT body FROM runtime_events WHERE session = :key AND seq >= :after ORDER BY seq"
 _CALLS = """
     SELECT s.app, s.user_id, s.id AS name, c.id, c.body, c.sealed
@@ -48,6 +45,7 @@ _CALLS = """
 """
 _TURN = f"{_CALLS} AND c.turn = :turn"
 _CALL = f"{_CALLS} AND c.id = :id"
+_UNKNOWN = f"{_CALLS} AND c.state = 'unknown' AND c.since <= :until"
 _ASKED = """
     SELECT s.app, s.user_id, s.id AS name, c.id, c.body, c.sealed
     FROM runtime_requests r
@@ -153,36 +151,37 @@ def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
     return any(ids is None or id_ in ids for id_ in unfinished)
 
 
-def find_abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False) -> list[SessionId]:
-    """Sessions with unfinished work on which nobody works: their process died. The order is random, so that sessions
-    that fail again and again do not block others. The desk resumes its own sessions, other services resume theirs."""
-    found = """
-        SELECT app, user_id, id FROM runtime_sessions
-        WHERE key IN (SELECT session FROM runtime_invocations WHERE status = 'active')
-          AND app IN :apps AND (opened_by = 'desk') = (:desk = 1)
-          AND NOT EXISTS (
-              SELECT 1 FROM jobs WHERE kind = 'run' AND jobs.key = CAST(runtime_sessions.key AS TEXT)
-                AND lease_until > :now
-          )
-        ORDER BY random() LIMIT :most
-    """
-    rows = tx.all(found, apps=list(apps), desk=int(desk), now=tx.now(), most=AT_ONCE)
-    return [SessionId(row.app, row.user_id, row.id) for row in rows]
+LONGEST_UNKNOWN = 24 * 3600.0
+"""After this many seconds, the model gets as the result of an unknown call that nobody knows. At a desk people say what
+happened, or the desk's own clock."""
+
+_MISSING = """
+    INSERT INTO jobs (kind, key, due_at)
+    SELECT :kind, CAST(key AS TEXT), :now FROM runtime_sessions
+    WHERE app = :app AND opened_by = :opened_by AND key IN (
+        SELECT session FROM runtime_invocations WHERE status = 'active'
+        UNION SELECT session FROM runtime_calls WHERE state = 'unknown'
+    )
+    ON CONFLICT (kind, key) DO UPDATE SET
+        due_at = coalesce(jobs.due_at, excluded.due_at), parked_at = NULL, failures = 0
+"""
 
 
-def find_unknown_since(tx: Tx, apps: Collection[str], age: float) -> list[tuple[SessionId, str, int]]:
-    """Calls that have been unknown for so long that the model gets that as their result, each with its attempt. A desk
-    decides about its own."""
-    found = """
-        SELECT s.app, s.user_id, s.id AS name, c.id, c.body, c.sealed
-        FROM runtime_calls c JOIN runtime_sessions s ON s.key = c.session
-        WHERE c.state = 'unknown' AND c.since <= :until
-          AND s.app IN :apps AND s.opened_by <> 'desk'
-        ORDER BY random() LIMIT :most
-    """
-    rows = tx.all(found, apps=list(apps), until=tx.now() - age, most=AT_ONCE)
-    unknown = [(SessionId(row.app, row.user_id, row.name), _call(tx, row, as_void=True)) for row in rows]
-    return [(name, call.id, call.attempt) for name, call in unknown if call is not None]
+def owe_unfinished(tx: Tx, app: str, opened_by: OpenedBy) -> None:
+    """Makes every session with unfinished work due that is not. Somebody may have deleted its job, or it was parked."""
+    tx.run(_MISSING, kind=run_kind(app, opened_by), app=app, opened_by=opened_by, now=tx.now())
+
+
+def find_run(tx: Tx, key: int) -> tuple[SessionId, list[Call]] | None:
+    """Whose run a job is, and the calls that have been unknown for too long. None if the session was deleted."""
+    row = tx.first("SELECT app, user_id, id, opened_by FROM runtime_sessions WHERE key = :key", key=key)
+    if row is None:
+        return None
+    unknown = tx.all(
+        f"{_CALLS} AND c.state = 'unknown' AND c.since <= :until", key=key, until=tx.now() - LONGEST_UNKNOWN
+    )
+    given_up = [] if row.opened_by == "desk" else _calls(tx, unknown, as_void=True)
+    return SessionId(row.app, row.user_id, row.id), given_up
 
 
 @dataclass(frozen=True)
@@ -191,6 +190,11 @@ class Writer:
 
     desk: bool = False
     shares_state: bool = False
+
+    @property
+    def opens(self) -> OpenedBy:
+        """What is written in the sessions that it opens."""
+        return "desk" if self.desk else "anyone"
 
 
 ANYBODY = Writer()
@@ -257,9 +261,14 @@ def topic(name: SessionId) -> str:
     return f"runtime:session:{name.app}/{name.user_id}/{name.id}"
 
 
-def run_of(key: int) -> JobKey:
-    """The job whose lease says who works on the session."""
-    return JobKey("run", str(key))
+def run_kind(app: str, opened_by: OpenedBy) -> str:
+    """The kind of the jobs of an app's runs. What a desk opened, only the desk goes on with."""
+    return f"{opened_by}:{app}"
+
+
+def run_of(session: StoredSession) -> JobKey:
+    """The job whose lease says who works on the session. It is due while there is unfinished work."""
+    return JobKey(run_kind(session.name.app, session.opened_by), str(session.key))
 
 
 # Looking
@@ -336,13 +345,14 @@ def create_with(
     check_sender(tx, sender, name, keys=state)
     if not create(tx, name, agent, state):
         raise Conflict(f"Session already exists: {name.id}")
-    stored = _write_at_once(tx, name, history) if history.any else find(tx, name)
+    stored = find(tx, name)
     assert stored is not None  # this transaction has created, and so locked, it
-    return stored
+    return add(tx, stored, history) if history.any else stored
 
 
 def take_over_session(tx: Tx, session: StoredSession) -> None:
     """Makes the desk the only writer of a session that others made."""
+    _drop_job(tx, session)
     tx.run("UPDATE runtime_sessions SET opened_by = 'desk' WHERE key = :key", key=session.key)
 
 
@@ -356,16 +366,21 @@ def delete_session(tx: Tx, name: SessionId, sender: Writer) -> bool:
     row = _lock(tx, name)
     if row is None:
         return False
-    check_against(row.reserved, sender, name, as_stored(tx, row))
-    if not is_free(tx, row.key):
+    session = as_stored(tx, row)
+    check_against(row.reserved, sender, name, session)
+    if not is_free(tx, session):
         raise Conflict(f"Session {name.id} is at work; delete it when its run has ended.")
     tx.run("DELETE FROM runtime_events WHERE session = :key", key=row.key)
     tx.run("DELETE FROM runtime_calls WHERE session = :key", key=row.key)
     tx.run("DELETE FROM runtime_requests WHERE session = :key", key=row.key)
     tx.run("DELETE FROM runtime_invocations WHERE session = :key", key=row.key)
     tx.run("DELETE FROM runtime_sessions WHERE key = :key", key=row.key)
-    tx.run("DELETE FROM jobs WHERE kind = 'run' AND key = :key", key=str(row.key))
+    _drop_job(tx, session)
     return True
+
+
+def _drop_job(tx: Tx, session: StoredSession) -> None:
+    tx.run("DELETE FROM jobs WHERE kind = :kind AND key = :key", **run_of(session)._asdict())
 
 
 # Working on one
@@ -387,23 +402,15 @@ def lock(tx: Tx, name: SessionId) -> LockedSession | None:
     return LockedSession(as_stored(tx, row), row.reserved)
 
 
-def is_free(tx: Tx, key: int) -> bool:
+def is_free(tx: Tx, session: StoredSession) -> bool:
     """Whether nobody works on a session that this transaction has locked."""
-    until = tx.value("SELECT lease_until FROM jobs WHERE kind = 'run' AND key = :key FOR UPDATE", key=str(key))
+    held = "SELECT lease_until FROM jobs WHERE kind = :kind AND key = :key FOR UPDATE"
+    until = tx.value(held, **run_of(session)._asdict())
     return until is None or until <= tx.now()
 
 
-def claim(tx: Tx, name: SessionId, term: float) -> tuple[StoredSession, str] | None:
-    """The session and a new lease on it. None while somebody else works on it."""
-    locked = lock(tx, name)
-    if locked is None:
-        raise NotFound(f"Session not found: {name.id}")
-    token = lease.claim(tx, run_of(locked.session.key), term=term)
-    return None if token is None else (locked.session, token)
-
-
 def give_back(tx: Tx, session: StoredSession, token: str) -> None:
-    lease.release(tx, run_of(session.key), token, topic=topic(session.name))
+    lease.release(tx, run_of(session), token, topic=topic(session.name))
 
 
 # The version is checked, since a write with an unknown outcome could otherwise be repeated.
@@ -429,14 +436,34 @@ _PUT_INVOCATION = """
 """
 
 
+_END = """
+    UPDATE jobs SET
+        due_at = (SELECT min(since) + :longest FROM runtime_calls WHERE session = :session AND state = 'unknown'),
+        owed_since = NULL, failures = 0, trouble = NULL, parked_at = NULL, lease_token = NULL, lease_until = NULL
+    WHERE kind = :kind AND key = :key AND lease_token = :token
+"""
+
+
 def write(
-    tx: Tx, session: StoredSession, token: str, change: SessionChange, rows: Rows, on_change: OnChange | None = None
+    tx: Tx,
+    session: StoredSession,
+    held: Lease,
+    change: SessionChange,
+    rows: Rows,
+    on_change: OnChange | None = None,
 ) -> StoredSession:
     """Adds to a session under its lease, and returns the session as it is now."""
-    after, run = add(tx, session, change, on_change, rows), run_of(session.key)
-    if not (lease.release(tx, run, token, topic=topic(session.name)) if change.release else holds(tx, run, token)):
+    after = add(tx, session, change, on_change, rows)
+    if not (_end(tx, session, held) if change.release else holds(tx, held.job, held.token)):
         raise LeaseLost
     return after
+
+
+def _end(tx: Tx, session: StoredSession, held: Lease) -> bool:
+    """Releases the session, which is due again only if the outcome of a call is unknown."""
+    longest = LONGEST_UNKNOWN if session.opened_by != "desk" else None
+    tx.notify(topic(session.name))
+    return tx.run(_END, **held.job._asdict(), token=held.token, session=session.key, longest=longest) == 1
 
 
 def add(
@@ -487,32 +514,31 @@ def _refused(tx: Tx, session: StoredSession, change: SessionChange, on_change: O
     return refused
 
 
-def was_written(tx: Tx, after: StoredSession, token: str, change: SessionChange) -> bool:
+def was_written(tx: Tx, after: StoredSession, held: Lease, change: SessionChange) -> bool:
     """Whether a write with an unknown outcome was the last one, and not somebody else's with the same version."""
     found = tx.first(
         """
-        SELECT j.lease_token FROM runtime_sessions s JOIN jobs j ON j.kind = 'run' AND j.key = CAST(s.key AS TEXT)
+        SELECT j.lease_token FROM runtime_sessions s JOIN jobs j ON j.kind = :job_kind AND j.key = :job_key
         WHERE s.key = :key AND s.version = :version AND s.events = :events
         """,
+        job_kind=held.job.kind,
+        job_key=held.job.key,
         key=after.key,
         version=after.version,
         events=after.events,
     )
-    return found is not None and (found.lease_token == token or (change.release and found.lease_token is None))
+    return found is not None and (found.lease_token == held.token or (change.release and found.lease_token is None))
 
 
 def update_state(tx: Tx, name: SessionId, event: Event, sender: Writer) -> StoredSession | None:
     """Appends an event that only changes the state. None while somebody works on the session."""
-    check_sender(tx, sender, name, find(tx, name), event.actions.state_delta)
+    locked = lock(tx, name)
+    if locked is None:
+        check_sender(tx, sender, name, None, event.actions.state_delta)
+        raise NotFound(f"Session not found: {name.id}")
+    check_against(locked.reserved, sender, name, locked.session, event.actions.state_delta)
+    if not is_free(tx, locked.session):
+        return None
     change = SessionChange()
     change.add(event)
-    return _write_at_once(tx, name, change)
-
-
-def _write_at_once(tx: Tx, name: SessionId, change: SessionChange) -> StoredSession | None:
-    claimed = claim(tx, name, 1.0)
-    if claimed is None:
-        return None
-    stored, token = claimed
-    change.release = True
-    return write(tx, stored, token, change, change.rows(stored, seal_in(tx.context)))
+    return add(tx, locked.session, change)

@@ -13,6 +13,7 @@ assert shown(model.requests[-1]) == [...]
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -32,6 +33,8 @@ from adk_confirm import (
 )
 from adk_confirm.runtime.calls.call import Call, Word
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.store.database import Tx
+from tests.support.waiting import until
 
 _numbers = count(1)
 
@@ -111,6 +114,23 @@ class Chat:
     async def resume(self, invocation_id: str) -> Heard:
         return await heard(self.runner.run(user_id=self.user, session_id=self.session, invocation_id=invocation_id))
 
+    async def taken_up(self) -> Heard:
+        """What a runner that attends adds to the session by itself, until nothing of the app is due."""
+        before = len(await self.history())
+        attending = asyncio.create_task(self.runner.attend())
+        database = await self.runner.open()
+
+        async def ended() -> bool:
+            assert not attending.done()
+            return not await database.read(_is_owed, self.runner)
+
+        try:
+            await until(ended)
+        finally:
+            attending.cancel()
+            await asyncio.wait([attending])
+        return Heard((await self.history())[before:])
+
     async def calls(self) -> list[Call]:
         return await self.runner.calls(user_id=self.user, session_id=self.session)
 
@@ -130,6 +150,18 @@ class Chat:
         session = await self.runner.get_session(user_id=self.user, session_id=self.session)
         assert session is not None
         return session.state
+
+
+def _is_owed(tx: Tx, runner: Runner) -> bool:
+    app, opened_by = runner.app_name, "desk" if runner.is_desk else "anyone"
+    unfinished = """
+        SELECT 1 FROM runtime_invocations i JOIN runtime_sessions s ON s.key = i.session
+        WHERE s.app = :app AND s.opened_by = :opened_by AND i.status = 'active'
+    """
+    if tx.first(unfinished, app=app, opened_by=opened_by) is not None:
+        return True
+    owed = "SELECT 1 FROM jobs WHERE kind = :kind AND (due_at <= :now OR lease_until > :now)"
+    return tx.first(owed, kind=f"{opened_by}:{app}", now=tx.now()) is not None
 
 
 def answering(*answers: Answer) -> Content:

@@ -178,9 +178,8 @@ async def test_what_a_process_of_slack_left_is_not_taken_up_here(database: Datab
     assert request == ["Paid."]
     await database.run(_seems_abandoned)
     other, again = Runner(clerk("Hello."), database), Runner(clerk("Hello."), database, desk="slack-")
-    assert await other.recover() == []
-    (run,) = await again.recover()
-    assert [event.text async for event in run] == ["Hello."]
+    assert (await Chat(other, THREAD, ANN).taken_up()).events == []
+    assert (await Chat(again, THREAD, ANN).taken_up()).texts == ["Hello."]
 
 
 def _seems_abandoned(tx: Tx) -> None:

@@ -36,9 +36,8 @@ from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.models.scripted import ScriptLine
 from adk_confirm.runtime.store.open import open_store
 from tests.runtime.run.test_exactly_once import Log
-from tests.support.dialogue import Chat, Heard, heard, shown
+from tests.support.dialogue import Chat, Heard, shown
 from tests.support.kill import child, here
-from tests.support.waiting import until
 from tests.support.watched import Watched
 
 SESSION = "story"
@@ -161,8 +160,7 @@ class Story:
 
     async def recovered(self) -> Heard:
         """What the new process does by itself, as soon as the dead one's lease has lapsed."""
-        (run,) = await until(self.runner.recover)
-        return await heard(run)
+        return await self.chat.taken_up()
 
     async def request(self) -> Request:
         return [request for event in await self.chat.history() for request in requests_in(event)][-1]
@@ -290,7 +288,7 @@ async def test_killed_while_the_tool_ran_leaves_it_unknown_and_never_runs_it_aga
             "happened, that it did not, or that it should run again."
         )
         assert same(left.log, done)
-        assert await left.runner.recover() == []
+        assert (await left.recovered()).events == []
         assert (await left.chat.approve(await left.request())).events == []
         assert same(left.log, done)
 
@@ -309,14 +307,14 @@ async def test_killed_while_the_tool_ran_leaves_it_unknown_and_never_runs_it_aga
 async def test_after_a_day_the_model_learns_that_nobody_knows(store: str, app: str, tmp_path: Path) -> None:
     async with killed(store, app, tmp_path, "gated", "in the tool") as left:
         await left.recovered()
-        assert await left.runner.recover() == []
+        assert (await left.recovered()).events == []
         await left.runner.close()
         tomorrow = Runner(left.runner.agent, store, app_name=app, clock=lambda: time.time() + 25 * 3600)
         later = Story(Chat(tomorrow, SESSION), left.log)
         said = await later.recovered()
         assert "Nobody knows whether it took effect" in str(said.result("deploy")["error"])
         assert len(said.texts) == 1
-        assert await tomorrow.recover() == []
+        assert (await later.recovered()).events == []
         assert left.log.lines == [BEGAN]
         await tomorrow.close()
 

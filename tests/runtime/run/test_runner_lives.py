@@ -11,15 +11,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from adk_confirm import Agent, Answer, Busy, FunctionTool, Runner, ScriptedModel, StoreError, call
-from adk_confirm.runtime.run.runner import Recovery
 from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.store.database import Database, OutcomeUnknown
-from adk_confirm.runtime.store.records import SessionId
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, heard, lines_of, shown
 from tests.support.forked import ROOT
 from tests.support.waiting import until
-from tests.support.watched import Watched
+from tests.support.watched import Watched, When
 
 log: list[str] = []
 
@@ -115,8 +113,7 @@ async def test_a_runner_that_closes_on_a_running_tool_leaves_its_call_to_the_nex
     with pytest.raises(Busy, match="closed before the run ended"):
         await heard(running)
 
-    (taken,) = await chat.runner.recover()
-    lines = (await heard(taken)).lines
+    lines = (await chat.taken_up()).lines
     if gated:
         assert [line.partition(":")[0] for line in lines] == ["worker fails OUTCOME_UNKNOWN"]
     else:
@@ -124,7 +121,7 @@ async def test_a_runner_that_closes_on_a_running_tool_leaves_its_call_to_the_nex
             'worker got work: {"error":"The process stopped while this tool ran; its result is lost."}',
             "worker says Said later.",
         ]
-    assert await chat.runner.recover() == []
+    assert (await chat.taken_up()).events == []
     assert log == ["began"]
 
 
@@ -242,8 +239,7 @@ async def test_a_store_that_stays_away_ends_the_run_and_the_call_is_unknown(
     with pytest.raises(StoreError, match="away"):
         await heard(running)
     trouble.before.clear()
-    (taken,) = await chat.runner.recover()
-    assert (await heard(taken)).errors == ["OUTCOME_UNKNOWN"]
+    assert (await chat.taken_up()).errors == ["OUTCOME_UNKNOWN"]
     assert log == ["began", "ended"]
     await chat.runner.close()
 
@@ -294,14 +290,7 @@ async def left_by_another(
 
 async def test_what_another_left_is_resumed_by_another_runner(database: Database, app: str) -> None:
     async with left_by_another(database, app, "I lost it.") as (chat, _):
-        attending = asyncio.create_task(chat.runner.attend(every=0.01))
-
-        async def said() -> list[str]:
-            return [event.text for event in await chat.history() if event.text == "I lost it."]
-
-        assert await until(said) == ["I lost it."]
-        attending.cancel()
-        await asyncio.wait([attending])
+        assert (await chat.taken_up()).texts == ["I lost it."]
 
 
 async def test_a_message_goes_on_with_what_a_crash_has_left_and_the_model_sees_both(
@@ -324,35 +313,43 @@ async def test_the_same_words_under_one_mark_are_stored_once(database: Database,
 
 async def test_a_session_at_work_is_not_taken_up(database: Database, app: str) -> None:
     work = Work()
-    first = Chat(Runner(work.worker("Finished.", gated=False), database, app_name=app))
+    first = Chat(Runner(work.worker("Finished.", gated=False), database, app_name=app, lease_term=0.3))
     running = await first.start("Work")
     await work.running.wait()
-    second = Runner(greeter(), database, app_name=app)
-    assert await first.runner.recover() == []
-    assert await second.recover() == []
+    second = Runner(greeter(), database, app_name=app, lease_term=0.3)
+    looks = list[str]()
+
+    async def note(when: When, what: str) -> None:
+        looks.extend([what] if (when, what) == ("after", "claim_due") else [])
+
+    runners = [Runner(r.agent, Watched(database, note), app_name=app, lease_term=0.3) for r in (first.runner, second)]
+    attending = [asyncio.create_task(runner.attend()) for runner in (first.runner, *runners)]
+    await until(lambda: len(looks) > 6)
     work.may_end.set()
     assert (await heard(running)).texts == ["Finished."]
-    assert await second.recover() == []
+    for task in attending:
+        task.cancel()
+    await asyncio.wait(attending)
 
 
-async def test_a_session_that_fails_is_left_alone_for_a_while_and_blocks_no_other() -> None:
-    bad, good = (SessionId("app", "ann", name) for name in ("bad", "good"))
-    tried: list[str] = []
-
-    async def take_up_bad() -> Run:
-        tried.append("bad")
-        failed = Run()
-        failed.end(RuntimeError("again"))
-        return failed
-
-    async def refuse_good() -> Run:
-        tried.append("good")
-        raise Busy("somebody was faster")
-
-    async def find() -> list[object]:
-        return [(bad, take_up_bad), (good, refuse_good)]
-
-    recovery = Recovery(find)  # type: ignore[arg-type]  # two kinds of taking up
+async def test_a_runner_that_stood_still_takes_nothing_from_itself(database: Database, app: str) -> None:
+    """Its lease has lapsed, and nobody else was there."""
+    work = Work()
+    chat = Chat(Runner(work.worker("Finished.", gated=False), database, app_name=app))
+    running = await chat.start("Work")
+    await work.running.wait()
+    await database.run(lambda tx: tx.run("UPDATE jobs SET lease_until = 1.0 WHERE kind = :kind", kind=f"anyone:{app}"))
+    attending = asyncio.create_task(chat.runner.attend())
     for _ in range(5):
-        await recovery.once()
-    assert tried == ["bad", "good"]
+        await database.read(lambda tx: tx.now())
+    work.may_end.set()
+    assert (await heard(running)).texts == ["Finished."]
+    attending.cancel()
+    await asyncio.wait([attending])
+
+
+@pytest.mark.parametrize("marred", ["DELETE FROM jobs", "UPDATE jobs SET due_at = NULL, parked_at = 1.0"])
+async def test_work_is_found_whose_job_is_gone_or_parked(database: Database, app: str, marred: str) -> None:
+    async with left_by_another(database, app, "I lost it.") as (chat, _):
+        await database.run(lambda tx: tx.run(f"{marred} WHERE kind = :kind", kind=f"anyone:{app}"))
+        assert (await chat.taken_up()).texts == ["I lost it."]

@@ -493,8 +493,8 @@ async def test_a_tool_may_take_longer_than_the_lease(database: Database, app: st
 
     def lease_ends(tx: Tx) -> float:
         keys = "SELECT CAST(key AS TEXT) FROM runtime_sessions WHERE app = :app"
-        of_app = f"SELECT lease_until FROM jobs WHERE kind = 'run' AND key IN ({keys})"
-        return tx.value(of_app, app=app) or 0.0
+        of_app = f"SELECT lease_until FROM jobs WHERE kind = :kind AND key IN ({keys})"
+        return tx.value(of_app, kind=f"anyone:{app}", app=app) or 0.0
 
     async def held_longer_than_three_terms() -> bool:
         ends.append(await database.read(lease_ends))

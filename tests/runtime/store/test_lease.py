@@ -33,15 +33,16 @@ MINE, OTHER = (JobKey("desk", name) for name in ("mine", "other"))
 
 def create(tx: Tx) -> None:
     for job in (MINE, OTHER):
-        owe(tx, *job, 1.0)
+        owe(tx, *job)
+        tx.run("UPDATE jobs SET owed_since = 1.0 WHERE key = :key", key=job.key)
 
 
-def due_is(tx: Tx, new: float | None = None) -> float:
+def waits_since(tx: Tx, new: float | None = None) -> float:
     """Sets it, if there is something to set."""
     if new is not None:
-        tx.run("UPDATE jobs SET due_at = :due WHERE key = 'mine'", due=new)
-    due: float = tx.value("SELECT due_at FROM jobs WHERE key = 'mine'")
-    return due
+        tx.run("UPDATE jobs SET owed_since = :since WHERE key = 'mine'", since=new)
+    since: float = tx.value("SELECT owed_since FROM jobs WHERE key = 'mine'")
+    return since
 
 
 def stolen(tx: Tx) -> None:
@@ -131,11 +132,11 @@ async def test_nobody_claims_between_the_check_and_the_commit(store: Database, c
         loop.call_soon_threadsafe(inside.set)
         if tx.dialect == "postgresql":
             tx.first("SELECT pg_sleep(0.1)")
-        due_is(tx, 7.0)
+        waits_since(tx, 7.0)
         return held
 
     def claim_and_look(tx: Tx) -> tuple[str | None, float]:
-        return claim(tx, MINE, term=30), due_is(tx)
+        return claim(tx, MINE, term=30), waits_since(tx)
 
     writing = asyncio.create_task(store.run(write_as_holder))
     await inside.wait()
@@ -221,10 +222,10 @@ async def test_a_waiter_gets_it_when_it_is_released(lively: Database) -> None:
 async def test_whether_the_work_has_ended_is_seen_in_the_transaction(lively: Database) -> None:
     lease = await lease_on(lively, topic="desk")
     async with lease:
-        assert await lease.finish_if(lambda due: due > 7, due_is, 7.0) == 7.0
+        assert await lease.finish_if(lambda due: due > 7, waits_since, 7.0) == 7.0
         await lease.sure()
         assert await try_lease(lively, MINE) is None
-        assert await lease.finish_if(lambda due: due > 7, due_is, 8.0) == 8.0
+        assert await lease.finish_if(lambda due: due > 7, waits_since, 8.0) == 8.0
         with pytest.raises(LeaseLost):
             await lease.sure()
         assert await try_lease(lively, MINE) is not None
@@ -236,10 +237,10 @@ async def test_a_worker_that_lost_the_lease_finishes_nothing(lively: Database) -
     await lively.run(stolen)
     async with lease:
         with pytest.raises(LeaseLost):
-            await lease.finish(due_is, 7.0)
+            await lease.finish(waits_since, 7.0)
         with pytest.raises(LeaseLost):
-            await lease.finish_if(lambda _: False, due_is, 7.0)
-    assert await lively.read(due_is, None) != 7.0
+            await lease.finish_if(lambda _: False, waits_since, 7.0)
+    assert await lively.read(waits_since, None) != 7.0
     assert await lively.read(lambda tx: tx.value("SELECT lease_token FROM jobs WHERE key = 'mine'")) == "thief"
 
 
@@ -255,7 +256,7 @@ async def test_a_lease_that_lapsed_and_that_nobody_took_is_renewed_and_goes_on(s
     lease = await lease_on(store)
     async with lease:
         clock.time += 1000
-        assert await lease.run(due_is, 7.0) == 7.0
+        assert await lease.run(waits_since, 7.0) == 7.0
         await lease.sure()
         assert not lease.lost.is_set()
         assert await store.read(remaining, MINE, lease.token) == 30
@@ -293,11 +294,11 @@ async def test_a_worker_that_lost_the_lease_writes_nothing(store: Database, cloc
         clock.time += 30
         async with await wait_for_lease(store, MINE, topic="desk", patience=1) as next_one:
             with pytest.raises(LeaseLost):
-                await lease.run(due_is, 7.0)
+                await lease.run(waits_since, 7.0)
             assert lease.lost.is_set()
             with pytest.raises(LeaseLost):
                 await lease.sure()
-            assert await next_one.run(due_is) == 1.0
+            assert await next_one.run(waits_since) == 1.0
 
 
 async def test_the_check_comes_after_what_the_transaction_locks(postgres_stocked: str) -> None:

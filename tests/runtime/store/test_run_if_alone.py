@@ -7,19 +7,17 @@ import asyncio
 import pytest
 
 from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.lease import JobKey, claim
 from adk_confirm.runtime.store.open import open_store
-from adk_confirm.runtime.store.records import SessionId
-from adk_confirm.runtime.store.sessions import claim, create
 from tests.support.kill import child, here
 
-NAME = SessionId("lab", "ann", "s1")
+JOB = JobKey("lab", "s1")
 
 
 async def works_on_it(url: str) -> None:
     """In the child."""
     database = await open_store(url)
-    await database.run(create, NAME, "lab", {})
-    await database.run(claim, NAME, 30.0)
+    await database.run(claim, JOB, term=30.0)
     here("working")
 
 
@@ -31,7 +29,7 @@ async def test_what_a_killed_process_worked_on_is_free_at_once(database_url: str
 
     database = await open_store(database_url)
     try:
-        assert await database.run(claim, NAME, 30.0) is not None
+        assert await database.run(claim, JOB, term=30.0) is not None
     finally:
         await database.close()
 
@@ -41,12 +39,12 @@ async def test_what_a_living_process_works_on_is_its_own(postgres_url: str) -> N
         await process.reached("working")
 
         second = await open_store(postgres_url)
-        assert await second.run(claim, NAME, 30.0) is None
+        assert await second.run(claim, JOB, term=30.0) is None
 
         process.kill()
         await process.gone()
         third = await open_store(postgres_url)  # the second is there: leases lapse by time
-        assert await third.run(claim, NAME, 30.0) is None
+        assert await third.run(claim, JOB, term=30.0) is None
         await second.close()
         await third.close()
 
