@@ -7,7 +7,6 @@ another reader could understand differently is refused.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from adk_confirm.blocks.schema import Shape
 from adk_confirm.blocks.text import INPUT, OPTION, PLACEHOLDER, fit, plain, units, visible
 from adk_confirm.blocks.values import json_text, spell_on_one_line
 from adk_confirm.bot.confirmation.shown import ABSENT, Absent
-from adk_confirm.runtime.jsontypes import is_deeper, same
+from adk_confirm.runtime.jsontypes import NotJson, read_json, same
 
 ACTION = Action.FIELD.value
 Value = JsonValue | Absent
@@ -38,7 +37,6 @@ _MENU = 100
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 _PLAIN_DIGITS = 15  # a client that uses doubles would change a larger number
-_DIGITS = 4000  # Python reads no longer integer
 
 _DATES = {
     "date": (r"\d{4}-\d\d-\d\d", words.FIELD_DATE),
@@ -313,25 +311,24 @@ _DEEPEST = 60
 
 _OTHER_QUOTES = "“”„«»‘’'`"
 
-_LONE = re.compile("[\ud800-\udfff]")
-"""Half of a character: JSON can spell it, and hardly any program takes it."""
-
 
 def parse_json(text: str) -> JsonValue:
     """Raises `Wrong`."""
     try:
-        value: JsonValue = json.loads(
-            text, object_pairs_hook=_unique_names, parse_constant=_no_number, parse_float=_finite, parse_int=_integer
-        )
-    except json.JSONDecodeError as error:
-        raise Wrong(_reading_ended(text[error.pos :].strip())) from error
-    except RecursionError as error:
-        raise Wrong(words.FIELD_JSON_DEEP) from error
-    if is_deeper(value, _DEEPEST):
-        raise Wrong(words.FIELD_JSON_DEEP)
-    if _LONE.search(json.dumps(value, ensure_ascii=False)):
-        raise Wrong(words.FIELD_JSON_HALF)
-    return value
+        return read_json(text, _DEEPEST)
+    except NotJson as error:
+        match error.problem:
+            case "twice":
+                why = words.FIELD_JSON_TWICE.format(name=plain(error.about, 60))
+            case "number":
+                why = words.FIELD_JSON_NUMBER.format(number=plain(error.about, 40))
+            case "deep":
+                why = words.FIELD_JSON_DEEP
+            case "half":
+                why = words.FIELD_JSON_HALF
+            case "broken":
+                why = _reading_ended(error.about.strip())
+        raise Wrong(why) from error
 
 
 def _reading_ended(rest: str) -> str:
@@ -339,29 +336,3 @@ def _reading_ended(rest: str) -> str:
     if not rest:
         return words.FIELD_JSON_CUT
     return words.FIELD_JSON_QUOTES if rest[0] in _OTHER_QUOTES else words.FIELD_JSON.format(rest=plain(rest, 20))
-
-
-def _unique_names(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    found: dict[str, JsonValue] = {}
-    for name, value in pairs:
-        if name in found:
-            raise Wrong(words.FIELD_JSON_TWICE.format(name=plain(name, 60)))
-        found[name] = value
-    return found
-
-
-def _no_number(text: str) -> JsonValue:
-    raise Wrong(words.FIELD_JSON_NUMBER.format(number=plain(text, 40)))
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if abs(value) == float("inf"):
-        _no_number(text)
-    return value
-
-
-def _integer(text: str) -> int:
-    if len(text) > _DIGITS:
-        _no_number(text)
-    return int(text)

@@ -1,15 +1,67 @@
-"""Types for JSON, its canonical spelling (fingerprints are taken over that), and functions that read parts of it."""
+"""Types for JSON, its canonical spelling (fingerprints are taken over that), and functions that read it."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from typing import Literal
 
 from pydantic import JsonValue
 
 Json = JsonValue
 JsonObject = dict[str, JsonValue]
+
+
+class NotJson(ValueError):
+    """A text that is not JSON, or that not every reader of JSON would take alike. `about`: the name or number that is
+    wrong; of a broken text, the rest from where it can't be read."""
+
+    def __init__(
+        self, problem: Literal["broken", "twice", "number", "half", "deep"], about: str, sentence: str
+    ) -> None:
+        super().__init__(sentence)
+        self.problem, self.about = problem, about
+
+
+def read_json(text: str, levels: int) -> Json:
+    """Reads JSON strictly: no name is twice in an object, numbers are finite, no text holds half of a surrogate pair,
+    and lists and objects are not nested deeper than `levels`. Raises `NotJson`."""
+    try:
+        value: Json = json.loads(
+            text, object_pairs_hook=unique_names, parse_constant=_number, parse_float=_number, parse_int=_number
+        )
+        deep = is_deeper(value, levels)
+    except json.JSONDecodeError as error:
+        raise NotJson("broken", text[error.pos :], error.msg) from error
+    except RecursionError:
+        deep = True
+    if deep:
+        raise NotJson("deep", "", f"it is nested too deeply: {levels} levels are the most")
+    if _LONE.search(json.dumps(value, ensure_ascii=False)):
+        raise NotJson("half", "", "a text holds half of a surrogate pair")
+    return value
+
+
+def unique_names(pairs: list[tuple[str, Json]]) -> JsonObject:
+    found: JsonObject = {}
+    for name, value in pairs:
+        if name in found:
+            shown = json.dumps(name if len(name) <= 60 else f"{name[:59]}…")
+            raise NotJson("twice", name, f"the name {shown} appears twice in one object: which value is meant?")
+        found[name] = value
+    return found
+
+
+def _number(spelled: str) -> int | float:
+    """A finite number that Python can spell again."""
+    with suppress(ValueError):  # of an integer with thousands of digits
+        number = int(spelled) if spelled.lstrip("-").isdecimal() else float(spelled)
+        if isinstance(number, int) or math.isfinite(number):
+            return number
+    raise NotJson("number", spelled, f"{spelled[:60]} is not a JSON number, or is too large a number")
 
 
 def canonical(value: Json) -> str:

@@ -1,21 +1,19 @@
 """The request bodies of ADK's API. A body that is refused here changed nothing.
 
-A field that does not fit gives a 422 that names it, as FastAPI does. JSON is read strictly: it may not be nested too
-deep, give a name twice in an object, or hold numbers that JSON does not have or half surrogate pairs.
+A field that does not fit gives a 422 that names it, as FastAPI does. JSON is read strictly (`read_json`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from typing import Any, Literal, TypeVar
 
 from aiohttp import web
 from pydantic import ValidationError
 
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.jsontypes import Json, JsonObject, NotJson, read_json
 from adk_confirm.runtime.rest.listening import body_of
 from adk_confirm.runtime.wire import REQUEST_NAMES, Content, Event, EventActions, WireModel
 
@@ -23,7 +21,6 @@ DEEPEST = 64
 MOST_VALUES = 100_000
 """The most values. A megabyte can hold half a million, and each becomes an object here."""
 
-_HALF_A_PAIR = re.compile(r"[\ud800-\udfff]")
 _LONGEST_ECHO = 200
 
 
@@ -43,63 +40,21 @@ def detail(kind: str, loc: tuple[str | int, ...], message: str, value: object = 
 def parse(text: str) -> Json:
     """The value. Raises `BadBody`."""
     try:
-        value: Json = json.loads(text, object_pairs_hook=refuse_duplicates, parse_constant=_number, parse_float=_finite)
-    except json.JSONDecodeError as error:
-        wrong = detail("json_invalid", ("body", error.pos), "JSON decode error", {})
-        raise BadBody({**wrong, "ctx": {"error": error.msg}}) from error
-    except RecursionError as error:
-        raise BadBody(_too_deep()) from error
-    except ValueError as error:  # ours, and that of a number with thousands of digits
-        raise BadBody(detail("json_invalid", ("body",), f"JSON decode error: {error}")) from error
-    _check_values(value)
-    return value
-
-
-def refuse_duplicates(pairs: list[tuple[str, Json]]) -> JsonObject:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        times = Counter(name for name, _ in pairs)
-        twice = next(name for name in times if times[name] > 1)
-        raise ValueError(f"the name {_quote(twice)} appears twice in one object: which value is meant?")
-    return made
-
-
-def _number(constant: str) -> Json:
-    raise ValueError(f"{constant} is not a JSON number")
-
-
-def _finite(literal: str) -> float:
-    value = float(literal)
-    if value in (float("inf"), float("-inf")):
-        raise ValueError(f"{_quote(literal)} is too large a number")
-    return value
-
-
-def _check_values(value: Json) -> None:
-    """Checks depth, number of values, and that every text can be encoded again."""
-    level: list[Json] = [value]
-    count = 0
-    for _ in range(DEEPEST):
-        count += len(level)
+        value = read_json(text, DEEPEST)
+    except NotJson as error:
+        if error.problem != "broken":
+            raise BadBody(detail("json_invalid", ("body",), f"JSON decode error: {error}")) from error
+        wrong = detail("json_invalid", ("body", len(text) - len(error.about)), "JSON decode error", {})
+        raise BadBody({**wrong, "ctx": {"error": str(error)}}) from error
+    left, count = [value], 0
+    while left:
+        one = left.pop()
+        if isinstance(one, dict | list):
+            count += len(one)
+            left += one.values() if isinstance(one, dict) else one
         if count > MOST_VALUES:
-            raise BadBody(detail("too_long", ("body",), f"The body has more than {MOST_VALUES:,} values and names"))
-        inner: list[Json] = []
-        for one in level:
-            if isinstance(one, dict):
-                inner.extend(one.keys())
-                inner.extend(one.values())
-            elif isinstance(one, list):
-                inner.extend(one)
-            elif isinstance(one, str) and _HALF_A_PAIR.search(one):
-                raise BadBody(detail("string_unicode", ("body",), "A text holds half of a surrogate pair"))
-        level = inner
-        if not level:
-            return
-    raise BadBody(_too_deep())
-
-
-def _too_deep() -> JsonObject:
-    return detail("recursion_loop", ("body",), f"The body is nested too deeply: {DEEPEST} levels are the most")
+            raise BadBody(detail("too_long", ("body",), f"The body has more than {MOST_VALUES:,} values"))
+    return value
 
 
 def _echo(value: object) -> Json:
@@ -110,10 +65,6 @@ def _echo(value: object) -> Json:
         return None
     echoed: Json = json.loads(text) if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}…"
     return echoed
-
-
-def _quote(text: str) -> str:
-    return json.dumps(text if len(text) <= 60 else f"{text[:59]}…")
 
 
 def _dotted_path(loc: Json) -> str:
