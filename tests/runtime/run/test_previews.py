@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from adk_confirm import Agent, FunctionTool, ScriptedModel, ToolContext, call
+from adk_confirm import Agent, Answer, FunctionTool, ScriptedModel, ToolContext, call
 from adk_confirm.runtime.adk.signing import announcement_about
 from adk_confirm.runtime.calls.call import EARLIER, REJECTED
 from adk_confirm.runtime.calls.preview import Preview
@@ -241,3 +241,59 @@ def test_a_long_difference_is_not_searched_for_its_shortest_form() -> None:
     changed = Preview("\n".join(["same", *now, "end"])).changes_from(Preview("\n".join(["same", *before, "end"])))
     assert (changed[:2], changed[-1]) == (["-1", "-2"], f"+{now[-1]}")
     assert Preview("a\nB\nc").changes_from(Preview("a\nb\nc")) == ["-b", "+B"]
+
+
+async def test_in_the_response_dialect_too_a_changed_one_is_asked_about_under_a_new_id(run: MakeRunner) -> None:
+    tool = FunctionTool(deploy, require_confirmation=True, preview=plan)
+    model = ScriptedModel(call("deploy", version="2.4.1"), "Done.", "Done.")
+    chat = Chat(run(Agent("clerk", model, tools=[tool]), dialect="response"))
+    first = (await chat.say("Go")).request
+    live["version"] = "2.3.9"
+    anew = await chat.approve(first)
+    assert (ran, anew.request.id == first.id) == ([], False)
+    assert shown(anew)[0] == {"shows": "2.3.9 → 2.4.1"}
+    assert (await chat.approve(first)).lines == [], "the first approval is spent"
+    assert ran == []
+    await chat.approve(anew.request)
+    assert ran == ["2.4.1"]
+
+
+async def test_of_two_at_once_only_the_one_that_has_changed_waits(run: MakeRunner) -> None:
+    def sometimes(version: str) -> str:
+        return f"{live.get(version, 'as it is')} → {version}"
+
+    tool = FunctionTool(deploy, require_confirmation=True, preview=sometimes)
+    model = ScriptedModel([call("deploy", version="1"), call("deploy", version="2")], "Done.", "Done.")
+    chat = Chat(run(Agent("clerk", model, tools=[tool])))
+    asked = await chat.say("Go")
+    live["2"] = "changed"
+    heard = await chat.answer(*(Answer(request.id, True) for request in asked.requests))
+    assert (ran, shown(heard)[0]) == (["1"], {"shows": "changed → 2"})
+    await chat.approve(heard.request)
+    assert ran == ["1", "2"]
+
+
+async def test_one_that_fails_only_after_an_edit_is_asked_about_as_failing(run: MakeRunner) -> None:
+    def knows_one(version: str) -> str:
+        return {"2.4.1": "3 files"}[version]
+
+    chat = previewed(run, knows_one)
+    anew = await chat.approve((await chat.say("Go")).request, {"version": "2.4.2"})
+    assert (ran, shown(anew)) == ([], ({"failed": "KeyError: '2.4.2'"}, {"shows": "3 files"}))
+
+
+async def test_who_stops_does_not_wait_for_one_that_hangs(run: MakeRunner) -> None:
+    looked = asyncio.Event()
+
+    async def hangs(version: str) -> Json:
+        looked.set()
+        return await asyncio.Event().wait()
+
+    chat = previewed(run, hangs, preview_timeout=600)
+    asking = asyncio.create_task(chat.say("Go"))
+    await looked.wait()
+    async with asyncio.timeout(20):
+        await chat.runner.close()
+        with pytest.raises(BaseException):  # noqa: B017, PT011  (the run ends with the runner)
+            await asking
+    assert ran == []
