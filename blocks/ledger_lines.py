@@ -20,7 +20,7 @@ from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.shown import ABSENT, NO_ACCOUNTS, Argument, FieldDiff, Shown, epoch, named_approvers
 from adk_confirm.bot.policy.approvers import Approver
-from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects, texts
+from adk_confirm.runtime.jsontypes import Json, as_object, as_text, objects, texts
 
 
 class ShownLine:
@@ -52,7 +52,8 @@ class ShownLine:
         self.reason = "\n".join(filter(None, (own, reason))) or None  # our sentence about it, and a person's words
         why = as_object(content.get("refusal")).get("reason")
         self.why: Reason | None = Reason(why) if isinstance(why, str) and why in set(Reason) else None
-        self.changes = changes_of(content)
+        before, after = as_object(content.get("before")), as_object(content.get("after"))  # what an edit changed
+        self.changes = tuple(FieldDiff(name, before.get(name, ABSENT), value) for name, value in after.items())
         self.arguments = tuple(Argument(name, value) for name, value in as_object(content.get("arguments")).items())
         self.text: str | None = None
         if kind in (LineKind.UNSEALED, LineKind.STOPPED):
@@ -60,7 +61,7 @@ class ShownLine:
         elif entry.result and said:
             self.text = call.mask(said) if call else said
         self.seconds = _seconds(content.get("seconds"))
-        self.until = _moment(content.get("until"))
+        self.until: int | None = _moment(content.get("until"))
         self.channel = call.channel if call and kind is LineKind.ASKED else None
         self.on = call.bound if call and kind is LineKind.GRANTED else ()
         yes = content.get("yes")
@@ -96,12 +97,6 @@ def shown_line(line: LedgerLine, call: Shown | None = None) -> ShownLine | None:
     entry = LINES[line.kind]
     said = entry.of_question if call and call.question else entry.of_operation if call and call.operation else True
     return ShownLine(line, call) if said and entry.sentence is not None and line.content is not None else None
-
-
-def changes_of(content: JsonObject) -> tuple[FieldDiff, ...]:
-    """What an edit changed."""
-    before, after = as_object(content.get("before")), as_object(content.get("after"))
-    return tuple(FieldDiff(name, before.get(name, ABSENT), value) for name, value in after.items())
 
 
 def _user(person: Json) -> str | None:
@@ -188,11 +183,6 @@ def _by_attempt(again: str, first: str) -> Words:
     return lambda step: again if step.attempt > 1 else first
 
 
-def _by_approvers(named: str, unnamed: str) -> Words:
-    """Chooses by whether it is known who may decide until when."""
-    return lambda step: named if step.until and approvers(step.approvers) else unnamed
-
-
 def _edit_words(step: ShownLine) -> str:
     """Text for an edit, for an answer that was filled in, or for one that changed somebody else's answer."""
     if not step.answer:
@@ -246,7 +236,10 @@ LINES: Mapping[LineKind, LineEntry] = {
         text=True,
     ),
     LineKind.REMINDED: LineEntry(
-        sentence=_by_approvers(words.LINE_REMINDED_WHO, words.LINE_REMINDED),
+        # By whether it is known who may decide until when.
+        sentence=lambda step: (
+            words.LINE_REMINDED_WHO if step.until and approvers(step.approvers) else words.LINE_REMINDED
+        ),
         approvers=True,
     ),
     LineKind.ESCALATED: LineEntry(

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from adk_confirm.bot.confirmation.authorise import Claim, Facts, Reason, Refusal, authorise
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, VoteKind
 from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.durations import GrantTerms
 from adk_confirm.bot.policy.model import Policy
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 
@@ -37,9 +38,13 @@ def make_grant(row: Confirmation, now: datetime) -> Grant | None:
         on=fixed_arguments(row.revision.arguments, row.policy),
         given_by=row.voters(VoteKind.APPROVE),
         given_at=now,
-        until=now + (LONGEST_SESSION if offered.length == "session" else offered.length),
+        until=now + lasts(offered),
         uses=offered.uses,
     )
+
+
+def lasts(offered: GrantTerms) -> timedelta:
+    return LONGEST_SESSION if offered.length == "session" else offered.length
 
 
 def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> bool:

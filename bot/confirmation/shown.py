@@ -23,7 +23,7 @@ from adk_confirm.bot.confirmation.edits import ABSENT as ABSENT
 from adk_confirm.bot.confirmation.edits import PAYLOAD as PAYLOAD
 from adk_confirm.bot.confirmation.edits import Absent as Absent
 from adk_confirm.bot.confirmation.edits import FieldDiff as FieldDiff
-from adk_confirm.bot.confirmation.grants import LONGEST_SESSION
+from adk_confirm.bot.confirmation.grants import lasts
 from adk_confirm.bot.confirmation.model import (
     Ask,
     Confirmation,
@@ -175,7 +175,10 @@ class Shown:
         self.withdrawable = waits
         names = policy.grant_on
         self.bound = tuple(one for one in self.arguments if names is None or one.name in names)  # by a grant
-        self.grant_offer = _grant_offer(row, self.bound) if waits and confirms and asked.preview is None else None
+        offered = policy.grant if waits and confirms and asked.preview is None else None
+        self.grant_offer = (
+            GrantOffer(int(lasts(offered).total_seconds()), self.bound, offered.uses) if offered else None
+        )
         self.grant = next((grant_view(grant, redactor) for grant in grants if grant.id == row.id), None)
 
         # Where it is shown
@@ -188,7 +191,9 @@ class Shown:
         self.approved_by = () if row.by_grant else approved_by(row)
         self.decided_by = _decided_by(row)
         self.reason = _reason(row, redactor)
-        self.asked_anew = _ended_because(row, decision_texts.ASKED_ANEW)  # a newer card has taken the place of this one
+        ended = row.decision if row.decision and row.decision.by is None else None
+        # A newer card has taken the place of this one.
+        self.asked_anew = ended is not None and ended.reason == decision_texts.ASKED_ANEW
         self.outside = row.outside.confirmed if row.outside else None  # None if nobody can tell
         self.started_at = epoch(outcome.begun_at) if outcome and outcome.begun_at else None
         self.duration = outcome.seconds if outcome else None
@@ -346,19 +351,6 @@ def _editable(row: Confirmation, shown: Sequence[Argument]) -> tuple[str, ...]:
         if not one.masked and one.name in own and canonical(one.value) == canonical(own[one.name])
     }
     return tuple(name for name in names if name in as_they_are or name not in own)
-
-
-def _grant_offer(row: Confirmation, bound: tuple[Argument, ...]) -> GrantOffer | None:
-    offered = row.policy.grant
-    if offered is None:
-        return None
-    length = LONGEST_SESSION if offered.length == "session" else offered.length
-    return GrantOffer(int(length.total_seconds()), bound, offered.uses)
-
-
-def _ended_because(row: Confirmation, reason: str) -> bool:
-    """Why an answer would have no effect, if nobody ended the request."""
-    return row.decision is not None and row.decision.by is None and row.decision.reason == reason
 
 
 def _decided_by(row: Confirmation) -> tuple[str, ...]:

@@ -251,7 +251,9 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetim
             return _reject(row, vote, refusal, now)
     if after.changes:
         row, fallen = drop_votes(row, {standing.id: None for standing in row.approvals}, now)
-        row = replace(row, revisions=(*row.revisions, _new_revision(row, vote, after, now)))
+        number, arguments, payload = row.revision.number + 1, after.arguments, after.payload
+        edited = Revision(number=number, arguments=arguments, payload=payload, author=vote.voter, at=now)
+        row = replace(row, revisions=(*row.revisions, edited))
     row = _count_vote(row, vote, now)
     step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
     if after.changes:
@@ -270,16 +272,6 @@ def approve_if_enough(row: Confirmation, now: datetime) -> Transition:
 def _edit_of(row: Confirmation, vote: Vote) -> EditedCall:
     current = row.revision
     return apply_edit(row, vote.edit) if vote.edit else EditedCall(current.arguments, current.payload, ())
-
-
-def _new_revision(row: Confirmation, vote: Vote, after: EditedCall, now: datetime) -> Revision:
-    return Revision(
-        number=row.revision.number + 1,
-        arguments=after.arguments,
-        payload=after.payload,
-        author=vote.voter,
-        at=now,
-    )
 
 
 def _count_vote(row: Confirmation, vote: Vote, now: datetime) -> Confirmation:

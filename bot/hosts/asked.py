@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from adk_confirm.bot.confirmation.edits import PAYLOAD
 from adk_confirm.bot.confirmation.model import Ask, HostRequest
 from adk_confirm.bot.hosts.events import HostEvent
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
@@ -41,9 +42,6 @@ QUESTION_TOOL = "request_input"
 
 CHOICE_TOOL = "get_user_choice"
 """google-adk's tool with which a model lets people choose one of several options."""
-
-ANSWER = "answer"
-"""The name of the only field of an answer that has no fields of its own."""
 
 WAITS = "requires confirmation, please approve or reject"
 """Part of every ADK's response to a call that waits for confirmation."""
@@ -335,8 +333,8 @@ def form_of(schema: JsonObject | None) -> tuple[JsonObject, JsonObject]:
         return schema or {}, defaults
     shared = {name: part for name, part in (schema or {}).items() if name in ("$defs", "definitions")}
     whole: JsonObject = {name: part for name, part in (schema or {}).items() if name not in shared}
-    form: JsonObject = {"$comment": WHOLE, "type": "object", "properties": {ANSWER: whole or {"type": "string"}}}
-    return {**form, "required": [ANSWER], **shared}, {}
+    form: JsonObject = {"$comment": WHOLE, "type": "object", "properties": {PAYLOAD: whole or {"type": "string"}}}
+    return {**form, "required": [PAYLOAD], **shared}, {}
 
 
 def has_fields(schema: JsonObject | None) -> bool:
@@ -377,7 +375,7 @@ def _response(asks: AdkRequest, payload: Json) -> JsonObject:
 def answer_from_form(form: JsonObject | None, payload: Json) -> Json:
     """The answer, from what was filled into a form of this schema (`form_of`)."""
     filled = as_object(payload)
-    return filled.get(ANSWER) if form is not None and form.get("$comment") == WHOLE else filled
+    return filled.get(PAYLOAD) if form is not None and form.get("$comment") == WHOLE else filled
 
 
 def _is_json(text: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from adk_confirm.bot.confirmation.model import SLACK, Ask, HostRequest, SessionKey
@@ -29,17 +28,7 @@ from adk_confirm.runtime.store.lease import TERM
 from adk_confirm.runtime.store.sessions import OnChange
 
 _LAST_WORDS = 0.5
-
-
 _REMEMBERED = 500
-
-
-@dataclass(frozen=True)
-class _ReadSoFar:
-    """What was read of a session up to a position. Events never change, so each is read once."""
-
-    position: Position
-    said: tuple[AgentMessage, ...]
 
 
 class EmbeddedHost:
@@ -60,7 +49,8 @@ class EmbeddedHost:
         self.runner = Runner(
             agent, database, clock=clock, on_change=on_change, desk=SLACK, lease_term=lease_term, asks_why=asks_why
         )
-        self._read: RecentDict[SessionKey, _ReadSoFar] = RecentDict(_REMEMBERED)  # of the sessions that were read last
+        # What was said in a session up to a position. Events never change, so each is read once.
+        self._read: RecentDict[SessionKey, tuple[Position, tuple[AgentMessage, ...]]] = RecentDict(_REMEMBERED)
 
     @property
     def app(self) -> str:
@@ -121,17 +111,15 @@ class EmbeddedHost:
             return await self.runner.take_up(user_id=session.user, session_id=session.id, stop=stop)
 
     async def look(self, session: SessionKey, *, after_exchange: bool = False) -> SessionSnapshot:  # noqa: ARG002  (of `Host`)
-        before = self._read.pop(session, None)
-        news = await self.runner.news(
-            user_id=session.user, session_id=session.id, since=None if before is None else before.position
-        )
+        since, said = self._read.pop(session, (None, ()))
+        news = await self.runner.news(user_id=session.user, session_id=session.id, since=since)
         if news is None:
             return SessionSnapshot()
-        heard = tuple(said for event in news.events if (said := _message_in(event)) is not None)
-        known = _ReadSoFar(news.position, (*before.said, *heard) if before is not None and news.continues else heard)
-        self._read[session] = known
+        heard = tuple(one for event in news.events if (one := _message_in(event)) is not None)
+        said = (*said, *heard) if news.continues else heard
+        self._read[session] = news.position, said
         held = (call for call in news.calls if call.request is not None and call.state is CallState.HELD)
-        return SessionSnapshot(requests=tuple(map(_request, held)), said=known.said)
+        return SessionSnapshot(requests=tuple(map(_request, held)), said=said)
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(name="adk-confirm's own runtime", exactly_once=True, several_answers=True)

@@ -1,7 +1,7 @@
 """Reads one event of a session on another server. Pure.
 
 ADKs write events differently. Names are in camel or snake case, absent values are null or left out, and the time is in
-seconds (Python), milliseconds (Java, JavaScript), whole seconds as `time` (early Go), text, or missing (Go 2).
+seconds (Python), milliseconds (Java, JavaScript), text, or missing (Go).
 """
 
 from __future__ import annotations
@@ -123,8 +123,7 @@ def unread(raw: JsonObject, index: int, error: Invalid) -> AgentMessage:
 
 
 def _time(raw: JsonObject) -> float:
-    time = raw.get("timestamp")
-    at = _seconds(time if time is not None else raw.get("time"))
+    at = _seconds(raw.get("timestamp"))
     at = at / 1000 if at > _LATEST else at
     return at if NO_TIME < at <= _LATEST else NO_TIME
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from urllib.parse import quote
@@ -16,14 +16,12 @@ from aiohttp import hdrs
 from yarl import URL
 
 from adk_confirm.bot.confirmation.model import SessionKey
-from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, ServerInfo, Settle, Unreachable
+from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, ServerInfo, Unreachable
 from adk_confirm.runtime.adk.signing import OUR_API
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, is_deeper, objects, same, texts
 from adk_confirm.runtime.telemetry import tracing
 from adk_confirm.runtime.wire import Content
-
-Get = Callable[[str], Awaitable[tuple[int, Json]]]
 
 PORT = (
     "Whoever reaches its port can answer in place of the people here. The bot notices this and says so, but can't "
@@ -48,47 +46,6 @@ NOT_DESCRIBED = (
     "log says why."
 )
 NO_MARKS = "It keeps no marks of ours, so messages that got lost on the way are looked for by their text and time."
-
-
-async def find_out(app: str, get: Get, settle: Settle | None = None) -> ServerInfo:
-    """Asks the server what it supports. `settle` sends what people said about an unknown outcome, if the server is our
-    own API.
-
-    Raises `Unreachable` if the server, or the app on it, does not exist.
-    """
-    _check_app(app, await _description(get, "/list-apps"))
-    try:
-        status, info = await get(f"/apps/{quote(app, safe='')}/app-info")
-    except Unreachable:  # it has to load the app for this, and may fail
-        await get("/list-apps")  # if the whole server is gone, this is an error
-        status, info = 0, None
-    described, version = await _description(get, "/openapi.json"), await _description(get, "/version")
-    ours = as_object(as_object(described).get("info")).get("title") == OUR_API
-    metadata = "customMetadata" in _run_fields(described)
-    notes = [PORT, DENIALS, EDITS, BROKEN, TOGETHER]
-    notes += [] if metadata else [NO_MARKS]
-    notes += [NOT_DESCRIBED] if status == HTTPStatus.INTERNAL_SERVER_ERROR else []
-    return ServerInfo(
-        name=f"adk-confirm's own API ({_name(version)})" if ours else _name(version),
-        metadata=metadata,
-        settle=settle if ours else None,
-        schemas=_schemas(info),
-        notes=(OUR_PORT,) if ours else tuple(notes),
-    )
-
-
-async def _description(get: Get, path: str) -> Json:
-    """The server's description, or None."""
-    status, body = await get(path)
-    return body if status == HTTPStatus.OK else None
-
-
-def _check_app(app: str, listed: Json) -> None:
-    names = texts(listed)
-    if names and app not in names:
-        raise Unreachable(
-            f'The agent\'s server has no app "{app}"; it has {", ".join(sorted(names))}. Correct app in [agent].', 60.0
-        )
 
 
 def _name(version: Json) -> str:
@@ -126,8 +83,6 @@ MOST_EVENT = 8 * 1024 * 1024
 MOST_STREAM = 128 * 1024 * 1024
 DEEPEST = 100
 
-SSE_FIELDS = ("", "id", "retry")
-
 
 class Unreadable(Exception):
     """The server sent something that can't be read. The message says what."""
@@ -149,7 +104,7 @@ async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str,
     kind, data, size = "", list[str](), 0
     async for raw in _lines(response):
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
-        name, colon, value = line.partition(":")
+        name, _, value = line.partition(":")
         if name == "event":
             kind = value.strip()
         elif name == "data":
@@ -161,8 +116,6 @@ async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str,
             if any(data):  # ignore messages without data: adk-rs ends its streams with `event: done`
                 yield kind, "\n".join(data)
             kind, data, size = "", [], 0
-        elif not colon or name not in SSE_FIELDS:
-            yield "error", line  # plain text in the stream: early versions of ADK Go report errors like this
     if any(data):
         yield kind, "\n".join(data)
 
@@ -248,11 +201,40 @@ class RemoteServer:
 
     async def about(self) -> ServerInfo:
         if self._about is None:
-            self._about = await find_out(self._app, self.get, self.settle)
+            self._about = await self._find_out()
         return self._about
 
-    async def get(self, path: str) -> tuple[int, Json]:
-        return await self._ask("GET", path)
+    async def _find_out(self) -> ServerInfo:
+        """Raises `Unreachable` if the server, or the app on it, does not exist."""
+        names = texts(await self._description("/list-apps"))
+        if names and self._app not in names:
+            there = ", ".join(sorted(names))
+            raise Unreachable(
+                f'The agent\'s server has no app "{self._app}"; it has {there}. Correct app in [agent].', 60.0
+            )
+        try:
+            status, info = await self._ask("GET", f"/apps/{quote(self._app, safe='')}/app-info")
+        except Unreachable:  # it has to load the app for this, and may fail
+            await self._ask("GET", "/list-apps")  # if the whole server is gone, this is an error
+            status, info = 0, None
+        described, version = await self._description("/openapi.json"), await self._description("/version")
+        ours = as_object(as_object(described).get("info")).get("title") == OUR_API
+        metadata = "customMetadata" in _run_fields(described)
+        notes = [PORT, DENIALS, EDITS, BROKEN, TOGETHER]
+        notes += [] if metadata else [NO_MARKS]
+        notes += [NOT_DESCRIBED] if status == HTTPStatus.INTERNAL_SERVER_ERROR else []
+        return ServerInfo(
+            name=f"adk-confirm's own API ({_name(version)})" if ours else _name(version),
+            metadata=metadata,
+            settle=self.settle if ours else None,
+            schemas=_schemas(info),
+            notes=(OUR_PORT,) if ours else tuple(notes),
+        )
+
+    async def _description(self, path: str) -> Json:
+        """What the server says there, or None."""
+        status, body = await self._ask("GET", path)
+        return body if status == HTTPStatus.OK else None
 
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
         status, body = await self._ask("GET", _path(session))

@@ -91,13 +91,13 @@ def javascript() -> list[JsonObject]:
 
 
 def go() -> list[JsonObject]:
-    """Nulls where there is nothing; whole seconds, under another name; words of its own for what waits."""
+    """Nulls where there is nothing; no times; words of its own for what waits."""
     nothing: JsonObject = {"errorCode": "", "longRunningToolIds": None, "partial": False, "groundingMetadata": None}
     events = [{**nothing, **one} for one in python()]
     waits = 'error tool "reimburse" requires confirmation, please approve or reject'
     events[3] = event("clerk", responded({"error": waits}), id="4")
     for one in events:
-        one["time"] = int(float(str(one.pop("timestamp"))))
+        del one["timestamp"]
     return events
 
 
@@ -220,7 +220,6 @@ class TestHoles:
         [
             ({"timestamp": 1795224227.5}, 1795224227.5),
             ({"timestamp": 1795224227500}, 1795224227.5),
-            ({"time": 1795224227}, 1795224227.0),
             ({"timestamp": "2026-11-21T01:23:47.5Z"}, 1795224227.5),
             ({}, None),
             ({"timestamp": "yesterday"}, None),

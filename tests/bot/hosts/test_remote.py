@@ -206,7 +206,6 @@ GONE = "the model is gone"
     [
         pytest.param(failing(f'event: error\ndata: {{"error": "{GONE}"}}\n\n'), 2, HostFailed, GONE, id="go"),
         pytest.param(failing(f'data: {{"error": "{GONE}"}}\n\n'), 2, HostFailed, GONE, id="python"),
-        pytest.param(failing(f"Error while running agent: {GONE}\n"), 2, HostFailed, GONE, id="early go"),
         pytest.param(streaming(f"data: {EVENT}\n\n", "event: done\ndata: \n\n"), 1, None, "", id="adk-rs's end"),
         pytest.param(streaming("data: ", LONG[:1000], LONG[1000:], "\r\n\r\n"), 1, None, "", id="long, in pieces"),
         pytest.param(cut, 1, DeliveryUnknown, "was lost", id="cut"),
