@@ -289,6 +289,12 @@ class Settings(File):
         return Policies(self.policy)
 
     @property
+    def channels(self) -> list[str]:
+        """The channels that the file names."""
+        named = {self.audit.channel, *(policy.channel for policy in self.policy)}
+        return sorted(channel for channel in named if channel is not None)
+
+    @property
     def store_url(self) -> str:
         return self.environment.database_url or self.store.url
 

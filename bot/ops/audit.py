@@ -225,9 +225,12 @@ def report(call: CommandLine, since: str, until: str | None, anchor: str | None,
 
 
 def _verified(call: CommandLine, anchor: str | None, public_keys: tuple[str, ...]) -> Report:
+    from adk_confirm.bot.audit.checkpoints import PublicKeys
+    from adk_confirm.bot.ops.operate import secret_of
     from adk_confirm.bot.store.audit_log import LineFilter, count_lines, verify_ledger
+    from adk_confirm.runtime.store.seal import Seal
 
-    proof = _proof(call, public_keys)
+    proof = PublicKeys(*public_keys) if public_keys else Seal(secret_of(call.settings))
     known = _anchor(anchor, proof) if anchor else None
 
     async def look() -> Report:
@@ -236,14 +239,6 @@ def _verified(call: CommandLine, anchor: str | None, public_keys: tuple[str, ...
                 return await database.read(verify_ledger, proof, known, more)
 
     return asyncio.run(look())
-
-
-def _proof(call: CommandLine, public_keys: tuple[str, ...]) -> Proof:
-    from adk_confirm.bot.audit.checkpoints import PublicKeys
-    from adk_confirm.bot.ops.operate import secret_of
-    from adk_confirm.runtime.store.seal import Seal
-
-    return PublicKeys(*public_keys) if public_keys else Seal(secret_of(call.settings))
 
 
 def _anchor(name: str, proof: Proof) -> Anchor:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from adk_confirm.bot.audit.ledger import LedgerLine, stamp
 from adk_confirm.bot.ops.times import channel_of
 from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.bot.store.ledger_lines import content_of
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object
 
 COLUMNS = (
@@ -18,13 +19,6 @@ COLUMNS = (
 )
 UNNAMED = KnownNames()
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-
-
-def ids_of(line: LedgerLine) -> Iterator[str]:
-    """The ids for which a name would help."""
-    if (channel := channel_of(line.chain)) is not None:
-        yield channel
-    yield from _ids_in(_content(line))
 
 
 def _ids_in(content: Json) -> Iterator[str]:
@@ -44,7 +38,8 @@ def _ids_in(content: Json) -> Iterator[str]:
 
 def export_object(line: LedgerLine, names: KnownNames = UNNAMED) -> JsonObject:
     """The whole line: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack gives them now."""
-    known = {id_: names.alone(id_) for id_ in ids_of(line)}
+    content, channel = content_of(line), channel_of(line.chain)
+    known = {id_: names.alone(id_) for id_ in ([channel] if channel else []) + [*_ids_in(content)]}
     return {
         "at": stamp(line.at),
         "session": line.chain,
@@ -52,7 +47,7 @@ def export_object(line: LedgerLine, names: KnownNames = UNNAMED) -> JsonObject:
         "kind": str(line.kind),
         "confirmation": line.confirmation,
         "tool": line.tool,
-        "content": _content(line),
+        "content": content,
         "digest": line.digest,
         "previous": line.previous,
         "hash": line.hash,
@@ -106,13 +101,6 @@ def _cell(value: Json) -> str:
             return defuse(value.encode("utf-8", "backslashreplace").decode())
         case _:
             return defuse(json.dumps(value))
-
-
-def _content(line: LedgerLine) -> Json:
-    if line.content is None:
-        return None
-    content: Json = json.loads(line.content)
-    return content
 
 
 def _row(cells: tuple[str, ...]) -> str:

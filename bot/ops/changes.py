@@ -10,6 +10,8 @@ import click
 from adk_confirm.bot.ops.command import CommandLine, options
 
 if TYPE_CHECKING:
+    from adk_confirm.bot.confirmation.model import VoteKind
+    from adk_confirm.bot.store.casting import CastResult
     from adk_confirm.runtime.jsontypes import JsonObject
 
 
@@ -21,9 +23,9 @@ def pause(call: CommandLine) -> int:
     Calls that are already running continue. People can still approve and deny. Messages to the agent wait as well.
     The card of each held call says that runs are paused.
     """
-    from adk_confirm.bot.ops.operate import pause
+    from adk_confirm.bot.ops.operate import pause_runs, switch_runs
 
-    changed = call.change(lambda database: pause(database, call.person, call.reason))
+    changed = call.change(lambda database: switch_runs(database, pause_runs, call.person, call.reason))
     now = "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so."
     call.tell({"changed": changed}, now if changed else "Runs were already paused.")
     return 0
@@ -33,18 +35,12 @@ def pause(call: CommandLine) -> int:
 @options(changes=True)
 def resume(call: CommandLine) -> int:
     """Start approved calls again, after `adk-confirm pause`."""
-    from adk_confirm.bot.ops.operate import resume
+    from adk_confirm.bot.ops.operate import resume_runs, switch_runs
 
-    changed = call.change(lambda database: resume(database, call.person, call.reason))
+    changed = call.change(lambda database: switch_runs(database, resume_runs, call.person, call.reason))
     now = "Runs are resumed. Approved calls start now."
     call.tell({"changed": changed}, now if changed else "Runs were not paused.")
     return 0
-
-
-_WAITS = (
-    "The {what} {id} is stored. Votes that came before it are counted first; `adk-confirm audit show {id}` shows the "
-    "result."
-)
 
 
 @click.command()
@@ -55,11 +51,16 @@ def withdraw(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's 
 
     ID is the confirmation's, or the beginning of it; `adk-confirm pending` lists them.
     """
-    from adk_confirm.bot.ops.operate import withdraw
+    from adk_confirm.bot.confirmation.model import VoteKind
+    from adk_confirm.runtime.errors import Conflict
 
-    done = call.change(lambda database: withdraw(database, call.settings.policies, id, call.person, call.reason))
-    now = f"Confirmation {done['id']} is withdrawn. The call did not run, and the agent learns why."
-    call.tell(done, now if done["counted"] else _WAITS.format(what="withdrawal of confirmation", id=done["id"]))
+    found, done = _cast(call, VoteKind.WITHDRAW, id)
+    state = done.row.state
+    if done.refusal is not None:
+        raise Conflict(f"Confirmation {found} is already {done.refusal.state or state}, so it can't be withdrawn.")
+    now = f"Confirmation {found} is withdrawn. The call did not run, and the agent learns why."
+    said = now if done.counted else _WAITS.format(what="withdrawal of confirmation", id=found)
+    call.tell({"id": found, "state": str(state), "counted": done.counted}, said)
     return 0
 
 
@@ -71,12 +72,34 @@ def revoke(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's na
 
     ID is the grant's, or the beginning of it; `adk-confirm grants` lists them.
     """
-    from adk_confirm.bot.ops.operate import revoke
+    from adk_confirm.bot.confirmation.model import VoteKind
+    from adk_confirm.bot.store.audit_log import too_short
+    from adk_confirm.runtime.errors import Conflict, NotFound
 
-    done = call.change(lambda database: revoke(database, call.settings.policies, id, call.person, call.reason))
-    now = f"Grant {done['id']} is revoked. Calls like it ask again."
-    call.tell(done, now if done["counted"] else _WAITS.format(what="revocation of grant", id=done["id"]))
+    try:
+        found, done = _cast(call, VoteKind.REVOKE, id)
+    except NotFound as error:
+        said = f"There is no grant {id}.{too_short(id)} `adk-confirm grants` lists those in force."
+        raise NotFound(said) from error
+    if done.refusal is not None:
+        raise Conflict(f"Grant {found} is not in force. `adk-confirm grants` lists those that are.")
+    now = f"Grant {found} is revoked. Calls like it ask again."
+    said = now if done.counted else _WAITS.format(what="revocation of grant", id=found)
+    call.tell({"id": found, "counted": done.counted}, said)
     return 0
+
+
+_WAITS = (
+    "The {what} {id} is stored. Votes that came before it are counted first; `adk-confirm audit show {id}` shows the "
+    "result."
+)
+
+
+def _cast(call: CommandLine, kind: VoteKind, name: str) -> tuple[str, CastResult]:
+    from adk_confirm.bot.ops.operate import cast_as_operator
+
+    ballot = (kind, name, call.person, call.reason, call.settings.policies)
+    return call.change(lambda database: database.run(cast_as_operator, *ballot))
 
 
 @click.command()
@@ -109,14 +132,13 @@ def reapply(call: CommandLine, dry_run: bool) -> int:
     until you run this. An approval by somebody who may no longer decide stops counting. The exit code is 1 if a call
     could not be changed.
     """
-    from adk_confirm.bot.ops.operate import open_for_reading, open_to_change
+    from adk_confirm.bot.ops.operate import open_to_change
     from adk_confirm.bot.ops.reapply import people_of, reapplied_line, reapply_all
 
-    settings, clock = call.settings, call.clock
-    opened = open_for_reading(settings.store_url, clock) if dry_run else open_to_change(settings, clock)
+    settings = call.settings
 
     async def run() -> list[JsonObject]:
-        async with opened as database:
+        async with call.reading() if dry_run else open_to_change(settings, call.clock) as database:
             people = people_of(settings)
             found = reapply_all(database, people, settings.policies, call.person, call.reason, dry_run=dry_run)
             return [row async for row in found]

@@ -27,7 +27,7 @@ from adk_confirm.bot.ops.findings import (
     table,
     warn,
 )
-from adk_confirm.bot.policy.approvers import Approver, ApproverKind
+from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.slack.identity import slack_client
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.open import SCHEMAS, sqlite_file
@@ -50,9 +50,7 @@ async def check(call: CommandLine) -> int:
     found: list[Finding] = []
     covered: list[JsonObject] = []
     names: dict[str, str] = {}
-    policies = call.settings.policies.entries
-    named = [str(who) for one in policies for who in (*one.approvers, *one.escalate_to, *one.barred, *one.notify)]
-    width = max([WIDTH, *map(len, named)])
+    width = max([WIDTH, *(len(str(who)) for who in call.settings.policies.named)])
     async for finding in checks(call.settings, covered, names):
         found.append(finding)
         if not call.json:
@@ -100,16 +98,10 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
     if settings.environment.bot_token is not None:
         async for finding in check_workspace(slack_client(settings, patient=True), settings, names):
             yield finding
-    elif named := _named_ids(settings):
+        return
+    people = sorted(str(who) for who in settings.policies.named if who.kind is not ApproverKind.PYTHON)
+    if named := [*settings.channels, *people]:
         yield note("Slack", f"without SLACK_BOT_TOKEN nobody looked whether these exist: {', '.join(named)}")
-
-
-def _named_ids(settings: Settings) -> list[str]:
-    """The people, groups and channels in the policies."""
-    policies = settings.policies.entries
-    people = {who for one in policies for who in (*one.approvers, *one.escalate_to, *one.barred, *one.notify)}
-    channels = {settings.audit.channel, *(policy.channel for policy in policies)} - {None}
-    return sorted({*(str(who) for who in people if who.kind is not ApproverKind.PYTHON), *map(str, channels)})
 
 
 # The store
@@ -224,19 +216,17 @@ def _policies(settings: Settings) -> list[Finding]:
     entries = settings.policies.entries
     if not entries:
         return [fix("policies", "there is none, so every call that needs approval is refused: write a [[policy]]")]
-    python = {entry for policy in entries for entry in (*policy.approvers, *policy.escalate_to, *policy.barred)}
     found = [fine("policies", f"{len(entries)} in the file")]
-    return found + [_importable(entry) for entry in sorted(python) if entry.kind is ApproverKind.PYTHON]
-
-
-def _importable(entry: Approver) -> Finding:
-    try:
-        found = load_object(entry.value)
-    except ConfirmError as error:
-        return fix(str(entry), str(error))
-    if callable(found):
-        return fine(str(entry), "can be called")
-    return fix(str(entry), "is not a function: name one that takes a call and returns user ids")
+    for target in sorted(settings.policies.functions):
+        what = f"python:{target}"
+        try:
+            function = load_object(target)
+        except ConfirmError as error:
+            found.append(fix(what, str(error)))
+            continue
+        wrong = "is not a function: name one that takes a call and returns user ids"
+        found.append(fine(what, "can be called") if callable(function) else fix(what, wrong))
+    return found
 
 
 _RISKS = {

@@ -20,7 +20,7 @@ from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.ops.explain import hypothetical
 from adk_confirm.bot.ops.findings import Finding, fine, fix, note
 from adk_confirm.bot.policy.approvers import ApproverKind
-from adk_confirm.bot.policy.model import CallFacts, Policy
+from adk_confirm.bot.policy.model import CallFacts, Policy, may_decide
 from adk_confirm.bot.slack.errors import PATIENT, why_unreached
 from adk_confirm.bot.slack.identity import scopes_for
 from adk_confirm.bot.slack.names import handles, person_name
@@ -70,9 +70,8 @@ async def check_workspace(client: AsyncWebClient, settings: Settings, names: dic
 
 def _questions(client: AsyncWebClient, settings: Settings) -> Iterator[tuple[str, Awaitable[AsyncSlackResponse], bool]]:
     """About whom or what, the question, and whether they decide: the others are only notified or barred."""
-    policies = settings.policies.entries
-    deciders = {entry for one in policies for entry in (*one.approvers, *one.escalate_to)}
-    for entry in sorted(deciders.union(*((*one.barred, *one.notify) for one in policies))):
+    deciders = {entry for one in settings.policies.entries for entry in may_decide(one, escalated=True)}
+    for entry in sorted(settings.policies.named):
         match entry.kind:
             case ApproverKind.GROUP:
                 yield str(entry), client.usergroups_users_list(usergroup=entry.value), entry in deciders
@@ -82,8 +81,8 @@ def _questions(client: AsyncWebClient, settings: Settings) -> Iterator[tuple[str
                 yield str(entry), client.users_info(user=entry.value), entry in deciders
             case ApproverKind.PYTHON:
                 pass
-    for channel in sorted({settings.audit.channel, *(policy.channel for policy in policies)} - {None}, key=str):
-        yield str(channel), client.conversations_info(channel=str(channel)), False
+    for channel in settings.channels:
+        yield channel, client.conversations_info(channel=channel), False
 
 
 async def _ask(

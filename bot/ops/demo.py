@@ -33,10 +33,6 @@ _SHOWN = """
 """
 
 
-class DemoFailed(ConfirmError):
-    """The demo, or its walk through one confirmation, did not finish."""
-
-
 @click.command()
 @click.option("--port", type=PORT, default=DEMO_PORT, show_default=True, help="The page's port; 0 takes a free one.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
@@ -53,7 +49,7 @@ def demo(port: int, no_browser: bool, check: bool) -> int:
         return asyncio.run(_show(port, browser=not no_browser))
     except OSError as error:
         why = why_not_listening(error, "127.0.0.1", port)
-        raise DemoFailed(f"{why} With make: `make demo PORT={port + 1}`.") from error
+        raise ConfirmError(f"{why} With make: `make demo PORT={port + 1}`.") from error
 
 
 async def _show(port: int, *, browser: bool) -> int:
@@ -95,7 +91,7 @@ async def _check() -> int:
             await _walk(demo)
         ran = log.read_text(encoding="utf-8").splitlines()
     if len(ran) != 1:
-        raise DemoFailed(f"The deployment ran {len(ran)} times, and should have run once.")
+        raise ConfirmError(f"The deployment ran {len(ran)} times, and should have run once.")
     print("The demo works: asked, refused to an outsider, approved by two, ran once, reported in the thread.")
     return 0
 

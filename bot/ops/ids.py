@@ -21,59 +21,41 @@ PAGES = 50
 """How many pages of a very large workspace are read."""
 
 
-class LookupFailed(ConfirmError):
-    """Slack did not answer the question; the message says what to do."""
-
-
-def _found(entry: str, name: str, note: str = "") -> dict[str, str]:
-    """`entry` is what the settings need: `user:…` or `group:…` for approvers, or a channel's bare id."""
-    return {"entry": entry, "name": name, "note": note}
-
-
 async def find(env: Mapping[str, str], wanted: str) -> list[dict[str, str]]:
-    """Everything whose name, address or id contains `wanted`, in any case: groups, then channels, then people."""
+    """Everything whose name, address or id contains `wanted`, in any case. `entry` is what the settings need: `user:…`
+    or `group:…` for approvers, or a channel's bare id."""
     environment = Environment.read(env)
     if environment.bot_token is None:
         raise Invalid("SLACK_BOT_TOKEN is not set, so Slack can't be asked. Set it as the service has it.")
     token = environment.bot_token.get_secret_value()
     client = AsyncWebClient(token, base_url=environment.api_url, retry_handlers=PATIENT)
     try:
-        found = [one async for one in _groups(client)]
-        found += [one async for one in _channels(client)]
-        found += [one async for one in _people(client)]
+        found = [{"entry": entry, "name": name, "note": note} async for entry, name, note in _everything(client)]
     except SlackApiError as error:
         code = str(error.response["error"])
         if code == "ratelimited":
-            raise LookupFailed("Slack wants to be asked less often. Run this again in a minute.") from error
-        raise LookupFailed(f"Slack refused ({code}). `adk-confirm check` says what is wrong with the token.") from error
+            raise ConfirmError("Slack wants to be asked less often. Run this again in a minute.") from error
+        raise ConfirmError(f"Slack refused ({code}). `adk-confirm check` says what is wrong with the token.") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise LookupFailed(f"Slack can't be reached: {why_unreached(error)}. Check the network.") from error
+        raise ConfirmError(f"Slack can't be reached: {why_unreached(error)}. Check the network.") from error
     text = wanted.lower().lstrip("@#")
     return [one for one in found if text in " ".join(one.values()).lower()]
 
 
-async def _groups(client: AsyncWebClient) -> AsyncIterator[dict[str, str]]:
-    answer = await client.usergroups_list(include_count=True)
-    for group in objects(answer.get("usergroups")):
-        handle = f"@{as_text(group.get('handle'))}"
-        yield _found(f"group:{as_text(group.get('id'))}", handle, as_text(group.get("name")))
-
-
-async def _channels(client: AsyncWebClient) -> AsyncIterator[dict[str, str]]:
-    """The channels that the app sees: all public ones, and the private ones that it is in."""
+async def _everything(client: AsyncWebClient) -> AsyncIterator[tuple[str, str, str]]:
+    """Groups; channels that the app sees, which are all public ones and the private ones that it is in; and people who
+    may decide, so no bots, guests or deactivated accounts."""
+    for group in objects((await client.usergroups_list(include_count=True)).get("usergroups")):
+        yield f"group:{as_text(group.get('id'))}", f"@{as_text(group.get('handle'))}", as_text(group.get("name"))
     ask = partial(client.conversations_list, types="public_channel,private_channel", exclude_archived=True)
     async for channel in _all(ask, "channels"):
-        inside = "" if channel.get("is_member") else "the app is not in it: invite it with /invite"
-        yield _found(as_text(channel.get("id")), f"#{as_text(channel.get('name'))}", inside)
-
-
-async def _people(client: AsyncWebClient) -> AsyncIterator[dict[str, str]]:
-    """People who may decide: no bots, guests or deactivated accounts."""
+        outside = "" if channel.get("is_member") else "the app is not in it: invite it with /invite"
+        yield as_text(channel.get("id")), f"#{as_text(channel.get('name'))}", outside
+    other = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
     async for user in _all(client.users_list, "members"):
-        other = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
-        if not any(user.get(flag) for flag in other) and as_text(user.get("id")) != "USLACKBOT":
+        if not any(user.get(flag) for flag in other) and user.get("id") != "USLACKBOT":
             address = as_text(as_object(user.get("profile")).get("email"))
-            yield _found(f"user:{as_text(user.get('id'))}", person_name(user), address)
+            yield f"user:{as_text(user.get('id'))}", person_name(user), address
 
 
 async def _all(ask: Callable[..., Awaitable[AsyncSlackResponse]], what: str) -> AsyncIterator[JsonObject]:

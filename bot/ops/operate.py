@@ -1,7 +1,7 @@
 """Opens the store for a command, and does what operators change.
 
     async with open_to_change(settings) as store:
-        await withdraw(store, policies, "0a1b2c", OPERATOR, None)
+        await switch_runs(store, pause_runs)
 
 A command writes to the store itself. On SQLite it does so beside the service, if one runs, and the service notices
 within a second. On PostgreSQL it works like one more replica.
@@ -22,13 +22,13 @@ from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.policy.approvers import OPERATOR, Person
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.policy.redaction import own_words
-from adk_confirm.bot.store.audit_log import find_confirmation, too_short
+from adk_confirm.bot.store.audit_log import find_confirmation
 from adk_confirm.bot.store.casting import CastResult, SubmittedVote, cast
 from adk_confirm.bot.store.ledger_lines import write_step
 from adk_confirm.bot.store.mailbox import PAUSED
 from adk_confirm.bot.store.open import SCHEMAS, open_beside, sqlite_file
 from adk_confirm.bot.store.repository import lock_confirmation, moment, now, save
-from adk_confirm.runtime.errors import Conflict, Invalid, NotFound, StoreError
+from adk_confirm.runtime.errors import Invalid, NotFound, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import topic_of
@@ -85,30 +85,11 @@ def secret_of(settings: Settings) -> str:
 # Withdraw and revoke
 
 
-async def withdraw(database: Database, policies: Policies, name: str, by: Person, reason: str | None) -> JsonObject:
-    found, done = await database.run(cast_as_operator, VoteKind.WITHDRAW, name, by, reason, policies)
-    if done.refusal is not None:
-        state = done.refusal.state or done.row.state
-        raise Conflict(f"Confirmation {found} is already {state}, so it can't be withdrawn.")
-    return {"id": found, "state": str(done.row.state), "counted": done.counted}
-
-
-async def revoke(database: Database, policies: Policies, name: str, by: Person, reason: str | None) -> JsonObject:
-    """A grant has the id of the confirmation that it was given with."""
-    try:
-        found, done = await database.run(cast_as_operator, VoteKind.REVOKE, name, by, reason, policies)
-    except NotFound as error:
-        said = f"There is no grant {name}.{too_short(name)} `adk-confirm grants` lists those in force."
-        raise NotFound(said) from error
-    if done.refusal is not None:
-        raise Conflict(f"Grant {found} is not in force. `adk-confirm grants` lists those that are.")
-    return {"id": found, "counted": done.counted}
-
-
 def cast_as_operator(
     tx: Tx, kind: VoteKind, name: str, by: Person, reason: str | None, policies: Policies
 ) -> tuple[str, CastResult]:
-    """Casts the operator's vote. It waits its turn like any other: votes stored earlier are counted first."""
+    """Casts the operator's vote, to withdraw a confirmation or to revoke a grant, which has the id of the confirmation
+    that it was given with. It waits its turn like any other: votes stored earlier are counted first."""
     confirmation = find_confirmation(tx, name)
     try:
         _, row = lock_confirmation(tx, confirmation)
@@ -132,19 +113,13 @@ AT_ONCE = 50
 """How many cards one transaction marks for drawing. Clicks get their turn between two of them."""
 
 
-async def pause(database: Database, by: Person = OPERATOR, reason: str | None = None) -> bool:
-    """Stops starting calls; running calls may finish. Returns False if runs were paused already."""
-    return await _switch(database, pause_runs, by, reason)
-
-
-async def resume(database: Database, by: Person = OPERATOR, reason: str | None = None) -> bool:
-    """Ends the pause. Returns False if runs were not paused."""
-    return await _switch(database, resume_runs, by, reason)
-
-
-async def _switch(
-    database: Database, turn: Callable[[Tx, Person, str | None], bool], by: Person, reason: str | None
+async def switch_runs(
+    database: Database,
+    turn: Callable[[Tx, Person, str | None], bool],
+    by: Person = OPERATOR,
+    reason: str | None = None,
 ) -> bool:
+    """Pauses or resumes, and has the cards drawn. Returns False if nothing changed."""
     changed = await database.run(turn, by, reason)
     after: str | None = ""
     while after is not None:  # even if nothing changed, since an earlier command may have been stopped halfway
@@ -153,6 +128,7 @@ async def _switch(
 
 
 def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
+    """Stops starting calls; running calls may finish. Returns False if runs were paused already."""
     named = by.user if by != OPERATOR else None
     row = {"name": PAUSED, "value": canonical({"at": stamp(now(tx)), "by": named, "reason": reason})}
     if not tx.insert("bot_switches", row, if_absent=True):
@@ -162,6 +138,7 @@ def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
 
 
 def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
+    """Ends the pause. Returns False if runs were not paused."""
     if not tx.run("DELETE FROM bot_switches WHERE name = :name", name=PAUSED):
         return False
     _write(tx, LineKind.RESUMED, by, reason)

@@ -258,15 +258,19 @@ class Policies:
         whatever its `when`, since it is not known yet who asked."""
         return next((policy.long_running == "decide" for policy in self._for_tool(call)), False)
 
-    @property
-    def functions(self) -> frozenset[str]:
-        """The functions that `python:` entries name. No others are called."""
-        entries = (
+    @cached_property
+    def named(self) -> frozenset[Approver]:
+        """All whom the policies name, to decide, to be barred or to be notified."""
+        return frozenset(
             entry
             for policy in self.entries
             for entry in (*policy.approvers, *policy.escalate_to, *policy.barred, *policy.notify)
         )
-        return frozenset(entry.value for entry in entries if entry.kind is ApproverKind.PYTHON)
+
+    @property
+    def functions(self) -> frozenset[str]:
+        """The functions that `python:` entries name. No others are called."""
+        return frozenset(entry.value for entry in self.named if entry.kind is ApproverKind.PYTHON)
 
     @property
     def conditional(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adk_confirm.bot.inbound.payloads import read_message_event
-from adk_confirm.bot.ops.operate import pause, resume
+from adk_confirm.bot.ops.operate import pause_runs, resume_runs, switch_runs
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.people.people import Person
 from tests.support.office import LAB, ONE, PAY, Office, Opens
@@ -120,11 +120,11 @@ async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens, m
 async def test_words_during_a_pause_get_a_sign(open_office: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("adk_confirm.bot.inbound.events.HINT_AFTER", 0.1)
     async with open_office(ONE, target=LAB, time_moves=True) as at:
-        await pause(at.bot.database)
+        await switch_runs(at.bot.database, pause_runs)
         said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
         sign = await at.sees(said, "reads your message once they are resumed")
         assert sign.ephemeral
-        await resume(at.bot.database)
+        await switch_runs(at.bot.database, resume_runs)
         await at.later(seconds=5)
         await at.sees(said, "to Ada")
 

@@ -13,7 +13,7 @@ from adk_confirm.bot.app import running_bot
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.stored_json import to_json
-from adk_confirm.bot.ops.operate import pause, resume
+from adk_confirm.bot.ops.operate import pause_runs, resume_runs, switch_runs
 from adk_confirm.bot.store.ledger_lines import read_lines
 from adk_confirm.runtime.calls.call import call_digest
 from adk_confirm.runtime.jsontypes import Json, JsonObject, objects
@@ -152,7 +152,7 @@ async def test_the_first_run_got_lost_and_i_change_what_shall_run_again(
 
 async def test_i_rewrite_the_bot_s_own_row(at: Office, card: Seen, caplog: pytest.LogCaptureFixture) -> None:
     """What is approved is then paused: between the decision and the run there is time to write."""
-    await pause(at.bot.database)
+    await switch_runs(at.bot.database, pause_runs)
     await at.bob.clicks(card, "Approve")
     await at.sees(card, "Approved by bob")
 
@@ -162,7 +162,7 @@ async def test_i_rewrite_the_bot_s_own_row(at: Office, card: Seen, caplog: pytes
 
     await at.bot.database.run(rewrite, CALLS, pays_99999)
     await at.bot.database.run(rewrite, "bot_confirmations", pays)
-    await resume(at.bot.database)
+    await switch_runs(at.bot.database, resume_runs)
     await at.later(minutes=1)
     await is_loud(at, card, caplog)
     assert [record.message for record in caplog.records if record.exc_info] == []

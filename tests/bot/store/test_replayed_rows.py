@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from adk_confirm.bot.audit.ledger import Head, LineKind, append, stamp
-from adk_confirm.bot.ops.operate import pause, resume
+from adk_confirm.bot.ops.operate import pause_runs, resume_runs, switch_runs
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
@@ -64,11 +64,11 @@ async def is_noticed(at: Office, card: Seen, words: str, *, ran: int = 0) -> flo
 
 async def test_a_call_that_ran_is_put_back_as_approved(at: Office, card: Seen) -> None:
     """The answer waits in the mailbox again, the call for its answer, and the confirmation for its hand-over."""
-    await pause(at.bot.database)
+    await switch_runs(at.bot.database, pause_runs)
     await at.bob.clicks(card, "Approve")
     await at.sees(card, "Approved by bob")
     approved = await copied(at)
-    await resume(at.bot.database)
+    await switch_runs(at.bot.database, resume_runs)
     await at.later(minutes=1)
     await at.sees(card, "I reimbursed 1500")
     await at.rests()

@@ -15,7 +15,7 @@ import pytest
 from adk_confirm.bot.audit.checkpoints import checkpoint, read_anchor
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.ops.operate import pause
+from adk_confirm.bot.ops.operate import pause_runs, switch_runs
 from adk_confirm.bot.store.ledger_lines import write_step
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.repository import now
@@ -132,7 +132,7 @@ async def test_each_step_of_the_ledger_is_a_line_with_its_ids(open_office: Opens
         await at.oscar.clicks(card, "Approve")
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("Done: Pay", at.deploys, thread=card)
-        await pause(at.bot.database)
+        await switch_runs(at.bot.database, pause_runs)
         (name,) = await at.bot.database.read(lambda tx: tx.column("SELECT id FROM bot_confirmations"))
 
     session = f"session slack-T0ACME-{at.deploys.id}-{card.message.thread_ts}"

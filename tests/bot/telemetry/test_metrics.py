@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from adk_confirm.bot.app import running_bot
 from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.confirmation.states import Transition
-from adk_confirm.bot.ops.operate import pause
+from adk_confirm.bot.ops.operate import pause_runs, switch_runs
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.transactions import follow_outcome
 from adk_confirm.bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics, read_gauges
@@ -225,7 +225,7 @@ async def test_what_nobody_knows_is_shown(at: Office) -> None:
     page = await seen(at, "adk_confirm_unknown")
     assert (page.value("adk_confirm_unknown"), page.value("adk_confirm_waiting")) == (1, 0)
     assert page.value("adk_confirm_paused") == 0
-    await pause(at.bot.database)
+    await switch_runs(at.bot.database, pause_runs)
     assert (await seen(at, "adk_confirm_paused")).value("adk_confirm_paused") == 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adk_confirm.bot.ops.operate import pause, resume
+from adk_confirm.bot.ops.operate import pause_runs, resume_runs, switch_runs
 from tests.support.office import Office, Opens
 
 LAB = "tests.support.lab:agent"
@@ -119,7 +119,7 @@ async def test_a_vote_stored_before_the_deadline_counts_though_it_is_counted_aft
 @pytest.mark.office(f'{ONE}start_within = "15m"\n', target=LAB)
 async def test_an_approval_that_can_not_begin_in_time_lapses(at: Office) -> None:
     card = await at.ask(PAY)
-    await pause(at.bot.database)
+    await switch_runs(at.bot.database, pause_runs)
     await at.bob.clicks(card, "Approve")
     paused = await at.ann.finds("Paused: Pay", at.deploys, thread=card)
     assert paused.buttons == ("See everything", "History")
@@ -128,7 +128,7 @@ async def test_an_approval_that_can_not_begin_in_time_lapses(at: Office) -> None
 
     lapsed = await at.ann.finds("Not started in time: Pay", at.deploys, thread=card)
     assert lapsed.buttons == ("See everything", "History")
-    await resume(at.bot.database)
+    await switch_runs(at.bot.database, resume_runs)
     await at.later(minutes=1)
     await at.ann.finds("Approved by bob · did not start in time", at.deploys, thread=card)
     await at.ann.finds("did not start within 15m", at.deploys, thread=card)
