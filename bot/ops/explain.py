@@ -90,7 +90,8 @@ def explanation(
 ) -> Iterator[str]:
     last = found.index if found.index is not None else len(policies.entries)
     for index, policy in enumerate(policies.entries[:last]):
-        yield f"policy[{index}] does not apply: {_why_not(policy, call)}"
+        why = f"its `when` is false: {policy.when}" if policy.covers(call) else f"its {' are '.join(_subject(policy))}"
+        yield f"policy[{index}] does not apply: {why}"
     if not isinstance(found, GoverningPolicy):
         yield "The call would be refused at once, and nobody would be asked:"
         yield decision_texts.ungoverned(found)
@@ -103,23 +104,8 @@ def explanation(
         what = "question" if call.question else "call"
         yield f"policy[{found.index}] applies to this {what} ({' '.join(_subject(policy))}{when})."
     yield from _who_decides(policies, policy, call, names)
-    yield from _when_words(policy)
+    yield from policy.sentences()
     yield from _what_is_shown(policy, call, names)
-
-
-def _others(policy: Policy, barred: tuple[Approver, ...], names: KnownNames) -> Iterator[str]:
-    if policy.escalate_after is not None:
-        added = _name_entries(policy.escalate_to, barred, names)
-        yield f"After {spell_duration(policy.escalate_after)} also: {added}."
-    if barred:
-        yield f"May not, even if named above: {', '.join(names.of(str(entry)) for entry in barred)}."
-
-
-def _why_not(policy: Policy, call: CallFacts) -> str:
-    """The first of the policy's conditions that the call does not meet, in the order in which they are checked."""
-    if not policy.covers(call):
-        return f"its {' are '.join(_subject(policy))}"
-    return f"its `when` is false: {policy.when}"
 
 
 def _subject(policy: Policy) -> tuple[str, str]:
@@ -131,13 +117,25 @@ def _who_decides(policies: Policies, policy: Policy, call: CallFacts, names: Kno
     entries = _name_entries(may_decide(policy, escalated=False), barred, names)
     if call.question:
         yield f"Who may answer: {entries}."
-        yield from _others(policy, barred, names)
+    else:
+        people = "1 person has" if policy.quorum == 1 else f"{policy.quorum} people have"
+        yield f"{people} to approve. One Deny is enough to stop it."
+        yield f"Who may decide: {entries}."
+    if policy.escalate_after is not None:
+        added = _name_entries(policy.escalate_to, barred, names)
+        yield f"After {spell_duration(policy.escalate_after)} also: {added}."
+    if barred:
+        yield f"May not, even if named above: {', '.join(names.of(str(entry)) for entry in barred)}."
+    if call.question:
         return
-    people = "1 person has" if policy.quorum == 1 else f"{policy.quorum} people have"
-    yield f"{people} to approve. One Deny is enough to stop it."
-    yield f"Who may decide: {entries}."
-    yield from _others(policy, barred, names)
-    yield from _requester(policy, call, names)
+    asker = f", {names.of(call.asker)} included" if call.asker else ""
+    match policy.allow_requester:
+        case True:
+            yield "Who asked may approve too, if named above."
+        case False:
+            yield f"Nobody who spoke to the agent in the session may approve{asker}; they may deny."
+        case "speakers":
+            yield f"Who asked for it may not approve{asker}; others who spoke to the agent may."
 
 
 def _name_entries(entries: tuple[Approver, ...], barred: tuple[Approver, ...], names: KnownNames) -> str:
@@ -161,40 +159,16 @@ _HERE = {
 }
 
 
-def _requester(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
-    asker = f", {names.of(call.asker)} included" if call.asker else ""
-    match policy.allow_requester:
-        case True:
-            yield "Who asked may approve too, if named above."
-        case False:
-            yield f"Nobody who spoke to the agent in the session may approve{asker}; they may deny."
-        case "speakers":
-            yield f"Who asked for it may not approve{asker}; others who spoke to the agent may."
-
-
-def _when_words(policy: Policy) -> Iterator[str]:
-    if policy.remind_after is not None:
-        yield f"A reminder comes after {spell_duration(policy.remind_after)}."
-    yield f"Without a decision it expires after {spell_duration(policy.expires_after)}."
-    yield f"Once approved, it must start within {spell_duration(policy.start_within)}, or it does not run."
-
-
 def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     row = hypothetical(policy, call)
     shown, hidden = row.redactor.mask_call(call.args)
     yield f"Arguments: {', '.join(f'{name} {spell_on_one_line(value)}' for name, value in shown.items()) or 'none'}."
     if hidden:
-        yield f"Hidden everywhere: {hidden} value{'s' if hidden > 1 else ''}, by redact = {_bracketed(policy.redact)}."
+        yield f"Hidden everywhere: {hidden} value{'s' if hidden > 1 else ''}, by redact = [{', '.join(policy.redact)}]."
     others = () if isinstance(policy.edit, bool) else policy.edit
     fields = [*editable_names(row), *(f"{name} (not in this call)" for name in others if name not in call.args)]
     masked = Redactor(policy.redact)
     yield f"May be edited: {', '.join(map(masked.mask_text, fields)) or 'nothing'}."
-    if policy.long_running == "decide":
-        yield "For a long-running tool they decide how the operation ends, once it has started."
-    if policy.deny_reason == "required":
-        yield "A Deny needs a reason."
-    if policy.max_denials is not None:
-        yield f"After {policy.max_denials} denials of this tool in a session within 10 minutes, nobody is asked."
     if policy.grant is not None:
         terms = policy.grant
         length = "the session" if terms.length == "session" else spell_duration(terms.length)
@@ -203,15 +177,7 @@ def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterat
         yield f'Approvers may let "the next ones like this" pass for {length}; alike means the same {on}.'
     yield f"The card goes to {names.of(policy.channel) if policy.channel else _HERE[policy.card]}."
     if policy.notify:
-        yield f"Notified in place of the approvers: {_bracketed(tuple(map(str, policy.notify)))}."
-    if policy.dm:
-        yield "Each approver also gets a direct message that leads to the card."
-    if policy.shared_channels:
-        yield "It may be posted in a channel that is shared with another company."
-
-
-def _bracketed(names: tuple[str, ...]) -> str:
-    return f"[{', '.join(names)}]"
+        yield f"Notified in place of the approvers: [{', '.join(map(str, policy.notify))}]."
 
 
 def hypothetical(policy: Policy, call: CallFacts) -> Confirmation:

@@ -20,7 +20,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, StrictBool, StrictInt, StrictStr
 
 from adk_confirm.bot.policy.approvers import Approver, ApproverField, ApproverKind
-from adk_confirm.bot.policy.durations import Duration, GrantKey
+from adk_confirm.bot.policy.durations import Duration, GrantKey, spell_duration
 from adk_confirm.bot.policy.redaction import MaskedText, Redactor, own_words
 from adk_confirm.bot.policy.when import NAMES, ExpressionFailed, holds
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
@@ -85,8 +85,17 @@ CALLS_ONLY = "has no meaning with inputs; leave it out"
 """Marks a key that has no meaning where people answer a question instead of approving a call."""
 
 
+@dataclass(frozen=True)
+class Says:
+    """What `adk-confirm explain` says about a key that is set, with its value at `{}`."""
+
+    sentence: str
+    of: str | None = None  # only of this value
+
+
 class Policy(BaseModel):
-    """One `[[policy]]` of the file; the names are the file's own."""
+    """One `[[policy]]` of the file; the names are the file's own. A new key is added here, with its sentence; if it can
+    contradict others, also in `checks.py`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -97,28 +106,56 @@ class Policy(BaseModel):
     quorum: Annotated[StrictInt, Field(ge=1)] = 1
     allow_requester: Annotated[bool | Literal["speakers"], PlainValidator(_requester)] = False
     channel: StrictStr | None = None
-    remind_after: Duration | None = None
+    remind_after: Annotated[Duration | None, Says("A reminder comes after {}.")] = None
     escalate_after: Duration | None = None
     escalate_to: tuple[ApproverField, ...] = ()
-    expires_after: Duration = timedelta(hours=24)
-    start_within: Duration = timedelta(hours=1)
+    expires_after: Annotated[Duration, Says("Without a decision it expires after {}.")] = timedelta(hours=24)
+    start_within: Annotated[Duration, Says("Once approved, it must start within {}, or it does not run.")] = timedelta(
+        hours=1
+    )
     edit: Annotated[bool | tuple[str, ...], PlainValidator(_edit), PlainSerializer(_spell_edit), CALLS_ONLY] = True
-    deny_reason: Annotated[Literal["optional", "required"], CALLS_ONLY] = "optional"
-    preview: Annotated[Literal["optional", "required"], CALLS_ONLY] = "required"
-    preview_drift: Annotated[Literal["allow", "ask"], CALLS_ONLY] = "ask"
-    reason: Annotated[StrictBool, CALLS_ONLY] = False
-    approve_note: Annotated[Literal["none", "optional", "required"], CALLS_ONLY] = "none"
-    confirm_dialog: Annotated[StrictBool, CALLS_ONLY] = False
+    deny_reason: Annotated[
+        Literal["optional", "required"], CALLS_ONLY, Says("A Deny needs a reason.", of="required")
+    ] = "optional"
+    preview: Annotated[
+        Literal["optional", "required"],
+        CALLS_ONLY,
+        Says("It may be approved though its preview failed.", of="optional"),
+    ] = "required"
+    preview_drift: Annotated[
+        Literal["allow", "ask"],
+        CALLS_ONLY,
+        Says("It starts though its preview has changed since the approval.", of="allow"),
+    ] = "ask"
+    reason: Annotated[StrictBool, CALLS_ONLY, Says("The agent says why it makes the call.")] = False
+    approve_note: Annotated[
+        Literal["none", "optional", "required"],
+        CALLS_ONLY,
+        Says("An approval may have a note.", of="optional"),
+        Says("Each approval needs a note.", of="required"),
+    ] = "none"
+    confirm_dialog: Annotated[StrictBool, CALLS_ONLY, Says("Slack asks again before an Approve counts.")] = False
     redact: tuple[StrictStr, ...] = ()
-    max_denials: Annotated[Annotated[StrictInt, Field(ge=1)] | None, CALLS_ONLY] = None
+    max_denials: Annotated[
+        StrictInt | None,
+        Field(ge=1),
+        CALLS_ONLY,
+        Says("After {} denials of this tool in a session within 10 minutes, nobody is asked."),
+    ] = None
     barred: tuple[ApproverField, ...] = ()
-    shared_channels: StrictBool = False
+    shared_channels: Annotated[
+        StrictBool, Says("It may be posted in a channel that is shared with another company.")
+    ] = False
     grant: Annotated[GrantKey | None, CALLS_ONLY] = None
     grant_on: Annotated[tuple[StrictStr, ...] | None, CALLS_ONLY] = None
     notify: tuple[ApproverField, ...] = ()
-    dm: StrictBool = False
+    dm: Annotated[StrictBool, Says("Each approver also gets a direct message that leads to the card.")] = False
     card: Literal["both", "thread", "channel"] = "both"
-    long_running: Annotated[Literal["decide"] | None, CALLS_ONLY] = None
+    long_running: Annotated[
+        Literal["decide"] | None,
+        CALLS_ONLY,
+        Says("For a long-running tool they decide how the operation ends, once it has started."),
+    ] = None
     title: Annotated[Title | None, CALLS_ONLY] = None
     format: Annotated[Format, CALLS_ONLY] = ()
 
@@ -131,6 +168,13 @@ class Policy(BaseModel):
     def covers(self, call: CallFacts) -> bool:
         """Whether the policy is for this tool, or for questions of this node or tool."""
         return any(fnmatchcase(call.tool, pattern) for pattern in (self.inputs if call.question else self.tools))
+
+    def sentences(self) -> Iterator[str]:
+        for key, about in type(self).model_fields.items():
+            value = getattr(self, key)
+            for says in about.metadata if value else ():
+                if isinstance(says, Says) and says.of in (None, value):
+                    yield says.sentence.format(spell_duration(value) if isinstance(value, timedelta) else value)
 
     def freeze(self) -> JsonObject:
         empty = {key for key in ("tools", "inputs") if not getattr(self, key)}

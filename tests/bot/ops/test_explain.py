@@ -86,14 +86,14 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
         "A reminder comes after 10m.",
         "Without a decision it expires after 1h.",
         "Once approved, it must start within 15m, or it does not run.",
+        "A Deny needs a reason.",
+        "After 2 denials of this tool in a session within 10 minutes, nobody is asked.",
+        "It may be posted in a channel that is shared with another company.",
         "Arguments: env prod, version 2.4.1, secret_key ••••, note fine.",
         "Hidden everywhere: 1 value, by redact = [secret*].",
         "May be edited: version, token (not in this call).",
-        "A Deny needs a reason.",
-        "After 2 denials of this tool in a session within 10 minutes, nobody is asked.",
         'Approvers may let "the next ones like this" pass for 30m; alike means the same service.',
         "The card goes to C0DEPLOYS.",
-        "It may be posted in a channel that is shared with another company.",
     ]
 
 
