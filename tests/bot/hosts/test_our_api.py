@@ -11,12 +11,13 @@ from google.adk.cli.conformance.adk_web_server_client import AdkWebServerClient
 from google.adk.events.event import Event
 from google.genai import types
 
-from adk_confirm import Runner
+from adk_confirm import Agent, FunctionTool, Runner, ScriptedModel, call
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.remote import OUR_PORT, RemoteServer
 from adk_confirm.runtime.store.database import Database
 from tests.support.foreign.alone import ran
 from tests.support.foreign.ours import agent
+from tests.support.foreign.tools import deploy
 from tests.support.foreign.visit import Visit
 from tests.support.served import served
 
@@ -92,4 +93,33 @@ async def test_the_client_that_google_adk_has_for_its_own_server(
             app_name="clerk", user_id="ann", session_id=session.id, state_delta={"team": "mail"}
         )
         await client.delete_session(app_name="clerk", user_id="ann", session_id=session.id)
+    assert ran() == [{"tool": "deploy", "service": "search"}]
+
+
+async def test_a_preview_that_has_changed_is_asked_about_anew_with_what_was_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+    live = ["2.4.0"]
+
+    def plan(service: str) -> str:
+        return f"{service} {live[-1]} → 2.4.1"
+
+    previewing = Agent(
+        "clerk",
+        ScriptedModel(call("deploy", service="search"), "Done."),
+        tools=[FunctionTool(deploy, require_confirmation=True, preview=plan)],
+    )
+    async with served(Runner(previewing)) as url:
+        host = AdkHost(RemoteServer(url, "clerk"))
+        visit = Visit(host)
+        first = await visit.asks("go")
+        assert (first.preview, first.approved_preview) == ({"shows": "search 2.4.0 → 2.4.1"}, None)
+        live.append("2.3.9")
+        await visit.approve(first)
+        (anew,) = await visit.requests()
+        assert ran() == []
+        assert (anew.preview, anew.approved_preview) == ({"shows": "search 2.3.9 → 2.4.1"}, first.preview)
+        await visit.approve(anew)
+        await host.close()
     assert ran() == [{"tool": "deploy", "service": "search"}]
