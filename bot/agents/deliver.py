@@ -67,9 +67,9 @@ class Deliveries:
             user_words = UserWords(
                 mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments
             )
-            return self._host.say(session.session, user_words, stop=stop)
+            return self._host.say(session.session, user_words, stop=stop, held=self._lease)
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
-        return self._host.answer(session.session, answers, stop=stop) if answers else None
+        return self._host.answer(session.session, answers, stop=stop, held=self._lease) if answers else None
 
     async def record_not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""

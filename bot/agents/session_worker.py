@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -214,6 +214,8 @@ class _LeasedSession:
             # The session is read for the outcome. The error is not logged, since it may quote the call.
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
         finally:
+            if isinstance(exchange, AsyncGenerator):
+                await exchange.aclose()  # a run that goes on ends before the session is released
             await display.end()
 
     async def _fetch(self, files: Sequence[JsonObject]) -> tuple[Blob, ...]:
@@ -305,6 +307,7 @@ class _LeasedSession:
             watching.cancel()
             if not running.done():
                 running.cancel()
+                await asyncio.wait({running})
         await running
 
     async def _watch(self, session: Session, letter: Letter, stop: asyncio.Event) -> None:

@@ -40,6 +40,7 @@ from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.confirming import Answer
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, same
+from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.wire import Content, FunctionResponse, Part
 
 
@@ -220,7 +221,12 @@ class AdkHost:
     # Messages
 
     async def say(
-        self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
+        self,
+        session: SessionKey,
+        words: UserWords,
+        *,
+        stop: asyncio.Event | None = None,
+        held: Lease | None = None,  # noqa: ARG002  (of `Host`)
     ) -> AsyncIterator[RunOutput]:
         """Sends a message to the agent, unless the session has it already."""
         before, message, mark = await self._read(session), words.as_content(), words.mark
@@ -255,7 +261,12 @@ class AdkHost:
     # Answers
 
     async def answer(
-        self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
+        self,
+        session: SessionKey,
+        answers: Sequence[HostAnswer],
+        *,
+        stop: asyncio.Event | None = None,
+        held: Lease | None = None,  # noqa: ARG002  (of `Host`)
     ) -> AsyncIterator[RunOutput]:
         before = await self._read(session)
         match answers[0].delivery.word:

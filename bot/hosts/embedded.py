@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from adk_confirm.bot.confirmation.model import SLACK, Ask, HostRequest, SessionKey
@@ -24,7 +25,7 @@ from adk_confirm.runtime.recent_dict import RecentDict
 from adk_confirm.runtime.run.runner import Position
 from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.store.database import Database
-from adk_confirm.runtime.store.lease import TERM
+from adk_confirm.runtime.store.lease import TERM, Lease
 from adk_confirm.runtime.store.sessions import OnChange
 
 _LAST_WORDS = 0.5
@@ -57,7 +58,12 @@ class EmbeddedHost:
         return self.runner.app_name
 
     async def say(
-        self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
+        self,
+        session: SessionKey,
+        words: UserWords,
+        *,
+        stop: asyncio.Event | None = None,
+        held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
         run = await self.runner.start(
             user_id=session.user,
@@ -67,31 +73,39 @@ class EmbeddedHost:
             mark=words.mark,
             streaming=True,
             stop=stop,
+            held=held,
         )
-        async for said in _events_heard(run):
-            yield said
+        async with aclosing(_events_heard(run)) as heard:
+            async for said in heard:
+                yield said
 
     async def answer(
-        self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
+        self,
+        session: SessionKey,
+        answers: Sequence[HostAnswer],
+        *,
+        stop: asyncio.Event | None = None,
+        held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
         match answers[0].delivery.word:
             case "approved" | "denied":
-                run = await self._answer(session, answers, stop)
+                run = await self._answer(session, answers, stop, held)
             case word:
-                run = await self._settle(session, answers[0], word, stop)
+                run = await self._settle(session, answers[0], word, stop, held)
         if run is not None:
-            async for said in _events_heard(run):
-                yield said
+            async with aclosing(_events_heard(run)) as heard:
+                async for said in heard:
+                    yield said
 
     async def _answer(
-        self, session: SessionKey, answers: Sequence[HostAnswer], stop: asyncio.Event | None
+        self, session: SessionKey, answers: Sequence[HostAnswer], stop: asyncio.Event | None, held: Lease | None
     ) -> Run | None:
         """Returns None if the request has another answer already. `look` shows what became of it."""
         contents = [_answer(one).as_content() for one in answers]
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
         try:
             return await self.runner.start(
-                user_id=session.user, session_id=session.id, message=message, streaming=True, stop=stop
+                user_id=session.user, session_id=session.id, message=message, streaming=True, stop=stop, held=held
             )
         except (Conflict, NotFound) as error:
             if len(answers) > 1:
@@ -100,15 +114,23 @@ class EmbeddedHost:
                 raise RequestLost(str(error)) from error
             return None
 
-    async def _settle(self, session: SessionKey, answer: HostAnswer, word: Word, stop: asyncio.Event | None) -> Run:
+    async def _settle(
+        self, session: SessionKey, answer: HostAnswer, word: Word, stop: asyncio.Event | None, held: Lease | None
+    ) -> Run:
         about, attempt = answer.asked.call_id, answer.delivery.lost_attempt
         try:
             return await self.runner.settle(
-                user_id=session.user, session_id=session.id, call_id=about, word=word, attempt=attempt, stop=stop
+                user_id=session.user,
+                session_id=session.id,
+                call_id=about,
+                word=word,
+                attempt=attempt,
+                stop=stop,
+                held=held,
             )
         except Conflict:
             # Stored before. A process that died may have left the run unfinished.
-            return await self.runner.take_up(user_id=session.user, session_id=session.id, stop=stop)
+            return await self.runner.take_up(user_id=session.user, session_id=session.id, stop=stop, held=held)
 
     async def look(self, session: SessionKey, *, after_exchange: bool = False) -> SessionSnapshot:  # noqa: ARG002  (of `Host`)
         since, said = self._read.pop(session, (None, ()))
@@ -129,10 +151,13 @@ class EmbeddedHost:
         await self.runner.close(patience=_LAST_WORDS)
 
 
-async def _events_heard(run: Run) -> AsyncIterator[RunOutput]:
-    async for event in run:
-        for heard in run_output(event, _message_in(event)):
-            yield heard
+async def _events_heard(run: Run) -> AsyncGenerator[RunOutput]:
+    try:
+        async for event in run:
+            for heard in run_output(event, _message_in(event)):
+                yield heard
+    finally:
+        await run.close()  # whoever stops listening releases the session next
 
 
 def _message_in(event: Event) -> AgentMessage | None:

@@ -27,6 +27,7 @@ from adk_confirm.bot.confirmation.model import HostRequest, SessionKey
 from adk_confirm.runtime.calls.call import Call, Word
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.wire import USER, Blob, Content, Part
 
 
@@ -176,13 +177,23 @@ class Host(Protocol):
         ...
 
     def say(
-        self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
+        self,
+        session: SessionKey,
+        words: UserWords,
+        *,
+        stop: asyncio.Event | None = None,
+        held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]: ...
     def answer(
-        self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
+        self,
+        session: SessionKey,
+        answers: Sequence[HostAnswer],
+        *,
+        stop: asyncio.Event | None = None,
+        held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
         """Sends answers, and yields what the run says. Once `stop` is set, the host ends the run as far as it can. The
-        decisions are delivered anyway."""
+        decisions are delivered anyway. `held`: the caller's lease on the session, under which our own runtime works."""
         ...
 
     async def look(self, session: SessionKey, *, after_exchange: bool = False) -> SessionSnapshot:

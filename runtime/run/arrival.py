@@ -164,11 +164,11 @@ def _amended_arguments(call: Call, answer: Answer, tool: Tool | None, *, exact: 
 
 @dataclass(frozen=True)
 class AcceptedMessage:
-    """A message that is stored, with its session leased."""
+    """A message that fits, with its session leased."""
 
     before: StoredSession  # the session before this message, to compare with the cached copy
     stored: StoredSession
-    change: SessionChange  # what the message adds
+    change: SessionChange  # what the message adds. If it is not stored yet, the run stores it with its first step
     token: str
     work: tuple[tuple[Invocation, tuple[Call, ...]], ...]  # in the order in which it is done
     temporary: JsonObject
@@ -282,6 +282,18 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
     if not accepted.change.any:
         return accepted
     return replace(accepted, stored=add(tx, session, accepted.change, arrival.on_change))
+
+
+def look_in(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"]:
+    """The same for answers of a sender that has the session, and that keeps them until the run has ended: nothing is
+    stored yet."""
+    session = find(tx, arrival.name)
+    if session is None:
+        raise NotFound(f"Session not found: {arrival.name.id}")
+    check_sender(tx, arrival.sender, arrival.name, session, arrival.writes)
+    assert arrival.held is not None
+    decided = _decide(tx, arrival, session)
+    return "nothing to do" if decided is None else _accept(tx, *decided, session, arrival.held.token)
 
 
 def _accept(tx: Tx, arrival: Arrival, known: Mapping[str, Call], session: StoredSession, token: str) -> AcceptedMessage:

@@ -76,7 +76,8 @@ _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)
 
 
 class Journal:
-    """`emit` gets every event once it is written. `temporary` is the state that ends with the run."""
+    """`emit` gets every event once it is written. `temporary` is the state that ends with the run. `change` is what is
+    already to be written."""
 
     def __init__(
         self,
@@ -86,12 +87,13 @@ class Journal:
         emit: Callable[[Event], None],
         temporary: JsonObject,
         on_change: OnChange | None,
+        change: SessionChange,
     ) -> None:
         self.emit = emit
         self.temporary = temporary
         self._database, self._live, self._lease = database, live, lease
         self._on_change = on_change
-        self._change = SessionChange()
+        self._change = change
         self._writing = asyncio.Lock()
 
     @property

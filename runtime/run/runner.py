@@ -259,6 +259,7 @@ class Runner:
         create: bool = False,
         mark: str | None = None,
         stop: asyncio.Event | None = None,
+        held: Lease | None = None,
     ) -> Run:
         """Like `run`, but returns once the message is stored. Raises if the message is not valid.
 
@@ -267,10 +268,13 @@ class Runner:
         with the same `mark` is not stored again, but a run that a crash had stopped continues. Once `stop` is set, the
         model is not asked any more and the run ends; but no tool is interrupted, waiting calls keep waiting, and
         approved calls run.
+
+        `held` is the lease of a sender that keeps all others from the session itself, and that releases it when the
+        run has ended. It keeps the message until then, so answers are stored with what follows from them.
         """
         check_state(state_delta)
         name = self._name(user_id, session_id)
-        arrival = replace(self._arrival(name), metadata=kept_metadata(custom_metadata), stop=stop)
+        arrival = replace(self._arrival(name), metadata=kept_metadata(custom_metadata), stop=stop, held=held)
         if message is None and invocation_id is not None:
             arrival = replace(arrival, resumed=invocation_id, state_delta=state_delta)
             return await self._sequencer.enter(arrival, streaming=streaming)
@@ -291,18 +295,22 @@ class Runner:
         word: Word,
         attempt: int | None = None,
         stop: asyncio.Event | None = None,
+        held: Lease | None = None,
     ) -> Run:
         """Stores what people say about a call whose outcome is unknown. With `attempt`, raises `Conflict` if the call
         is at another attempt."""
         decision = CallDecision(call_id, _WORDS[word], attempt=attempt)
-        arrival = replace(self._arrival(self._name(user_id, session_id)), decisions=(decision,), stop=stop)
+        arrival = self._arrival(self._name(user_id, session_id))
+        arrival = replace(arrival, decisions=(decision,), stop=stop, held=held)
         return await self._sequencer.enter(arrival)
 
-    async def take_up(self, *, user_id: str, session_id: str, stop: asyncio.Event | None = None) -> Run:
+    async def take_up(
+        self, *, user_id: str, session_id: str, stop: asyncio.Event | None = None, held: Lease | None = None
+    ) -> Run:
         """Resumes what a process that died left of the session, if anything."""
         name = self._name(user_id, session_id)
         if await (await self.open()).read(active, name):
-            return await self._sequencer.enter(replace(self._arrival(name), stop=stop))
+            return await self._sequencer.enter(replace(self._arrival(name), stop=stop, held=held))
         return _empty_run()
 
     async def attend(self) -> None:
@@ -363,7 +371,7 @@ class Runner:
         asking = [call.invocation_id for _, call in found or ()]
         owed = await database.read(active, name, asking)
         if owed:
-            return await self._sequencer.enter(replace(self._arrival(name), stop=arrival.stop), streaming=streaming)
+            return await self._sequencer.enter(replace(arrival, metadata=None), streaming=streaming)
         return _empty_run()
 
     async def _decide(self, incoming: IncomingMessage, answer: Answer, call: Call) -> CallDecision | None:

@@ -12,12 +12,12 @@ from weakref import WeakValueDictionary
 
 from adk_confirm.runtime.calls.call import ALTERED, CallState
 from adk_confirm.runtime.errors import Busy, ConfirmError
-from adk_confirm.runtime.run.arrival import AcceptedMessage, Arrival, enter
+from adk_confirm.runtime.run.arrival import AcceptedMessage, Arrival, enter, look_in
 from adk_confirm.runtime.run.journal import Journal, SessionCache
 from adk_confirm.runtime.run.work import AppContext, Work
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import Lease
-from adk_confirm.runtime.store.records import SessionId
+from adk_confirm.runtime.store.records import SessionChange, SessionId
 from adk_confirm.runtime.store.sessions import give_back, run_of, topic
 from adk_confirm.runtime.wire import Event
 
@@ -166,9 +166,10 @@ class Sequencer:
         live.stored = message.stored
         for event in message.change.events:
             live.add(event)
+        to_write = message.change if message.stored is message.before else SessionChange()
         async with nullcontext() if lease is arrival.held else lease:
             temporary, on_change = dict(message.temporary), arrival.on_change
-            journal = Journal(app.database, live, lease, run.emit, temporary, on_change)
+            journal = Journal(app.database, live, lease, run.emit, temporary, on_change, to_write)
             work = Work(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
             for invocation, calls in message.work:
                 await work.drive(invocation, calls, ask=message.speaking in (None, invocation.id))
@@ -182,7 +183,9 @@ class Sequencer:
 async def _begin(database: Database, arrival: Arrival) -> AcceptedMessage | None:
     """The message, with its session leased. None: nothing is to be done."""
     message: AcceptedMessage | Literal["nothing to do"] | None
-    if arrival.held is not None:
+    if arrival.held is not None and arrival.answers:
+        message = await database.read(look_in, arrival)
+    elif arrival.held is not None:
         message = await database.run(enter, arrival)
     elif (message := await _enter(database, arrival)) is None:
         with database.waiter(topic(arrival.name)) as waiter:

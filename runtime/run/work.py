@@ -216,6 +216,8 @@ class Work:
     async def _run(self, turn: dict[str, Call], ready: Sequence[Call]) -> None:
         """Runs these calls together. The intent is written before the first, and each result as soon as it is there."""
         tools: dict[str, Tool] = {}
+        if any(call.request is not None and call.request.preview is not None for call in ready):
+            await self._journal.flush()  # that they are approved, before a preview is made again that may differ
         for call in ready:
             tool = await check_runnable(call, await self._tools_for(call))
             event: Refuse | Hold | Begin = tool if isinstance(tool, Refuse) else Begin()

@@ -114,11 +114,8 @@ async def test_killed_after_any_transaction(at: Staff, bot: Serving, nth: int) -
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize(("stored", "nth"), [("count_next", 1), ("enter", 2)])
-async def test_what_could_not_begin_in_time_does_not_begin_because_a_server_came_back(
-    at: Staff, bot: Serving, stored: str, nth: int
-) -> None:
-    await bot.starts(stored, nth)
+async def test_what_could_not_begin_in_time_does_not_begin_because_a_server_came_back(at: Staff, bot: Serving) -> None:
+    await bot.starts("count_next")
     card = await at.ask('pay {"to": "Ada", "amount": 20}')
     await at.bob.clicks(card, "Approve")
     await bot.reached()

@@ -56,7 +56,7 @@ TRANSACTIONS = (
     "save_drawn",  # a card is drawn
     "cast",
     "count_next",
-    "enter",  # the agent has an answer
+    "enter",  # the agent has a message
     "write",  # what became of a call is stored
     "say_later",
     "finish_and_read_next",  # an answer was sent, and the session ends
@@ -95,7 +95,7 @@ async def test_alone_it_goes_on_where_it_stood(at: Staff, database_url: str, tmp
 @pytest.mark.parametrize("stored", TAKEN_OVER)
 async def test_what_was_taken_over_it_leaves_alone(at: Staff, postgres_url: str, tmp_path: Path, stored: str) -> None:
     async with replicas(at, postgres_url, tmp_path, 3 if stored == "enter" else 2) as (first, *others):
-        await first.starts(stored, 2 if stored == "enter" else 1)
+        await first.starts(stored)
         with somebody(at, "Approve"):
             await at.ann.says(PAY, at.deploys, files=ORDER)
             await first.reached()
