@@ -15,6 +15,7 @@ from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
 from adk_confirm.bot.ops.operate import pause_runs, resume_runs
 from adk_confirm.bot.policy.approvers import OPERATOR
+from adk_confirm.bot.store.repository import JOBS
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.sandbox.people.seen import Seen
@@ -63,6 +64,15 @@ async def test_approved_calls_run_while_nothing_can_be_posted(at: Office, wrong:
 
     await have_run(at, 3)
     assert {line["amount"] for line in at.ran()} == {1, 2, 3}
+
+
+async def test_a_run_has_no_lease_beside_the_sessions_own(at: Office) -> None:
+    card = await at.ask('pay {"to": "Ada", "amount": 20}')
+    await at.bob.clicks(card, "Approve")
+    await have_run(at, 1)
+    await at.rests()
+    kinds = await at.bot.database.read(lambda tx: {*tx.column("SELECT kind FROM jobs")})
+    assert kinds <= {*JOBS}
 
 
 @pytest.mark.parametrize("people", ["ann", "ann and cyd"])
