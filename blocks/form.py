@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.card import calls_like, confirm_withdraw, heading
+from adk_confirm.blocks.card import by, calls_like, confirm_withdraw, heading
 from adk_confirm.blocks.content import WHOLE, content
 from adk_confirm.blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
 from adk_confirm.blocks.full_view import (
@@ -105,14 +105,15 @@ class Form:
         """What Edit… opens: editable values as fields, the rest as text. Submitting it is a vote for the edited
         call."""
         view = self.view
-        intro = content(view.but(arguments=()), WHOLE).intro
+        about = content(view.but(arguments=()), WHOLE).intro
         inputs = [*self.inputs, *note_blocks(view)]
-        above = split_pages(intro, "intro", *room_beside(inputs))
+        above = split_pages(about, "intro", *room_beside(inputs))
         below = split_pages(self.fixed_content(), "page", *above.left)
         if not (above.whole and below.whole):
             blocks = [_heading(view), rich([line(words.NO_ROOM_TO_EDIT)], "no_room")]
             return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, None)
-        does = line(words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO, tool=name(view.tool))
+        intro = words.EDIT_INTRO_VOTED if view.voted else words.EDIT_INTRO
+        does = line(words.EDIT_INTRO_DENIES if view.edit_denies else intro, people=by(view.voted))
         blocks = [_heading(view), *above.blocks, rich([does], "consequence"), *inputs, *below.blocks]
         blocks += small_print(self._notes(), "fixed")
         return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if self.inputs else None)

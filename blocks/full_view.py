@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.card import approval_status, audit_line, heading, notices, outcome, small_facts
-from adk_confirm.blocks.content import WHOLE, asked_by_line, content
+from adk_confirm.blocks.content import WHOLE, asked_by_line, content, headline
 from adk_confirm.blocks.ids import Callback, Ref, block_id
 from adk_confirm.blocks.kit import JsonObject, header, modal, small_print
+from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich import Box, Line, Piece, Quote, line, markup, rich
-from adk_confirm.blocks.text import VIEW_BLOCKS, pieces, units, visible
+from adk_confirm.blocks.text import VIEW_BLOCKS, pieces, plain, units, visible
 from adk_confirm.bot.confirmation.shown import Shown
 
 PAGE = 2500
@@ -114,7 +115,8 @@ def run_again_form(view: Shown) -> JsonObject:
     """What Run again opens if the card does not show everything that would run."""
     pages = split_pages(what_runs(view), _name(view), *room_beside())
     twice = small_print([line(words.CONFIRM_RUN_AGAIN[1])], "twice")
-    blocks = [*_frame(view), *pages.blocks, *cut_note(pages), *twice]
+    title = header(plain(headline(view), LONGEST_TITLE), f"title.{_name(view)}")
+    blocks = [title, *pages.blocks, *cut_note(pages), *twice]
     submit = words.RUN_AGAIN if pages.whole else None
     metadata = Ref(view.id, view.revision).encode()
     return modal(Callback.RUN_AGAIN, "Run again", blocks, metadata=metadata, submit=submit)

@@ -148,7 +148,8 @@ TITLE_HISTORY = "History"
 SUBMIT_EDIT = "Approve edited"
 
 
-EDIT_INTRO = "Your edit counts as your approval. Earlier approvals no longer count."
+EDIT_INTRO = "Your edit counts as your approval."
+EDIT_INTRO_VOTED = "Your edit counts as your approval. What {people} approved no longer counts."
 EDIT_INTRO_DENIES = (
     "The agent's server can't change a call that is waiting. Once approved, your edit denies this call "
     "and tells the agent what you want instead. It will ask again."
