@@ -68,7 +68,8 @@ async def _decide_open_calls(at: Office, plan: Plan) -> bool:
             continue
         for who in ("bob", "cyd"):
             said |= await at.people.acts(ticket, Click(who, "Approve", 0.0))
-        said |= await at.people.settles(ticket, "dan", call.settled)
+        for who in ("dan", "cyd"):  # to run a call again needs as many as to approve it
+            said |= await at.people.settles(ticket, who, call.settled)
     return said
 
 

@@ -27,7 +27,7 @@ _ENDS = {
 }
 _TEMPLATES = {
     LineKind.CALL_REFUSED: (words.LINE_CALL_REFUSED,),
-    LineKind.REMINDED: (words.LINE_REMINDED, words.LINE_REMINDED_WHO),
+    LineKind.REMINDED: (words.LINE_REMINDED, words.LINE_REMINDED_WHO, words.THREAD_REMINDED.replace("{who}", "{whom}")),
     LineKind.VOTE_REFUSED: (words.THREAD_TRIES,),
     LineKind.SETTLED: tuple(words.LINE_SETTLED.values()),
     LineKind.NOBODY_KNOWS: (words.LINE_NOBODY_KNOWS,),

@@ -89,9 +89,10 @@ class Thread:
             if any(mark.first_seq <= one.seq <= mark.told_seq for one in reminders):
                 shown = await lease.read(lines_to_tell, session.key, mark.first_seq - 1)
                 steps = await self._steps(lease, session, [one for one in shown if one.seq <= mark.told_seq], rows)
-                (message, *_) = await self._story(session, steps)
-                with suppress(Gone):
-                    await self._slack.at(lease).update(session.channel, sent.ts, message)
+                messages = await self._story(session, steps)
+                if len(messages) == 1:
+                    with suppress(Gone, RefusedBySlack):  # a workspace can forbid late edits
+                        await self._slack.at(lease).update(session.channel, sent.ts, messages[0])
 
     async def _steps(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
