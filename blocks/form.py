@@ -32,7 +32,8 @@ from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, optio
 from adk_confirm.blocks.readable import readable_name
 from adk_confirm.blocks.rich import Line, Piece, Say, join_list, line, name, part, rich
 from adk_confirm.blocks.schema import Schema, Shape, problems, shapes
-from adk_confirm.bot.confirmation.shown import ABSENT, PAYLOAD, Argument, GrantOffer, Shown, payload_fields
+from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantOffer, Shown, payload_fields
+from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.errors import ConfirmError
 
 REASON, GRANT = "reason", "grant"

@@ -13,7 +13,7 @@ from adk_confirm.blocks.schema import property_names
 from adk_confirm.bot.confirmation.authorise import Reason, Refusal
 from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit
 from adk_confirm.bot.policy.model import Policies
-from adk_confirm.bot.policy.redaction import Redactor
+from adk_confirm.bot.policy.redaction import PAYLOAD, Redactor
 from adk_confirm.runtime.jsontypes import Json, JsonObject, same
 
 
@@ -24,8 +24,6 @@ class Absent(Enum):
 
 
 ABSENT = Absent.ABSENT
-PAYLOAD = "answer"
-"""The name of the one field of a payload that is not an object, as people read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from typing import Self
 from adk_confirm.blocks.schema import Schema, property_names
 from adk_confirm.bot.confirmation import decision_texts, edits
 from adk_confirm.bot.confirmation.edits import ABSENT as ABSENT
-from adk_confirm.bot.confirmation.edits import PAYLOAD as PAYLOAD
 from adk_confirm.bot.confirmation.edits import Absent as Absent
 from adk_confirm.bot.confirmation.edits import FieldDiff as FieldDiff
 from adk_confirm.bot.confirmation.grants import lasts
@@ -37,7 +36,7 @@ from adk_confirm.bot.confirmation.model import (
 from adk_confirm.bot.confirmation.states import SAID_BY_PEOPLE
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
 from adk_confirm.bot.policy.model import Formats
-from adk_confirm.bot.policy.redaction import MASK, Redactor
+from adk_confirm.bot.policy.redaction import MASK, PAYLOAD, Redactor
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from adk_confirm.runtime.titles import title_after_edit

@@ -22,6 +22,8 @@ from typing import NewType
 from adk_confirm.runtime.jsontypes import Json, JsonObject, is_deeper
 
 MASK = "••••"
+PAYLOAD = "answer"
+"""The name of the one field of a payload that is not an object, as people read it and as `redact` names it."""
 SHORTEST = 6
 """Shorter hidden values are not searched for in other texts: "prod" would blacken half the card."""
 
@@ -157,7 +159,7 @@ class Redactor:
     def repeats(self, *values: Json) -> tuple[MaskedText, ...]:
         """The arguments, or fields of a payload, that hold a hidden value outside of a hidden name, or in their own
         name. Also those with a hidden name inside a text of JSON, since a tool may read that text as something else."""
-        named = [self._mask_names(value if isinstance(value, dict) else {"payload": value})[0] for value in values]
+        named = [self._mask_names(value if isinstance(value, dict) else {PAYLOAD: value})[0] for value in values]
         parts = [(name, {name: item}) for one in named if isinstance(one, dict) for name, item in one.items()]
         return tuple(dict.fromkeys(self.mask_text(name) for name, part in parts if self.mask(part) != part))
 

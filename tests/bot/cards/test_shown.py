@@ -14,10 +14,10 @@ from adk_confirm.bot.audit.ledger import Head, LineKind, append
 from adk_confirm.bot.cards import forms
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
-from adk_confirm.bot.confirmation.shown import ABSENT, PAYLOAD, Argument, FieldDiff, Shown
+from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown
 from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.policy.model import CallRefusal, Policies
-from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.policy.redaction import PAYLOAD, own_words
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.blocks.slack import OpenForm
 from tests.support.deciding import ANNA, ASKER, BEN, NOON, Desk, make_asked, make_policy

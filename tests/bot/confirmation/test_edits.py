@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adk_confirm.bot.confirmation.authorise import Reason
-from adk_confirm.bot.confirmation.edits import PAYLOAD, amendments, apply_edit, check_edit, editable_names
+from adk_confirm.bot.confirmation.edits import amendments, apply_edit, check_edit, editable_names
 from adk_confirm.bot.confirmation.model import Confirmation, Edit
 from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from tests.support.deciding import Desk, make_asked, make_policy
 

@@ -20,6 +20,7 @@ from adk_confirm import (
     ScriptedModel,
     call,
 )
+from adk_confirm.runtime.models.scripted import ScriptLine
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
 
@@ -117,16 +118,20 @@ class Switch:
         return answering  # type: ignore[no-any-return]
 
 
+def always(line: ScriptLine) -> ScriptedModel:
+    return ScriptedModel(reply=lambda _: line)
+
+
 @pytest.mark.parametrize(
     ("model", "code", "words"),
     [
-        (ScriptedModel(ModelFailure("BLOCKED", "It was blocked: ask otherwise.")), "BLOCKED", "ask otherwise"),
-        (ScriptedModel(ConnectionError("no network")), "ConnectionError", "no network"),
-        (ScriptedModel(ValueError()), "ValueError", "The model failed."),
-        (ScriptedModel(TimeoutError("the model's own")), "TimeoutError", "the model's own"),
-        (ScriptedModel(Content(role="model", parts=[])), "EMPTY_RESPONSE", "nothing"),
-        (ScriptedModel("bad \ud800 text"), "PydanticSerializationError", "surrogates"),
-        (ScriptedModel(42), "BAD_SCRIPT", "42 is not a line"),  # type: ignore[arg-type]  # that is the point
+        (always(ModelFailure("BLOCKED", "It was blocked: ask otherwise.")), "BLOCKED", "ask otherwise"),
+        (always(ConnectionError("no network")), "ConnectionError", "no network"),
+        (always(ValueError()), "ValueError", "The model failed."),
+        (always(TimeoutError("the model's own")), "TimeoutError", "the model's own"),
+        (always(Content(role="model", parts=[])), "EMPTY_RESPONSE", "nothing"),
+        (always("bad \ud800 text"), "PydanticSerializationError", "surrogates"),
+        (always(42), "BAD_SCRIPT", "42 is not a line"),  # type: ignore[arg-type]  # that is the point
         (Odd(ModelResponse()), "EMPTY_RESPONSE", "nothing"),
         (Odd(ModelResponse(error_code="SAFETY", error_message="Not this.")), "SAFETY", "Not this."),
         (Odd(ModelResponse(error_code="SAFETY", content=Content.of_text("half"))), "SAFETY", "nothing"),
