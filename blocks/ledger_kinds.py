@@ -31,7 +31,7 @@ class LineKind(StrEnum):
     DONE = "done"
     FAILED = "failed"
     REFUSED = "refused"
-    UNSEALED = "unsealed"  # a part without a fitting fingerprint does not count: an alarm
+    UNSEALED = "unsealed"  # what this app did not store does not count: an alarm
     ALTERED = "altered"  # refused, because what was stored is not what was approved: an alarm
     UNKNOWN = "unknown"
     SETTLED = "settled"

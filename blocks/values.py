@@ -1,4 +1,5 @@
-"""How a JSON value is written: bare if that is unambiguous, otherwise as JSON, or in a box of its own.
+"""How a JSON value is written exactly: bare if that is unambiguous, otherwise as JSON, or in a box of its own. How a
+number, a date or a list is made easy to read is in `readable`.
 
 On one line a value is exact: it is either the very characters of a string, or JSON. A string that could be mistaken for
 something else (`"1500"`, `" x"`, `""`, one with a newline) is written as JSON, in quotes.

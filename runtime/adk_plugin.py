@@ -10,8 +10,8 @@
 - Edited arguments reach the tool: an approval's payload replaces the arguments that it names, unless the tool itself
   asked for a payload.
 - An error of a confirmed tool is its result. Without that the call stays open, and another approval runs it again.
-- A call that has its result does not run again, and runs of one session wait for each other. Both apply within one
-  process and event loop; several servers on one database need sticky sessions.
+- A call that has its result does not run again, and runs of one session wait for each other. Both hold only
+  inside one process with one event loop; several servers on one database need sticky sessions.
 - Requests announce all this, with the tools' schemas, in their events' `customMetadata`: the bot then offers Edit.
 - What people are shown is what the tool gets. A call with arguments that google-adk would drop or convert is refused to
   the model. The values that the tool fills in are announced, too. A request that a session has twice, and a call that

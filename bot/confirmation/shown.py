@@ -269,7 +269,7 @@ def _mask_call(redactor: Redactor, values: JsonObject) -> tuple[JsonObject, int]
 
 
 def _with_dots_spelled(value: Json) -> Json:
-    """The value, in which no text looks like one that the policy hides."""
+    """The value, with its own texts spelled so that none looks like the dots that stand for a hidden one."""
     match value:
         case str():
             return value.replace(MASK, MASK_SPELLED)

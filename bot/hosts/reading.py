@@ -161,8 +161,8 @@ class SessionReading:
             first.twice = True
 
     def _add_output(self, event: HostEvent) -> None:
-        """A node's output is the result of the call that it was asked about. A workflow's output is its message at the
-        end."""
+        """The output of a workflow's node is the result of the call that people were asked about. The output of the
+        whole workflow is its last message."""
         node, value = event.node_info, event.output
         asks = self._by_part.get(f"{WORKFLOW_CONFIRMATION}{node.path}") if node.path else None
         failed = event.error_code

@@ -175,7 +175,7 @@ class McpSession:
             return True
         except _Ended:
             return False
-        except Exception as error:  # noqa: BLE001  (the SDK's majors share no base class for what went wrong)
+        except Exception as error:  # noqa: BLE001  (the major versions of the SDK share no base class for errors)
             return _is_answer(error)
         return True
 

@@ -74,7 +74,7 @@ class GeminiModel:
     def _new_client(self, vertex: bool) -> genai.Client:
         if not vertex and not (os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY")):
             raise ModelFailure("API_KEY_MISSING", "There is no key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY.")
-        # The SDK's majors differ in the version that they ask for by themselves; tools need v1beta at both.
+        # Each major version of the SDK has another API version as its default. Tools need v1beta with each.
         version = None if vertex or os.environ.get("GOOGLE_GENAI_API_VERSION") else "v1beta"
         options = types.HttpOptions(api_version=version, retry_options=self._retries)
         try:

@@ -302,8 +302,8 @@ class Work:
     # The model
 
     async def _ask_model(self, invocation: Invocation) -> Event | None:
-        """The model's answer as an event. None if the model failed, which becomes an event of its own, or the run was
-        stopped."""
+        """The model's answer as an event. None if the run was stopped, or if the model failed: the failure is then
+        added as an event here."""
         await self._journal.flush()
         agent = self._agent(invocation.agent)
         event_id = new_event_id()  # one id for the answer and its pieces

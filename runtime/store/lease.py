@@ -128,8 +128,9 @@ class Lease:
     with others.
 
     Its holder reads and writes through it: `run` undoes what is written once the job belongs to somebody else. Nothing
-    is cancelled then, since half a tool's run is worse than a whole one. `lost` is set only when the store says so. A
-    process that was frozen for longer than the term may find that it still has the job, and goes on.
+    is cancelled then, since half a tool's run is worse than a whole one. `lost` is set only
+    when the store says that the job belongs to somebody else, not by the end of the term: a process that was frozen
+    for longer may find that it still has the job, and goes on.
     """
 
     def __init__(
