@@ -111,8 +111,8 @@ def _first_problem(error: ValidationError) -> str:
 
 
 def requests_in(event: Event) -> Iterator[Request]:
-    """All requests in an event, in either dialect. Partial events, a user's own parts, and what a model calls or a tool
-    returns under this name have none."""
+    """All requests in an event, in either dialect. Partial events and a user's events have none.
+    What a model calls or a tool returns under this name is no request."""
     if event.partial or event.author == "user":
         return
     waiting = event.pausing_ids()

@@ -222,7 +222,7 @@ class Event(WireModel):
         return {one for one in self.long_running_tool_ids or () if times[one] == 1}
 
     def is_final_response(self) -> bool:
-        """Whether nothing more follows from this event by itself, like ADK's helper of the same name."""
+        """Whether the agent has finished, or waits, with this event. ADK's events have a helper of the same name."""
         if self.actions.skip_summarization or self.long_running_tool_ids:
             return True
         if self.error_code and not self.partial and not any(self.calls()):

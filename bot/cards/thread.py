@@ -41,7 +41,7 @@ _DECIDES = (
     *(LineKind.ASKED_ANEW, LineKind.ELSEWHERE),
 )
 _LONGEST_FREEZE = 86_400.0
-"""For how many seconds a process may have been frozen that then posts what others have posted meanwhile."""
+"""Seconds. What a process posts a second time after a freeze is found if the freeze was no longer than this."""
 
 _ON_ITS_WAY = 1.0
 """Seconds that the beginning of a reply may need to arrive, after its run has ended."""

@@ -1,8 +1,8 @@
 """Names of people and user groups, for messages that name somebody without notifying them.
 
-Decisions need Slack's rate limits more than names do, so Slack is asked for names only while calls are to spare.
-Somebody without a known name is mentioned instead. What Slack says is also
-kept in the store, for the output of commands: `seen` takes it.
+Decisions need Slack's rate limits more than names do, so Slack is asked for names only while calls are left over.
+Somebody without a known name is mentioned instead. What Slack says also goes to `seen`, which keeps it in the store for
+the output of commands.
 """
 
 from __future__ import annotations

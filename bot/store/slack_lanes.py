@@ -31,7 +31,7 @@ def mark_cards_due(tx: Tx, session: str, row: Confirmation) -> None:
 
 
 def waits_for_end(row: Confirmation) -> bool:
-    """Whether its cards may wait for the call's end: it is approved, and a card says already that it was asked for."""
+    """Whether its cards may wait for the call's end. They may if it is approved and people have its card already."""
     return row.decision is not None and row.runs and bool(row.card_channels) and not row.unreached
 
 

@@ -61,11 +61,11 @@ def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery) -> Confirmation:
 
 
 def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Call:
-    """Changes the confirmation of our own runtime's call, in the transaction that stores the call. Returns the call,
-    refused if it must not begin, or begun though its preview has changed, if the policy allows that."""
+    """Changes the confirmation of our own runtime's call, in the transaction that stores the call. Returns the call:
+    refused if it must not begin; begun in spite of a changed preview if the policy allows that."""
     was = before.state if before is not None else None
     if after.state is CallState.READY or (was is CallState.UNKNOWN and after.settled):
-        return after  # nothing has become of it yet; or people said what did, and the confirmation knows
+        return after  # nothing has happened yet; or people said what happened, and the confirmation has it
     about = after.asked[-2:-1] if after.state is CallState.HELD else after.asked[-1:]
     key = chain_of(SessionKey(name.app, name.user_id, name.id))
     found = tx.first(_ASKED, session=key, request=storable(about[0].request_id)) if about else None

@@ -151,7 +151,7 @@ def _amended_arguments(call: Call, answer: Answer, tool: Tool | None, *, exact: 
     try:
         bound = tool.bind(args, strict=True)
     except BadArguments as error:
-        # Only what the person wrote has to be of the right type by itself.
+        # What the person wrote must have the right type. The other arguments may still be converted.
         edited = {field: why for field, why in error.fields.items() if field.split(".")[0] in changed}
         if edited:
             raise BadArguments(call.tool, edited) from error
@@ -313,8 +313,8 @@ def _turn(tx: Tx, session: StoredSession, invocation: Invocation, change: Sessio
 
 
 def _decide(tx: Tx, arrival: Arrival, session: StoredSession) -> tuple[Arrival, dict[str, Call]] | None:
-    """The arrival with the decisions of its answers, and the calls that they answer. None if everything was said
-    before, and no work is left."""
+    """The arrival, now with what its answers decide, and the calls that were asked about. None if all answers were
+    given before, and no work is left."""
     if not arrival.answers or arrival.decisions:
         return arrival, {}
     assert arrival.incoming is not None

@@ -48,7 +48,7 @@ class CallEnvironment:
     dialect: Dialect = "call"
 
     def context(self, call: Call, *, alone: bool = False) -> ToolContext:
-        """`alone`: it can't ask, and no other tool sees what it writes."""
+        """What the tool gets. `alone` is for a preview: it can't ask people, and no other tool sees what it writes."""
         asked = call.request
         confirmation = None
         if asked is not None and asked.confirmed is not None and not call.asks_input:
