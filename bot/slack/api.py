@@ -2,7 +2,7 @@
 
 Each call keeps to Slack's rates, has a time limit, and raises an error that says what to do next. The SDK's own retries
 are off: they repeat a post whose answer was lost, and wait without a limit. `slack.at(lease)` is the same for
-the holder of a lease: each call first makes sure that the lease is still held.
+the holder of a lease: before each try it makes sure that the lease is still held.
 
 A post is not idempotent. If its answer is lost, it raises `Unsure`. The caller then repeats it with `sure=False`: the
 message is first looked for by its `metadata`. If it is found, it is kept, and further copies are deleted.
