@@ -82,6 +82,10 @@ def card(view: Shown) -> Message:
     )
 
 
+ASKED_AGAIN = (State.DENIED, State.EXPIRED, State.LAPSED)
+"""The asker can ask again for a call that ended so. Whoever withdrew it did not want it."""
+
+
 def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     """The buttons that can be used now. Slack shows them to everybody; rights are checked when somebody presses one."""
     value, waits = Ref(view.id, view.revision).encode(), view.stage is State.WAITING
@@ -91,6 +95,8 @@ def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
         row += [button(Action.EDIT, "Edit…", value, about=view.tool)] if _edits(view) else []
     if view.grant:
         row.append(revoke_button(view.grant))
+    if view.stage in ASKED_AGAIN and view.asked_by and not view.question:
+        row.append(button(Action.ASK_AGAIN, "Ask again", checked_id(view.id), about=view.tool))
     return [*row, _menu(view, withdraw=waits and view.withdrawable)]
 
 

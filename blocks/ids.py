@@ -34,6 +34,7 @@ class Action(StrEnum):
     RUN_AGAIN_OPEN = "adk_confirm_run_again_open"
     REVOKE = "adk_confirm_revoke"
     RETRY = "adk_confirm_retry"
+    ASK_AGAIN = "adk_confirm_ask_again"
     FIELD = "adk_confirm_field"
     """The one element of every input block."""
 
@@ -103,7 +104,7 @@ def parse_more(value: object) -> tuple[Action, Ref] | None:
 
 
 def parse_id(value: object) -> str | None:
-    """The value of `REVOKE` and `RETRY`: a single id."""
+    """The value of `REVOKE`, `RETRY` and `ASK_AGAIN`: a single id."""
     return value if isinstance(value, str) and _ID.fullmatch(value) else None
 
 

@@ -30,6 +30,8 @@ def reply(request: ModelRequest) -> str | list[str | FunctionCall]:
         said = " ".join(_outcome(calls.get(result.id), result) for result in results)
         better = [call for result in results if (call := _instead(calls.get(result.id), result)) is not None]
         return [said, *better] if better else said
+    if last.text.startswith("Ask again: ") and (before := _asked_before(request, last.text)):
+        return [before]
     offered = {tool.name for tool in request.tools}
     wanted = [asked for asked in understand(last.text) if asked.name in offered]
     puzzling = [kind.example for kind in puzzles(last.text) if kind.tool in offered]
@@ -44,6 +46,14 @@ def _help(examples: list[str]) -> str:
         return "Without a model I can do nothing here: set GOOGLE_API_KEY."
     can = ", ".join(f"“{example}”" for example in examples)
     return f"I can do this: {can}, and several at once with “and”."
+
+
+def _asked_before(request: ModelRequest, text: str) -> FunctionCall | None:
+    """The last call of the tool that a sentence begins with, once more."""
+    calls = [asked for content in request.contents for asked in content.calls()]
+    words = text.removeprefix("Ask again: ").casefold()
+    found = next((one for one in reversed(calls) if words.startswith(str(one.name).replace("_", " "))), None)
+    return found and FunctionCall(name=found.name, args=found.arguments)
 
 
 # Results

@@ -96,7 +96,7 @@ class ClicksAndForms:
 
     def register(self, app: AsyncApp) -> None:
         """Register these first: Bolt asks its listeners in turn, and nothing may be quicker than a click on a card."""
-        app.action(re.compile(rf"^(?!{Action.RETRY}$)adk_confirm_\w+$"))(self.click)
+        app.action(re.compile(rf"^(?!(?:{Action.RETRY}|{Action.ASK_AGAIN})$)adk_confirm_\w+$"))(self.click)
         app.view(re.compile(r"^adk_confirm_\w+_view$"))(self.submit)
 
     # Clicks

@@ -1,4 +1,5 @@
-"""The `/approvals` command, the shortcut that shows a card's history, and "Try again" after an agent's failure."""
+"""The `/approvals` command, the shortcut that shows a card's history, "Try again" after an agent's failure, and "Ask
+again" after a call that did not run."""
 
 from __future__ import annotations
 
@@ -8,10 +9,13 @@ from dataclasses import replace
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from adk_confirm.blocks import verdict, words
+from adk_confirm.blocks.card import ASKED_AGAIN
+from adk_confirm.blocks.content import headline
 from adk_confirm.blocks.ids import Action, confirmation_in, parse_id
 from adk_confirm.blocks.words import AGENT_FAILED, TRIED_AGAIN
 from adk_confirm.bot.cards import forms
 from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.inbound.after_ack import AfterAck
 from adk_confirm.bot.inbound.payloads import Body, ident, needed, read_click, seat_of
@@ -20,13 +24,18 @@ from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone
 from adk_confirm.bot.slack.limits import UPDATE_VIEW
-from adk_confirm.bot.store.repository import read_history
-from adk_confirm.bot.store.transactions import RetryResult, say_again
+from adk_confirm.bot.store.repository import read_confirmation, read_history
+from adk_confirm.bot.store.transactions import RetryResult, ask_once_more, say_again
 from adk_confirm.runtime.jsontypes import JsonObject, as_text
 from adk_confirm.runtime.store.database import Database
 
 COMMAND = "/approvals"
 HISTORY = "adk_confirm_history"
+ASKED = {
+    RetryResult.AGAIN: "The agent is asked again. A new card follows if it proposes the call once more.",
+    RetryResult.GONE: "You have asked again. Look for the agent's answer in the thread.",
+    RetryResult.NOT_YOURS: "Somebody else asked for this. They can ask again, or you can ask the agent yourself.",
+}
 NOT_YOURS = "Somebody else wrote this message. They can try again, or you can ask the agent yourself."
 MOST_DIGITS = 15
 LOOKING = "Asking Slack who can see this…"
@@ -46,6 +55,7 @@ class Commands:
         app.command(COMMAND)(self.approvals)
         app.shortcut(HISTORY)(self.history)
         app.action(Action.RETRY.value)(self.retry)
+        app.action(Action.ASK_AGAIN.value)(self.ask_again)
 
     async def approvals(self, body: Body, ack: AsyncAck) -> None:
         await ack()
@@ -100,3 +110,13 @@ class Commands:
         elif done is RetryResult.AGAIN and seat.channel and seat.message:
             message = verdict.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
             self._errands.begin("a notice", self._slack.update(seat.channel, seat.message, message))
+
+    async def ask_again(self, body: Body, ack: AsyncAck) -> None:
+        """Tells the agent, in the words of who asked for a call, to ask for it again."""
+        click = read_click(body)
+        row = await self._database.read(read_confirmation, parse_id(click.value) or "")
+        if row is not None and row.state in ASKED_AGAIN:
+            said = f"Ask again: {headline(Shown(row))}"
+            done = await self._database.run(ask_once_more, row.id, said, click.seat.person)
+            self._errands.tell(ASKED[done], click.seat)
+        await ack()

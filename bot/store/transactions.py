@@ -39,6 +39,7 @@ from adk_confirm.bot.store.repository import (
 from adk_confirm.bot.store.rows import letter_is_sealed, storable
 from adk_confirm.runtime.calls.call import ALTERED, Begin, Call, CallState, refuse_to_start, step
 from adk_confirm.runtime.calls.preview import Preview
+from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import settle
 from adk_confirm.runtime.store.records import SessionId
@@ -161,7 +162,7 @@ def draw_again(tx: Tx, confirmation_id: str) -> None:
 
 
 class RetryResult(Enum):
-    """What happened when a person asked the agent to try the same message again."""
+    """What happened when a person asked the agent to try the same message again, or to ask for a call again."""
 
     AGAIN = "again"
     NOT_YOURS = "not yours"
@@ -179,3 +180,13 @@ def say_again(tx: Tx, letter_id: int, person: Person) -> RetryResult:
         return RetryResult.NOT_YOURS
     put_words(tx, session, mark=f"retry:{letter_id}", body=row.body, person=person)
     return RetryResult.AGAIN
+
+
+def ask_once_more(tx: Tx, confirmation_id: str, words: str, person: Person) -> RetryResult:
+    """Puts the words of who asked for a call into the mailbox, so that the agent asks for it again: once for each
+    confirmation."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    if person != row.asked.asked_by or person not in session.speakers:
+        return RetryResult.NOT_YOURS
+    new = put_words(tx, session, mark=f"again:{row.id}", body=canonical({"text": words}), person=person)
+    return RetryResult.AGAIN if new else RetryResult.GONE

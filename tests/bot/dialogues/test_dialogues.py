@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import Office, withdraws
 
 
@@ -41,10 +42,36 @@ async def test_a_denial_reaches_the_agent_with_its_reason(at: Office) -> None:
     await modal.submits({"Reason": "Book the cheaper place"})
 
     denied = await at.sees(card, "Denied: Reimburse")
-    assert denied.buttons == ("See everything", "History")
+    assert denied.buttons == ("Ask again", "See everything", "History")
     assert "Book the cheaper place" in denied
     await at.sees(card, "🚫 Denied by bob")
     assert at.ran() == []
+
+
+async def test_who_asked_asks_again_once(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.bob.clicks(card, "Deny…")
+    await (await at.bob.gets_modal("Deny")).submits({"Reason": "Not before Friday"})
+    denied = await at.sees(card, "Denied: Reimburse")
+    await at.sees(card, "was not approved, so I did nothing")
+
+    await at.bob.clicks(denied, "Ask again")
+    (await at.bob.gets_modal("Somebody else asked for this")).closes()
+    made = await at.ann.clicks(denied, "Ask again")
+    (await at.ann.gets_modal("The agent is asked again")).closes()
+    await at.slack.repeats(made)
+    await at.ann.clicks(denied, "Ask again")
+    (await at.ann.gets_modal("You have asked again")).closes()
+
+    await at.slack.until(lambda: len(waiting(at, card)) == 1)
+    (anew,) = waiting(at, card)
+    await at.bob.clicks(anew, "Approve")
+    await at.sees(card, "Done: Reimburse")
+    assert [line["amount"] for line in at.ran()] == [1500]
+
+
+def waiting(at: Office, thread: Seen) -> list[Seen]:
+    return [one for one in at.bob.messages(at.deploys, thread=thread) if "Approve" in one.buttons]
 
 
 async def test_the_asker_withdraws(at: Office) -> None:

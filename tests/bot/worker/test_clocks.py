@@ -89,7 +89,7 @@ async def test_an_expiry_says_so_on_the_card_in_the_thread_and_to_the_agent(at: 
 
     expired = await at.ann.finds("with 1 of 2 approvals. It", at.deploys, thread=card)
     assert expired.ts == card.ts
-    assert expired.buttons == ("See everything", "History")
+    assert expired.buttons == ("Ask again", "See everything", "History")
     await at.ann.finds("⌛ Expired with 1 of 2 approvals", at.deploys, thread=card)
     await at.ann.finds("The reason: nobody decided within 1h.", at.deploys, thread=card)
     await at.cyd.clicks(card, "Approve", stale=True)
@@ -127,7 +127,7 @@ async def test_an_approval_that_can_not_begin_in_time_lapses(at: Office) -> None
     await at.later(minutes=16)
 
     lapsed = await at.ann.finds("Not started in time: Pay", at.deploys, thread=card)
-    assert lapsed.buttons == ("See everything", "History")
+    assert lapsed.buttons == ("Ask again", "See everything", "History")
     await switch_runs(at.bot.database, resume_runs)
     await at.later(minutes=1)
     await at.ann.finds("Approved by bob · did not start in time", at.deploys, thread=card)
