@@ -17,7 +17,7 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.sandbox.people.seen import Seen
 from tests.bot.store.conftest import sends
-from tests.support.office import ON_SQLITE, POLICY, Office, wake
+from tests.support.office import LAB, ON_SQLITE, POLICY, Office, wake
 from tests.support.scraping import scrape
 from tests.support.stores import rewrite
 
@@ -77,14 +77,16 @@ async def test_a_call_that_ran_is_put_back_as_approved(at: Office, card: Seen) -
     await is_noticed(at, card, "or put an older state of it back", ran=1)
 
 
+@pytest.mark.office(POLICY, target=LAB)
 @pytest.mark.parametrize("confirmation_too", [False, True])
-async def test_a_call_that_ran_is_put_back_as_ready(at: Office, card: Seen, confirmation_too: bool) -> None:
-    """`ready` stands there only until the tool begins: a trigger keeps it."""
+async def test_a_call_that_ran_is_put_back_as_ready(at: Office, confirmation_too: bool) -> None:
+    """Only a call with a preview is stored as `ready`, and only until its tool begins: a trigger keeps the row."""
+    card = await at.ask('migrate {"table": "users"}')
     await at.bot.database.run(keep_ready_calls)
     await at.bob.clicks(card, "Approve")
     await at.sees(card, "Approved by bob")
     approved = await at.bot.database.read(Copy.of)
-    await at.sees(card, "I reimbursed 1500")
+    await at.sees(card, "Done: Migrate")
     await at.rests()
 
     def puts_back(tx: Tx) -> None:
@@ -97,8 +99,8 @@ async def test_a_call_that_ran_is_put_back_as_ready(at: Office, card: Seen, conf
         tx.run("UPDATE runtime_invocations SET status = 'active'")
 
     await at.bot.database.run(puts_back)
-    await at.ann.says("@adk-confirm who is on call?", at.deploys, thread=card)
-    await is_noticed(at, card, "on call", ran=1)
+    await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
+    await is_noticed(at, card, "You said: hello", ran=1)
 
 
 def keep_ready_calls(tx: Tx) -> None:
