@@ -357,6 +357,7 @@ def _unknown_outcome(view: Shown, room: Space) -> Line:
     if room.exact:
         row += say(" It won't run again by itself.")
         row += say(" Approved by {people}.", people=by(view.decided_by)) if view.decided_by else ()
+        row += say(" In the agent's events the call is {id}.", id=name(view.call_id))
     return Line((*row, *say(" Check before you answer.")))
 
 

@@ -352,9 +352,11 @@ def _say_changes(changes: Sequence[FieldDiff], drawing: _Drawing) -> None:
 def _say_preview(view: Shown, preview: Preview, drawing: _Drawing) -> None:
     room, written = drawing.room, preview.text
     if view.approved_preview:
-        changed = preview.changes_from(view.approved_preview)
+        changed, diffs = preview.changes_from(view.approved_preview), (written, view.approved_preview.text)
         drawing.add(Line((Say("⚠️ What it would do has changed since it was approved", bold=True),)))
-        if changed:
+        if changed and all(map(_HUNK.search, diffs)):
+            pass  # nobody reads the difference of two diffs: the new one follows
+        elif changed:
             drawing.add(Box(drawing.fitted("\n".join(changed), room.preview, room.preview_lines)))
         else:
             drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))

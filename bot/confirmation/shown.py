@@ -127,7 +127,8 @@ class Shown:
         self._redactor = redactor
 
         # What is asked
-        self.tool, self.agent, self.hint = asked.tool, asked.agent, redactor.mask_text(asked.hint)
+        self.tool, self.agent, self.call_id = asked.tool, asked.agent, asked.call_id
+        self.hint = redactor.mask_text(asked.hint)
         self.why = redactor.mask_text(asked.why) if policy.reason else ""  # what the agent says that it is for
         self.title = _title(row, redactor)
         self.question = asked.question  # the agent wants an answer; the arguments are what it is about

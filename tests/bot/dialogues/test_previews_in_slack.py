@@ -62,6 +62,17 @@ async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_ane
     assert len(at.ran()) == 1
 
 
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_a_diff_that_changed_is_shown_whole_and_not_as_a_diff_of_diffs(at: Office) -> None:
+    lab.plan["shows"] = DIFF
+    card = await at.ask('migrate {"table": "users"}')
+    lab.plan["shows"] = DIFF.replace("more", "less")
+    await at.bob.clicks(card, "Approve")
+    anew = await at.sees(card, "⚠️ What it would do has changed since it was approved")
+    assert "+less text" in anew.text
+    assert "-+more text" not in anew.text
+
+
 ALLOWING = POLICIES + 'preview_drift = "allow"\n'
 
 
