@@ -26,7 +26,7 @@ from adk_confirm.bot.config.settings import Settings, parse_settings
 from adk_confirm.bot.slack.api import CallLimits
 from adk_confirm.bot.store.repository import JOBS
 from adk_confirm.demo.orders import AHEAD, CRASH_IN_CALL
-from adk_confirm.examples.oncall import agent
+from adk_confirm.examples.oncall import agent_with_preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of
@@ -59,7 +59,7 @@ def make_fragile(tool: Tool, crash: Crash) -> None:
 
 async def serve(settings: Settings, ahead: float) -> None:
     crash = Crash()
-    for tool in agent.tools:
+    for tool in agent_with_preview.tools:
         if not isinstance(tool, Toolset):
             make_fragile(tool, crash)
     orders = await _input()

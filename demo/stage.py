@@ -12,7 +12,7 @@ from pathlib import Path
 from adk_confirm.demo.controls import DemoBot
 from adk_confirm.demo.observing import DatabaseObserver
 from adk_confirm.demo.slack_app import our_app
-from adk_confirm.demo.tour import FIRST, Tour
+from adk_confirm.demo.tour import FIRST, FOURTH, SECOND, Tour
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.sandbox.page.page import Sandbox
 from adk_confirm.sandbox.page.screen import Shortcut, Stage
@@ -23,29 +23,31 @@ PORT = 3030
 
 POLICIES = """
 [agent]
-target = "adk_confirm.examples.oncall:agent"
+target = "adk_confirm.examples.oncall:agent_with_preview"
 
 [slack]
 listen = "127.0.0.1:0"
 
-# A deployment to production needs two people. They may correct the version.
+# A deployment to production needs two people. They approve the diff that its preview shows.
 [[policy]]
 tools = ["deploy"]
 when = "args.env == 'prod'"
 approvers = ["group:S0ONCALL"]
 quorum = 2
-edit = ["version"]
+edit = false
 expires_after = "1h"
 remind_after = "10m"
 escalate_after = "20m"
 escalate_to = ["user:U0LEAD"]
 
-# A deployment to staging needs one. They may allow the next deployments of the same service with it.
+# An expense up to 2000 needs one. They may correct the amount, and allow the next such expenses for the same purpose.
 [[policy]]
-tools = ["deploy"]
+tools = ["reimburse"]
+when = "args.amount <= 2000"
 approvers = ["group:S0ONCALL", "user:U0LEAD"]
+edit = ["amount"]
 grant = "30m"
-grant_on = ["service"]
+grant_on = ["purpose"]
 
 [[policy]]
 tools = ["refund"]
@@ -130,9 +132,9 @@ def _stage(people: Mapping[str, Person], channel: Channel, bot: DemoBot, tour: T
         commands={"/approvals": "what waits for you, and for this channel"},
         tries=(
             FIRST,
-            "@adk-confirm reimburse 1500 for the team dinner",
+            SECOND,
             "@adk-confirm I need 3 days off",
-            "@adk-confirm refund Ada 20 for the mug",
+            FOURTH,
             "@adk-confirm what runs as checkout?",
         ),
         start=channel.id,

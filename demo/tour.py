@@ -1,6 +1,7 @@
 """The demo's tour: what to do next. It follows from the confirmations so far; nothing is stored.
 
-Three chapters: two people approve a deployment; nobody decides about the next one; the bot crashes during a refund.
+Four chapters: two people approve what a deployment would change; an approver corrects an expense; nobody decides
+about the next deployment; the bot crashes during a refund.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.workspace.records import User
 
 FIRST = "@adk-confirm deploy checkout 2.4.1 to prod"
-SECOND = "@adk-confirm deploy search 2.0.0 to prod"
-THIRD = "@adk-confirm refund Ada 20 for the mug"
+SECOND = "@adk-confirm reimburse 1500 for the team dinner"
+THIRD = "@adk-confirm deploy search 2.0.0 to prod"
+FOURTH = "@adk-confirm refund Ada 20 for the mug"
 QUESTION = "@adk-confirm what was refunded?"
 
 START = "Start the bot"
@@ -34,17 +36,22 @@ class Tour:
         if self._controls.state is not BotState.RUNNING:
             return self._without_bot()
         deployments = [row for row in self.rows if row.asked.tool == "deploy" and row.policy.quorum == 2]
+        expenses = [row for row in self.rows if row.asked.tool == "reimburse"]
         refunds = [row for row in self.rows if row.asked.tool == "refund"]
         if not deployments:
             return self._ask(me, FIRST, "Start here: ask for a deployment.")
         if deployments[0].state is State.WAITING:
             return self._decide(me, deployments[0])
+        if not expenses:
+            return self._ask(me, SECOND, "Approvers can correct a call. Ask for money back.")
+        if expenses[0].state is State.WAITING:
+            return self._correct(me, expenses[0])
         if len(deployments) == 1:
-            return self._ask(me, SECOND, "And if nobody decides? Ask for another deployment.")
+            return self._ask(me, THIRD, "And if nobody decides? Ask for another deployment.")
         if deployments[1].state is State.WAITING:
             return self._wait(deployments[1])
         if not refunds:
-            return self._ask(me, THIRD, "Now a crash in the middle of a call. Ask for a refund.")
+            return self._ask(me, FOURTH, "Now a crash in the middle of a call. Ask for a refund.")
         return self._crash(me, refunds[0])
 
     def _without_bot(self) -> Hint:
@@ -62,13 +69,18 @@ class Tour:
         return Hint(f"{why} Then send it.", "Write it for me", {"say": text, "channel": self._channel})
 
     def _decide(self, me: str, row: Confirmation) -> Hint:
-        if not row.approvals and len(row.revisions) == 1:
+        if not row.approvals:
             if me != "ben":
                 return self._switch_hint("ben", "The card waits for two people on call. ben is one of them.")
-            return _open(row, "Open the card, press Edit… and change the version to 2.4.2.")
+            return _open(row, "Open the card. Look at what runs now and what would run. Then press Approve.")
         if me != "chris":
             return self._switch_hint("chris", "One more approval is needed, from somebody else.")
-        return _open(row, "Open the card and press Approve. Then the call runs.")
+        return _open(row, "Open the card and press Approve. If the diff is still the same, the call runs.")
+
+    def _correct(self, me: str, row: Confirmation) -> Hint:
+        if me != "ben":
+            return self._switch_hint("ben", "The dinner cost 1200. One of those on call can correct that.")
+        return _open(row, "Open the card, press Edit… and change the amount to 1200. That is an approval, too.")
 
     def _wait(self, row: Confirmation) -> Hint:
         if row.remind_at is not None:

@@ -4,13 +4,15 @@
 
 With GOOGLE_API_KEY or GEMINI_API_KEY set it uses Gemini, otherwise the plain sentences of `offline.py`. It
 remembers what it did. If ADK_CONFIRM_DEMO_LOG names a file, each effect is a line in it, and the agent still knows it
-after a restart.
+after a restart. `agent_with_preview` is the same with a preview of each deployment.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from difflib import unified_diff
 from pathlib import Path
 from typing import Literal
 
@@ -38,9 +40,9 @@ def lookup(topic: str) -> dict[str, object]:
         topic: a service's name, "on-call" or "refunds".
     """
     name = topic.strip().lower()
-    running = {**_SERVICES, **_deployed("prod")}
+    running = _running("prod")
     if name in running:
-        staging = _deployed("staging").get(name)
+        staging = _running("staging").get(name)
         return {"service": name, "version": running[name], **({"staging": staging} if staging else {}), "healthy": True}
     if "refund" in name:
         refunds = [f"{done['total']:g} to {done['customer']}" for done in _done() if done["tool"] == "refund"]
@@ -80,6 +82,16 @@ def deploy(
     return {"status": "deployed", "service": service, "version": version, "env": env}
 
 
+def plan_deploy(service: str, version: str, env: str) -> str:
+    """What runs now against what would run, as a unified diff."""
+    name = service.lower()
+    now = _running(env).get(name)
+    if now == version:
+        return f"Nothing would change: {name} {version} runs on {env}."
+    before = [f"{name} {now}"] if now else []
+    return "\n".join(unified_diff(before, [f"{name} {version}"], f"{env} now", f"{env} after this", lineterm=""))
+
+
 def request_time_off(days: int, tool_context: ToolContext) -> dict[str, object]:
     """Asks a manager for days off.
 
@@ -113,13 +125,14 @@ def refund_title(customer: str, lines: list[Line]) -> str:
     return f"Refund {customer} €{sum(line.amount for line in lines):,.2f}"
 
 
-def _deployed(env: str) -> dict[str, str]:
-    """The version of each service that was deployed there last."""
-    return {
+def _running(env: str) -> dict[str, str]:
+    """The version of each service that runs there."""
+    deployed = {
         str(done["service"]).lower(): str(done["version"])
         for done in _done()
         if done["tool"] == "deploy" and done.get("env") == env
     }
+    return {**_SERVICES, **deployed} if env == "prod" else deployed
 
 
 def _done() -> list[dict[str, object]]:
@@ -144,30 +157,36 @@ def _log(tool: str, context: ToolContext, **what: object) -> None:
         file.write(f"{json.dumps(effect)}\n")
 
 
-agent = Agent(
-    name="oncall",
-    model=model(),
-    description="Reimburses, deploys, refunds, and asks for days off; people approve what matters.",
-    instruction=(
-        "You help the people on call. Use the tools; do not ask whether you may, since people are asked for their "
-        "approval by themselves. When something was denied, say so with the reason, and propose what would fit it."
-    ),
-    tools=[
-        lookup,
-        FunctionTool(
-            reimburse,
-            require_confirmation=over_1000,
-            hint="Approve this reimbursement?",
-            title="Reimburse €{amount} for {purpose}",
+def _agent(preview_of_deploy: Callable[..., object] | None = None) -> Agent:
+    return Agent(
+        name="oncall",
+        model=model(),
+        description="Reimburses, deploys, refunds, and asks for days off; people approve what matters.",
+        instruction=(
+            "You help the people on call. Use the tools; do not ask whether you may, since people are asked for their "
+            "approval by themselves. When something was denied, say so with the reason, and propose what would fit it."
         ),
-        FunctionTool(
-            deploy,
-            require_confirmation=True,
-            idempotent=True,
-            hint="Approve this deployment?",
-            title="Deploy {service} {version} to {env}",
-        ),
-        request_time_off,
-        FunctionTool(refund, require_confirmation=True, hint="Approve this refund?", title=refund_title),
-    ],
-)
+        tools=[
+            lookup,
+            FunctionTool(
+                reimburse,
+                require_confirmation=over_1000,
+                hint="Approve this reimbursement?",
+                title="Reimburse €{amount} for {purpose}",
+            ),
+            FunctionTool(
+                deploy,
+                require_confirmation=True,
+                preview=preview_of_deploy,
+                idempotent=True,
+                hint="Approve this deployment?",
+                title="Deploy {service} {version} to {env}",
+            ),
+            request_time_off,
+            FunctionTool(refund, require_confirmation=True, hint="Approve this refund?", title=refund_title),
+        ],
+    )
+
+
+agent = _agent()
+agent_with_preview = _agent(plan_deploy)

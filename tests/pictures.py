@@ -1,6 +1,7 @@
 """Makes the README's animated picture from the demo's own page: `make picture`.
 
-ana asks, ben edits, chris approves, it is done. The picture is an animated PNG, put together from the browser's own.
+ana asks, ben and chris see what would change and approve, it is done.
+The picture is an animated PNG, put together from the browser's own.
 """
 
 from __future__ import annotations
@@ -76,22 +77,17 @@ async def record(demo: Demo, page: Page) -> Film:
         await film.take(500)
     await box.press("Enter")
     await me.opens_thread()
-    await card(me, "Edit…")
+    await card(me, "Approve")
     await film.take(2200)
 
     await film.clicks(page.get_by_role("radio", name="ben"))
-    await film.clicks(button(me, "Edit…"))
-    version = me.dialog.get_by_label("version")
-    await version.fill("2.4.2")
-    await film.take(1500)
-    await film.clicks(me.dialog.get_by_role("button", name=re.compile("^Approve")))
-    await expect(me.thread.get_by_text("2.4.2").last).to_be_visible()
-    await closes_what_is_open(me)
+    await film.clicks(button(me, "Approve"))
+    await expect(me.thread.get_by_text("Needs 1 more approval").last).to_be_visible(timeout=60_000)
     await film.take(2200)
 
     await film.clicks(page.get_by_role("radio", name="chris"))
     await film.clicks(button(me, "Approve"))
-    await expect(me.thread.get_by_text("checkout 2.4.2 is on prod now.").last).to_be_visible(timeout=60_000)
+    await expect(me.thread.get_by_text("checkout 2.4.1 is on prod now.").last).to_be_visible(timeout=60_000)
     await expect(button(me, "Approve")).to_have_count(0)
     await page.wait_for_timeout(1000)  # the card and its last line
     await film.take(3000)
@@ -108,12 +104,6 @@ def button(me: Visitor, name: str) -> Locator:
 async def card(me: Visitor, offers: str) -> None:
     await expect(button(me, offers)).to_be_visible(timeout=60_000)
     await button(me, offers).scroll_into_view_if_needed()
-
-
-async def closes_what_is_open(me: Visitor) -> None:
-    if await me.page.locator("dialog[open]").count():
-        await me.page.keyboard.press("Escape")
-        await expect(me.page.locator("dialog[open]")).to_have_count(0)
 
 
 # An animated PNG: the picture that is shown where nothing moves, then each one behind a chunk that says for how long

@@ -20,7 +20,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 @click.command()
 @click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help="The file to write.")
 @click.option(
-    "--agent", metavar="MODULE:NAME", help="Your agent.  [default: adk_confirm.examples.oncall:agent, the demo's]"
+    "--agent", metavar="MODULE:NAME", help="Your agent.  [default: adk_confirm.examples.oncall:agent, an example]"
 )
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def init(config: Path, agent: str | None, force: bool) -> int:

@@ -10,7 +10,7 @@ import pytest
 from adk_confirm.blocks import words
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
 from adk_confirm.demo.stage import Demo, running_demo
-from adk_confirm.demo.tour import CARD, FIRST, QUESTION, SECOND, START, THIRD
+from adk_confirm.demo.tour import CARD, FIRST, FOURTH, QUESTION, SECOND, START, THIRD
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.page.controls import BotState, Hint
@@ -81,7 +81,7 @@ class Visitor:
 
 
 @pytest.mark.timeout(240)
-async def test_the_hints_lead_through_approval_expiry_crash_and_recovery(
+async def test_the_hints_lead_through_approval_edit_expiry_crash_and_recovery(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     effects = tmp_path / "effects.jsonl"
@@ -90,45 +90,61 @@ async def test_the_hints_lead_through_approval_expiry_crash_and_recovery(
     async with running_demo(port=0) as demo:
         visitor = Visitor(demo)
         await approves(visitor, demo)
+        await corrects(visitor, demo)
         await lets_it_expire(visitor, demo)
         await crashes(visitor, demo)
     done = [json.loads(line) for line in effects.read_text().splitlines()]
-    assert [(each["tool"], each.get("version")) for each in done] == [("deploy", "2.4.2"), ("refund", None)]
+    assert [(each["tool"], each.get("amount")) for each in done] == [
+        ("deploy", None),
+        ("reimburse", 1200),
+        ("refund", None),
+    ]
 
 
 async def approves(visitor: Visitor, demo: Demo) -> None:
     await visitor.follows("Write it for me")
     assert FIRST in demo.people["ana"].sees(demo.channel)
     await visitor.follows("Be ben")
-    card = await visitor.follows(CARD, "change the version")
-    ben, chris = demo.people["ben"], demo.people["chris"]
+    card = await visitor.follows(CARD, "what runs now and what would run")
     assert card is not None
-    await ben.clicks(card, "Edit…")
-    form = await ben.gets_modal(timeout=LONG)
-    await form.submits({"version": "2.4.2"})
+    assert "-checkout 2.4.0\n+checkout 2.4.1" in card.text
+    await demo.people["ben"].clicks(card, "Approve")
     await visitor.follows("Be chris")
     card = await visitor.follows(CARD, "press Approve")
     assert card is not None
-    card = await chris.finds("2.4.2", demo.channel, thread=card.thread, timeout=LONG)  # the edited one
-    await chris.clicks(card, "Approve")
+    await demo.people["chris"].clicks(card, "Approve")
     await visitor.has(1, State.APPROVED, OutcomeKind.DONE)
+
+
+async def corrects(visitor: Visitor, demo: Demo) -> None:
+    await visitor.follows("Be ana")
+    await visitor.follows("Write it for me")
+    assert SECOND in demo.people["ana"].sees(demo.channel)
+    await visitor.follows("Be ben")
+    card = await visitor.follows(CARD, "change the amount")
+    ben = demo.people["ben"]
+    assert card is not None
+    await ben.clicks(card, "Edit…")
+    form = await ben.gets_modal(timeout=LONG)
+    await form.submits({"amount": "1200"})
+    await visitor.has(2, State.APPROVED, OutcomeKind.DONE)
 
 
 async def lets_it_expire(visitor: Visitor, demo: Demo) -> None:
     await visitor.follows("Be ana")
     await visitor.follows("Write it for me")
-    assert SECOND in demo.people["ana"].sees(demo.channel)
+    assert THIRD in demo.people["ana"].sees(demo.channel)
     await visitor.follows("+10 min", "reminded")
     await visitor.follows("+10 min", "lee is asked as well")
     await visitor.follows("+1 h", "expires")
-    await visitor.has(2, State.EXPIRED)
+    await visitor.has(3, State.EXPIRED)
     assert demo.bot.minutes_ahead == 80
 
 
 async def crashes(visitor: Visitor, demo: Demo) -> None:
     slack, lee = demo.slack, demo.people["lee"]
     await visitor.follows("Write it for me")
-    assert THIRD in demo.people["ana"].sees(demo.channel)
+    assert FOURTH in demo.people["ana"].sees(demo.channel)
     await visitor.follows("Crash during the next call")
     assert screen(demo)["bot"] == {"state": "running", "crashes_in_call": True, "minutes_ahead": 80}
     await visitor.follows("Be lee")
@@ -143,7 +159,7 @@ async def crashes(visitor: Visitor, demo: Demo) -> None:
 
     await visitor.follows(START)
     assert demo.bot.state is BotState.RUNNING
-    await visitor.has(3, State.APPROVED, OutcomeKind.UNKNOWN)
+    await visitor.has(4, State.APPROVED, OutcomeKind.UNKNOWN)
     card = await visitor.follows(CARD, "took effect")
     visitor.me = "ana"
     await visitor.follows("Write the question", "Nobody knows")
@@ -151,7 +167,7 @@ async def crashes(visitor: Visitor, demo: Demo) -> None:
     await demo.people["ana"].finds("Refunds so far: 20 to Ada.", demo.channel, thread=said, timeout=LONG)
     assert card is not None
     await lee.clicks(card, words.HAPPENED, sure=True)
-    await visitor.has(3, State.APPROVED, OutcomeKind.HAPPENED)
+    await visitor.has(4, State.APPROVED, OutcomeKind.HAPPENED)
     hint = await slack.until(visitor.hint, what="the last hint")
     assert "That was the tour" in hint.text
 

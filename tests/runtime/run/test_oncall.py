@@ -12,6 +12,7 @@ import pytest
 from adk_confirm import Agent, Content, FunctionCall, FunctionResponse, ModelRequest, Part, Runner
 from adk_confirm.examples import offline, sentences
 from adk_confirm.examples.oncall import agent as oncall
+from adk_confirm.examples.oncall import plan_deploy
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.tool import Declaration
 from tests.support.served import browsing, served
@@ -97,6 +98,18 @@ async def test_it_remembers_what_it_did(ada: Client, tmp_path: Path) -> None:
     assert await said(ada, "what runs as checkout?") == ["checkout runs in version 2.4.2, and 3.0 on staging."]
     assert await said(ada, "what was refunded?") == ["Refunds so far: 20 to Ada."]
     assert len(log(tmp_path)) == 3
+
+
+def test_a_preview_of_a_deployment_is_a_diff_of_what_runs_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "log"))
+    head = ["--- prod now", "+++ prod after this", "@@ -1 +1 @@"]
+    assert plan_deploy("Checkout", "2.4.1", "prod").split("\n") == [*head, "-checkout 2.4.0", "+checkout 2.4.1"]
+    assert plan_deploy("checkout", "2.4.1", "staging").split("\n")[2:] == ["@@ -0,0 +1 @@", "+checkout 2.4.1"]
+    (tmp_path / "log").write_text('{"tool": "deploy", "service": "Checkout", "version": "2.4.1", "env": "prod"}\n')
+    assert plan_deploy("checkout", "2.4.1", "prod") == "Nothing would change: checkout 2.4.1 runs on prod."
+    assert "-checkout 2.4.1" in plan_deploy("checkout", "2.4.2", "prod")
 
 
 async def test_what_it_cannot_do_it_says(ada: Client) -> None:
