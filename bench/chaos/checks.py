@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from adk_confirm.blocks import words
+from adk_confirm.blocks.card import ASKED_AGAIN
 from adk_confirm.blocks.readable import words_of
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from bench.chaos.history import ClickRecord, Entry, Finding, History, Place
@@ -198,7 +199,7 @@ def cards_show_the_end(story: Story) -> Iterator[Finding]:
                 yield Finding(
                     "cards show the end", f"“{shown}” instead of “{' or '.join(wanted)}”", story.ticket(confirmation)
                 )
-            elif bool(card.buttons) != (face in (State.WAITING, OutcomeKind.UNKNOWN)):
+            elif bool(card.buttons) != (face in (State.WAITING, OutcomeKind.UNKNOWN, *ASKED_AGAIN)):
                 what = f"“{shown}” has the buttons {list(card.buttons)}"
                 yield Finding("cards show the end", what, story.ticket(confirmation))
 
