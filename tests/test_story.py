@@ -42,7 +42,7 @@ async def visited(demo: Demo, browser: Browser) -> AsyncIterator[Visitor]:
     assert complaints == []
 
 
-async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: Browser) -> None:
+async def test_ask_refuse_vote_run_and_read_the_audit(log: Path, browser: Browser) -> None:
     async with running_demo(port=0) as demo, visited(demo, browser) as me:
         await me.clicks("Close the panel")
         await me.says("@adk-confirm deploy checkout 2.4.1 to prod")
@@ -55,12 +55,9 @@ async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: B
         await me.clicks("Close", within=me.dialog.locator(".dialog-foot"))
 
         await me.becomes(demo.people["ben"])
-        await me.clicks("Edit…: deploy")
-        await me.dialog.get_by_label("version").fill("2.4.2")
-        await me.clicks("Approve edited")
+        await expect(me.message("Needs 2 approvals", me.thread).locator(".content")).to_contain_text("+checkout 2.4.1")
+        await me.clicks("Approve: deploy")
         await me.sees("Needs 1 more approval", within=me.thread)
-        edited = me.message("Needs 1 more approval", me.thread).locator(".content")
-        await expect(edited).to_contain_text("version 2.4.1 → 2.4.2")
 
         await me.becomes(demo.people["chris"])
         await me.clicks("Approve: deploy")
@@ -68,11 +65,11 @@ async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: B
         await expect(me.thread.get_by_role("button", name="Approve")).to_have_count(0)
 
         await me.becomes(demo.people["ana"])
-        await me.sees("checkout 2.4.2 is on prod now.", within=me.thread)  # the agent speaks about what ran
+        await me.sees("checkout 2.4.1 is on prod now.", within=me.thread)  # the agent speaks about what ran
         await me.sees("Approved by ben and chris", within=me.thread)
         await reads_the_audit(me, done)
 
-    assert [call["version"] for call in ran(log)] == ["2.4.2"]
+    assert [call["version"] for call in ran(log)] == ["2.4.1"]
 
 
 async def reads_the_audit(me: Visitor, done: Locator) -> None:
@@ -80,7 +77,7 @@ async def reads_the_audit(me: Visitor, done: Locator) -> None:
     await me.picks("Approval history", of=done)
     await me.sees("It ran", within=me.dialog)
     story = await me.dialog.inner_text()
-    steps = ("needs approval", "@olga", "@ben edited", "@chris approved", "is approved by", "It ran")
+    steps = ("needs approval", "@olga", "@ben approved", "@chris approved", "is approved by", "It ran")
     assert sorted(steps, key=story.index) == [*steps]
     await me.presses("Escape")
 
@@ -97,7 +94,7 @@ async def reads_the_audit(me: Visitor, done: Locator) -> None:
 
 
 @pytest.mark.slow
-async def test_several_one_by_one_from_home_the_list_and_a_grant(log: Path, browser: Browser) -> None:
+async def test_several_one_by_one_from_home_the_list_an_edit_and_a_grant(log: Path, browser: Browser) -> None:
     async with running_demo(port=0) as demo, visited(demo, browser) as me:
         await me.says("@adk-confirm reimburse 1500 for the dinner, reimburse 2000 for travel and I need 3 days off")
         await me.opens_thread()
@@ -123,21 +120,29 @@ async def test_several_one_by_one_from_home_the_list_and_a_grant(log: Path, brow
         await me.dialog.get_by_role("button", name="Withdraw").click()
         await me.sees("Withdrawn: Request time off", within=me.thread)
 
-        await me.says("@adk-confirm deploy search 2.0 to staging", in_thread=True)
+        await me.says("@adk-confirm reimburse 1300 for the hotel", in_thread=True)
         await me.becomes(demo.people["ben"])
-        await me.clicks("More options", within=me.message("Deploy search 2.0 to staging", me.thread))
+        await me.clicks("Edit…: reimburse", within=me.message("for the hotel", me.thread))
+        await me.dialog.get_by_label("amount").fill("1250")
+        await me.clicks("Approve edited")
+        await me.sees("1,300 → 1,250", within=me.thread)
+
+        await me.becomes(demo.people["ana"])
+        await me.says("@adk-confirm reimburse 1100 for the taxi", in_thread=True)
+        await me.becomes(demo.people["ben"])
+        await me.clicks("More options", within=me.message("Reimburse €1,100 for the taxi", me.thread))
         await me.page.get_by_role("menuitem", name="Approve and allow for 30 min…").click()
         await me.dialog.get_by_role("button", name="Approve").click()
         await expect(me.page.locator("dialog[open]")).to_have_count(0)  # the form closes by itself
         await me.sees("run without asking until", within=me.thread)
         await me.becomes(demo.people["ana"])
-        await me.says("@adk-confirm deploy search 2.1 to staging", in_thread=True)
-        await me.sees("search 2.1 is on staging now.", within=me.thread)
+        await me.says("@adk-confirm reimburse 1200 for the taxi", in_thread=True)
+        await me.sees("I reimbursed 1200", within=me.thread)
         await me.sees("runs without asking, because", within=me.thread)
 
-    calls = [(call["tool"], call.get("amount") or call.get("version")) for call in ran(log)]
-    assert sorted(calls[:2]) == [("reimburse", 1500), ("reimburse", 2000)]
-    assert calls[2:] == [("deploy", "2.0"), ("deploy", "2.1")]
+    paid = [call["amount"] for call in ran(log)]
+    assert {*paid[:2]} == {1500, 2000}
+    assert paid[2:] == [1250, 1100, 1200]
 
 
 @pytest.mark.slow
@@ -166,12 +171,12 @@ async def test_on_a_phone_hints_lead_time_moves_and_the_bot_crashes_and_comes_ba
         await me.clicks("Bot runs")
         await me.page.get_by_role("menuitem", name="Crash now").click()
         await expect(me.page.get_by_role("button", name="Bot is down")).to_be_visible()
-        await me.thread.get_by_role("button", name="Edit…").last.click()
+        await me.thread.get_by_role("button", name="Deny…").last.click()
         await expect(me.page.get_by_role("alert")).to_be_visible()  # as in Slack: the click did not get through
         assert await audit(me.page) == []
         await me.clicks("Start the bot")
         await expect(me.page.get_by_role("button", name="Bot runs")).to_be_visible(timeout=60_000)
-        await me.thread.get_by_role("button", name="Edit…").last.click()
+        await me.thread.get_by_role("button", name="Deny…").last.click()
         await expect(me.dialog).to_be_visible()
         await context.close()
         assert complaints == []

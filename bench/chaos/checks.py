@@ -199,7 +199,11 @@ def cards_show_the_end(story: Story) -> Iterator[Finding]:
                 yield Finding(
                     "cards show the end", f"“{shown}” instead of “{' or '.join(wanted)}”", story.ticket(confirmation)
                 )
-            elif bool(card.buttons) != (face in (State.WAITING, OutcomeKind.UNKNOWN, *ASKED_AGAIN)):
+            elif (
+                not card.buttons
+                if face in (State.WAITING, OutcomeKind.UNKNOWN)
+                else {*card.buttons} - {"Ask again" if face in ASKED_AGAIN else ""}
+            ):
                 what = f"“{shown}” has the buttons {list(card.buttons)}"
                 yield Finding("cards show the end", what, story.ticket(confirmation))
 
