@@ -90,7 +90,7 @@ class Office:
         await self.ann.says(f"@adk-confirm {' '.join(orders)}", channel)
 
     async def approve(self, order: str, number: int = 0) -> Delivery:
-        return await self.voters[number % len(self.voters)].clicks(self.watched.cards[order], "Approve", stale=True)
+        return await self.voters[number % len(self.voters)].clicks(self.watched.cards[order], "Approve")
 
     async def cards(self, orders: Collection[str], within: float) -> None:
         """Waits until each of these orders has a card."""
