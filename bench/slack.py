@@ -6,9 +6,11 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from adk_confirm.sandbox.refusals import NotFound
 from adk_confirm.sandbox.server.delivery import Delivery
 from adk_confirm.sandbox.workspace.records import Channel
 from bench.charts import draw
@@ -219,7 +221,8 @@ async def _decide(at: Office, orders: Sequence[str], rate: float | None, *, fina
     made = dict(zip(orders, await asyncio.gather(*tasks), strict=True))
     refused = [order for order, delivery in made.items() if not delivery.acked]
     for order in refused:
-        await at.approve(order)
+        with suppress(NotFound):  # it counted, though its ack came too late
+            await at.approve(order)
     began = await at.started(orders, PATIENCE)
     if final:
         await at.finals(orders, PATIENCE)

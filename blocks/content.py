@@ -354,12 +354,10 @@ def _say_preview(view: Shown, preview: Preview, drawing: _Drawing) -> None:
     if view.approved_preview:
         changed, diffs = preview.changes_from(view.approved_preview), (written, view.approved_preview.text)
         drawing.add(Line((Say("⚠️ What it would do has changed since it was approved", bold=True),)))
-        if changed and all(map(_HUNK.search, diffs)):
-            pass  # nobody reads the difference of two diffs: the new one follows
-        elif changed:
-            drawing.add(Box(drawing.fitted("\n".join(changed), room.preview, room.preview_lines)))
-        else:
+        if not changed:
             drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
+        elif not all(map(_HUNK.search, diffs)):  # nobody reads the difference of two diffs: the new one follows
+            drawing.add(Box(drawing.fitted("\n".join(changed), room.preview, room.preview_lines)))
     drawing.add(Line((Say("What it would do", bold=True), *_size_of_diff(written))))
     drawing.add(Box(drawing.fitted(written, room.preview, room.preview_lines)))
     if view.preview_is_masked:

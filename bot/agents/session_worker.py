@@ -339,9 +339,8 @@ class _LeasedSession:
         look = await self._host.look(session.session, after_exchange=True)
         said_now = (*look.said, *held)
         rows, spoken = await self._lease.read(read_known, session.key)
-        await self._copy_outcomes(
-            rows, look
-        )  # first, so that the agent's words about a call come after its outcome, and are masked
+        # First, so that the agent's words about a call come after its outcome, and are masked.
+        await self._copy_outcomes(rows, look)
         for said in said_now:
             if said.event not in spoken:
                 spoken.add(said.event)

@@ -33,7 +33,7 @@ COMMAND = "/approvals"
 HISTORY = "adk_confirm_history"
 ASKED = {
     RetryResult.AGAIN: "The agent is asked again. A new card follows if it proposes the call once more.",
-    RetryResult.GONE: "You have asked again. Look for the agent's answer in the thread.",
+    RetryResult.GONE: "The agent was asked again before. Its answer is in the thread.",
     RetryResult.NOT_YOURS: "Somebody else asked for this. They can ask again, or you can ask the agent yourself.",
 }
 NOT_YOURS = "Somebody else wrote this message. They can try again, or you can ask the agent yourself."
@@ -115,8 +115,9 @@ class Commands:
         """Tells the agent, in the words of who asked for a call, to ask for it again."""
         click = read_click(body)
         row = await self._database.read(read_confirmation, parse_id(click.value) or "")
+        told = forms.GONE
         if row is not None and row.state in ASKED_AGAIN:
             said = f"Ask again: {headline(Shown(row))}"
-            done = await self._database.run(ask_once_more, row.id, said, click.seat.person)
-            self._errands.tell(ASKED[done], click.seat)
+            told = ASKED[await self._database.run(ask_once_more, row.id, said, click.seat.person)]
         await ack()
+        self._errands.tell(told, click.seat)

@@ -61,13 +61,25 @@ async def test_who_asked_asks_again_once(at: Office) -> None:
     (await at.ann.gets_modal("The agent is asked again")).closes()
     await at.slack.repeats(made)
     await at.ann.clicks(denied, "Ask again")
-    (await at.ann.gets_modal("You have asked again")).closes()
+    (await at.ann.gets_modal("was asked again before")).closes()
 
     await at.slack.until(lambda: len(waiting(at, card)) == 1)
     (anew,) = waiting(at, card)
     await at.bob.clicks(anew, "Approve")
     await at.sees(card, "Done: Reimburse")
     assert [line["amount"] for line in at.ran()] == [1500]
+
+
+async def test_who_asks_again_for_what_was_purged_is_told(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.bob.clicks(card, "Deny…")
+    await (await at.bob.gets_modal("Deny")).submits({"Reason": "Not before Friday"})
+    denied = await at.sees(card, "Denied: Reimburse")
+    await at.rests()
+    await at.bot.database.run(lambda tx: tx.run("DELETE FROM bot_confirmations"))
+    made = await at.ann.clicks(denied, "Ask again")
+    assert made.acked
+    await at.ann.gets_modal("not known here any more")
 
 
 def waiting(at: Office, thread: Seen) -> list[Seen]:
