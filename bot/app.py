@@ -25,8 +25,8 @@ from adk_confirm.bot.config.reload import PolicyReloader
 from adk_confirm.bot.config.settings import Rules, Settings
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.home.query import HomeQuery
-from adk_confirm.bot.hosts import open_host
 from adk_confirm.bot.hosts.host import Host
+from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.inbound.after_ack import AfterAck
 from adk_confirm.bot.inbound.bolt_app import bolt, connect, listen, make_site
 from adk_confirm.bot.inbound.clicks_and_forms import ClicksAndForms

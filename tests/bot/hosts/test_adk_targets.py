@@ -10,7 +10,7 @@ import pytest
 
 from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.bot.confirmation.model import OutcomeKind, SessionKey
-from adk_confirm.bot.hosts import open_host
+from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.target import BadTarget

@@ -12,9 +12,9 @@ from aiohttp import web
 
 from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.bot.confirmation.model import SessionKey
-from adk_confirm.bot.hosts import open_host
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
+from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.hosts.remote import (
     BROKEN,
     DEEPEST,

@@ -13,9 +13,9 @@ import pytest
 
 from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
-from adk_confirm.bot.hosts import open_host
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import RequestLost
+from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.confirming import Answer
 from adk_confirm.runtime.wire import Content

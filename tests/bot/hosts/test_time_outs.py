@@ -20,8 +20,8 @@ from aiohttp.client import DEFAULT_TIMEOUT
 
 from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
-from adk_confirm.bot.hosts import open_host
 from adk_confirm.bot.hosts.host import DeliveryUnknown, RunOutput, UserWords
+from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.runtime.store.database import Database
 from tests.support.foreign.ear import Ear, listening, saying
 from tests.support.foreign.fifos import all_let_go, hold, let_go

@@ -16,8 +16,8 @@ from google.adk.cli.utils.agent_loader import AgentLoader
 
 from adk_confirm.bot.config.settings import AgentSettings, Settings, parse_settings
 from adk_confirm.bot.confirmation.model import Ask, HostRequest, OutcomeKind
-from adk_confirm.bot.hosts import open_host
 from adk_confirm.bot.hosts.host import Host
+from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.ops.agent_tools import tools_of
 from adk_confirm.bot.ops.findings import coverage_findings
 from adk_confirm.bot.policy.model import CallFacts, GoverningPolicy

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.bot.confirmation.model import SessionKey
-from adk_confirm.bot.hosts import open_host
 from adk_confirm.bot.hosts.host import Host
+from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.store.open import open_store
 from tests.support.foreign.fifos import all_let_go
 from tests.support.foreign.kinds import Kind
