@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Ask, SessionKey
-from adk_confirm.bot.hosts import reading
+from adk_confirm.bot.hosts import session_reading
 from adk_confirm.bot.hosts.asked import AdkRequest, answer_part
 from adk_confirm.bot.hosts.events import event_from, message_in, run_output
 from adk_confirm.bot.hosts.host import (
@@ -34,7 +34,7 @@ from adk_confirm.bot.hosts.host import (
     Unreachable,
     UserWords,
 )
-from adk_confirm.bot.hosts.reading import RequestStatus, SessionReading
+from adk_confirm.bot.hosts.session_reading import RequestStatus, SessionReading
 from adk_confirm.runtime.adk.signing import GOOD_FOR, MARK, SIGNATURES, UNSIGNED, SignedAnswer, SignedResponse
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.confirming import Answer
@@ -388,7 +388,7 @@ class AdkHost:
 
     async def _read(self, session: SessionKey) -> SessionReading:
         self._read_after.pop(session, None)
-        return reading.read(await self.server.events(session))
+        return session_reading.read(await self.server.events(session))
 
     async def _read_in_doubt(self, cut: DeliveryUnknown, session: SessionKey) -> SessionReading:
         """Reads the session after a run. If that fails, the message may have arrived, or may still arrive."""

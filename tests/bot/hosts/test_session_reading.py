@@ -17,7 +17,7 @@ from adk_confirm.bot.confirmation.model import Ask, HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.events import event_from
 from adk_confirm.bot.hosts.host import SessionSnapshot
-from adk_confirm.bot.hosts.reading import RequestStatus, SessionReading, read
+from adk_confirm.bot.hosts.session_reading import RequestStatus, SessionReading, read
 from adk_confirm.runtime.adk.signing import MARK, Announcement, SignedAnswer, announcement_about, announcement_metadata
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject
@@ -585,7 +585,7 @@ def test_a_session_of_thousands_is_read_in_one_go() -> None:
 
 
 def steps_of(work: Callable[[], object]) -> int:
-    """How many lines of `adk_confirm.bot.hosts.reading` it takes: the same on a slow machine."""
+    """How many lines of `adk_confirm.bot.hosts.session_reading` it takes: the same on a slow machine."""
     steps = 0
 
     def in_reading(frame: FrameType, what: str, arg: object) -> object:
