@@ -54,7 +54,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adk_confirm.runtime.adk.binding import bind, schema_of
-from adk_confirm.runtime.adk.reading import (
+from adk_confirm.runtime.adk.session_requests import (
     Pause,
     Pauses,
     SessionRequest,

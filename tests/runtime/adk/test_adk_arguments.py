@@ -15,7 +15,7 @@ from google.adk.tools.tool_context import ToolContext
 from pydantic import BaseModel
 
 from adk_confirm.bot.hosts.adk_in_process import _put_plugin_first
-from adk_confirm.runtime.adk.reading import requests_in_event
+from adk_confirm.runtime.adk.session_requests import requests_in_event
 from adk_confirm.runtime.adk.signing import announcement_about
 from adk_confirm.runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
 from adk_confirm.runtime.jsontypes import JsonObject

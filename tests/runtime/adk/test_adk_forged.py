@@ -16,7 +16,7 @@ from google.adk.tools.get_user_choice_tool import get_user_choice_tool
 from google.genai import types
 
 from adk_confirm import ConfirmationPlugin
-from adk_confirm.runtime.adk.reading import Pauses
+from adk_confirm.runtime.adk.session_requests import Pauses
 from adk_confirm.runtime.adk.signing import ANNOUNCEMENTS
 from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.alone import USER, Alone

@@ -18,7 +18,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
-from adk_confirm.runtime.adk.reading import SessionRequest
+from adk_confirm.runtime.adk.session_requests import SessionRequest
 from adk_confirm.runtime.adk.signing import GOOD_FOR, UNSIGNED, SignedAnswer
 from adk_confirm.runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
 from adk_confirm.runtime.errors import Invalid

@@ -16,7 +16,7 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from adk_confirm import ConfirmationPlugin
-from adk_confirm.runtime.adk.reading import SessionRequest, requests_in_event
+from adk_confirm.runtime.adk.session_requests import SessionRequest, requests_in_event
 from adk_confirm.runtime.adk.signing import GOOD_FOR, SIGNATURES, SignedAnswer
 from adk_confirm.runtime.jsontypes import JsonObject
 

@@ -18,7 +18,7 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
-from adk_confirm.runtime.adk.reading import SessionRequest, requests_in_event
+from adk_confirm.runtime.adk.session_requests import SessionRequest, requests_in_event
 from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.google import agent
 
