@@ -18,7 +18,6 @@ from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Ask, SessionKey
 from adk_confirm.bot.hosts import session_reading
 from adk_confirm.bot.hosts.asked import AdkRequest, answer_part
-from adk_confirm.bot.hosts.events import event_from, message_in, run_output
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
     CallAltered,
@@ -34,6 +33,7 @@ from adk_confirm.bot.hosts.host import (
     Unreachable,
     UserWords,
 )
+from adk_confirm.bot.hosts.host_events import event_from, message_in, run_output
 from adk_confirm.bot.hosts.session_reading import RequestStatus, SessionReading
 from adk_confirm.runtime.adk.signing import GOOD_FOR, MARK, SIGNATURES, UNSIGNED, SignedAnswer, SignedResponse
 from adk_confirm.runtime.calls.call import Word

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from adk_confirm.bot.confirmation.model import Ask, HostRequest
-from adk_confirm.bot.hosts.events import HostEvent
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
+from adk_confirm.bot.hosts.host_events import HostEvent
 from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.adk.signing import (
     REQUEST_CREDENTIAL,

@@ -9,7 +9,6 @@ from contextlib import aclosing
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from adk_confirm.bot.confirmation.model import SLACK, Ask, HostRequest, SessionKey
 from adk_confirm.bot.hosts.asked import answer_from_form, request_about
-from adk_confirm.bot.hosts.events import run_output
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
     Capabilities,
@@ -20,6 +19,7 @@ from adk_confirm.bot.hosts.host import (
     SessionSnapshot,
     UserWords,
 )
+from adk_confirm.bot.hosts.host_events import run_output
 from adk_confirm.runtime.calls.call import Call, CallState, Word
 from adk_confirm.runtime.recent_dict import RecentDict
 from adk_confirm.runtime.run.runner import Position

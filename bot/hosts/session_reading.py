@@ -26,8 +26,8 @@ from adk_confirm.bot.hosts.asked import (
     unanswered,
     unfinished_operation,
 )
-from adk_confirm.bot.hosts.events import ABORTED, HostEvent, event_from, message_in, said_in, unread
 from adk_confirm.bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
+from adk_confirm.bot.hosts.host_events import ABORTED, HostEvent, event_from, message_in, said_in, unread
 from adk_confirm.runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, announcement_about
 from adk_confirm.runtime.calls.call import Call, CallState
 from adk_confirm.runtime.errors import Invalid

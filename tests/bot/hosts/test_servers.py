@@ -13,7 +13,7 @@ import pytest
 
 from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
-from adk_confirm.bot.hosts.events import ABORTED
+from adk_confirm.bot.hosts.host_events import ABORTED
 from tests.support.foreign.kinds import IN_PROCESS, KINDS, Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.scenes import RESTARTS, SCENES, Scene
