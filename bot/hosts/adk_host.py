@@ -37,9 +37,9 @@ from adk_confirm.bot.hosts.host_events import event_from, message_in, run_output
 from adk_confirm.bot.hosts.session_reading import RequestStatus, SessionReading
 from adk_confirm.runtime.adk.signing import GOOD_FOR, MARK, SIGNATURES, UNSIGNED, SignedAnswer, SignedResponse
 from adk_confirm.runtime.calls.call import Word
-from adk_confirm.runtime.confirming import Answer
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, same
+from adk_confirm.runtime.requests_and_answers import Answer
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.wire import Content, FunctionResponse, Part
 

@@ -29,9 +29,16 @@ from adk_confirm.runtime.adk.signing import (
 from adk_confirm.runtime.adk.type_checks import misfit
 from adk_confirm.runtime.calls.call import Call, CallState, GateKind, HeldRequest
 from adk_confirm.runtime.calls.preview import Preview
-from adk_confirm.runtime.confirming import NO_ANSWER, Answer, Request, answer_to_question, read_answer, requests_in
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
+from adk_confirm.runtime.requests_and_answers import (
+    NO_ANSWER,
+    Answer,
+    Request,
+    answer_to_question,
+    read_answer,
+    requests_in,
+)
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, FunctionCall, FunctionResponse
 
 OF_THE_FRAMEWORK = "adk_"

@@ -23,9 +23,9 @@ from adk_confirm.runtime.calls.call import (
     already_answered,
     step,
 )
-from adk_confirm.runtime.confirming import Answer, IncomingMessage
 from adk_confirm.runtime.errors import Conflict, Invalid, NotFound
 from adk_confirm.runtime.jsontypes import JsonObject, alike, canonical, same
+from adk_confirm.runtime.requests_and_answers import Answer, IncomingMessage
 from adk_confirm.runtime.signature import BadArguments
 from adk_confirm.runtime.store import lease
 from adk_confirm.runtime.store.database import Tx

@@ -13,10 +13,17 @@ from typing import Self
 
 from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain, Word
-from adk_confirm.runtime.confirming import Answer, IncomingMessage, RunInput, check_state, kept_metadata, read_message
 from adk_confirm.runtime.errors import Busy, Invalid, NotFound, StoreError, message_of
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.model import Models
+from adk_confirm.runtime.requests_and_answers import (
+    Answer,
+    IncomingMessage,
+    RunInput,
+    check_state,
+    kept_metadata,
+    read_message,
+)
 from adk_confirm.runtime.run.arrival import (
     Arrival,
     CallDecision,

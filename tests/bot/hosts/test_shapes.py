@@ -17,7 +17,7 @@ from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import RequestLost
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.store.open import open_store
-from adk_confirm.runtime.confirming import Answer
+from adk_confirm.runtime.requests_and_answers import Answer
 from adk_confirm.runtime.wire import Content
 from tests.support.foreign.alone import ran
 from tests.support.foreign.visit import Visit, texts

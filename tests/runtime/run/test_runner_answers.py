@@ -30,8 +30,8 @@ from adk_confirm import (
     call,
 )
 from adk_confirm.runtime.calls.call import Word
-from adk_confirm.runtime.confirming import RunInput, read_message
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.requests_and_answers import RunInput, read_message
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.tool import ToolOutcomeUnknown
 from adk_confirm.runtime.wire import Dialect
@@ -72,7 +72,7 @@ async def asked(run: MakeRunner) -> tuple[Chat, Request]:
 async def test_a_malformed_answer_is_refused_and_the_request_still_waits(
     run: MakeRunner, response: JsonObject, problem: str
 ) -> None:
-    """Which answers are malformed: `test_confirming.py`."""
+    """Which answers are malformed: `test_requests_and_answers.py`."""
     chat, request = await asked(run)
     before = await chat.history()
     with pytest.raises(Invalid, match=problem):

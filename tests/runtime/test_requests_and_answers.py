@@ -11,9 +11,9 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_confirm.runtime.confirming import Answer, Request, original_call_from, read_answer, requests_in
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, canonical
+from adk_confirm.runtime.requests_and_answers import Answer, Request, original_call_from, read_answer, requests_in
 from adk_confirm.runtime.wire import (
     ConfirmationRequest,
     Content,
