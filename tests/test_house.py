@@ -247,8 +247,7 @@ def test_the_examples_in_docstrings_are_right(monkeypatch: pytest.MonkeyPatch) -
 MAY_SLEEP = {
     "support/waiting.py": "the one place that looks again until something is so",
     "support/skipping.py": "lets the loop run once",
-    "support/hanging.py": "tools that get stuck",
-    "support/lab.py": "a model that takes its time",
+    "support/lab.py": "a model that takes its time, and tools that get stuck",
     "support/failover.py": "PostgreSQL says nowhere when a standby follows",
     "bench/test_replicas.py": "time has to pass for three processes and a database",
     "bot/worker/test_freezes.py": "time has to pass for a database while a process is frozen",

@@ -1,4 +1,4 @@
-"""Hands files over to a process that forks: see `fork_server.py` and `workers.py`.
+"""Hands files over to a process that forks: see `forked.py` and `workers.py`.
 
 As a command, it hands over its own, and ends with the fork. It imports little, to start at once.
 """

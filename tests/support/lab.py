@@ -2,7 +2,8 @@
 
     @adk-confirm pay {"to": "Ada", "amount": 20}
 
-Every effect leaves a line in the log. If LAB_GATE names a file, `work` and `redo` begin, and end once that file exists.
+Every effect leaves a line in the log. If LAB_GATE names a file, `work`, `redo`, `sleeps` and `freezes` begin, and end
+once that file exists.
 The same goes for the model at `think`, and at `speak`, when it says word after word until then. Other words that are no
 call: `fail` breaks the model, `repeat 9000 x` says x that often. A message that ends with `at length` gets a reply so
 long that it shares a message with nothing else.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import AsyncIterator
 from datetime import date
 from pathlib import Path
@@ -83,6 +85,19 @@ async def redo(on: str, tool_context: ToolContext) -> JsonObject:
     _log("begins", tool_context, on=on)
     await _gate_opens()
     return _log("redo", tool_context, on=on)
+
+
+def sleeps(on: str, tool_context: ToolContext) -> JsonObject:
+    """The same in a thread."""
+    _log("begins", tool_context, on=on)
+    while _gate_is_shut():
+        time.sleep(LOOK_AGAIN)
+    return _log("sleeps", tool_context, on=on)
+
+
+async def freezes(on: str, tool_context: ToolContext) -> JsonObject:
+    """Holds up the whole event loop."""
+    return sleeps(on, tool_context)
 
 
 def breaks(why: str) -> JsonObject:
@@ -229,6 +244,8 @@ agent = Agent(
         FunctionTool(delete_project, require_confirmation=True, title="Delete {project}, recursive {recursive}"),
         FunctionTool(work, require_confirmation=True),
         FunctionTool(redo, require_confirmation=True, idempotent=True),
+        FunctionTool(sleeps, require_confirmation=True),
+        FunctionTool(freezes, require_confirmation=True),
         FunctionTool(migrate, require_confirmation=True, preview=plan_of),
         FunctionTool(breaks, require_confirmation=True),
         FunctionTool(loses, require_confirmation=True),

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from adk_confirm.runtime.mcp.toolset import HttpConnection, StdioConnection
-from tests.support.fork_server import Begun, ForkServer
+from tests.support.forked import Begun, ForkServer
 from tests.support.waiting import until
 
 OFFICIAL = ForkServer("mcp.server.mcpserver", "mcp.server.fastmcp", "mcp.server.streamable_http_manager", "uvicorn")

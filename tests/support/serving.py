@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -24,8 +26,10 @@ from adk_confirm.bot.app import running_bot
 from adk_confirm.bot.config.settings import load_settings
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.sandbox.server.server import FakeSlack
+from tests.support.forked import ROOT, adk_confirm
 from tests.support.kill import Child, child, here
-from tests.support.office import AT_ONCE, config, environment
+from tests.support.office import AT_ONCE, LAB, config, environment
+from tests.support.waiting import until
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -98,7 +102,7 @@ class Serving:
         if not line.startswith("Listening at "):
             raise AssertionError(await process.finished())
         if not self._socket:
-            self._slack.sends_to(f"{line.removeprefix('Listening at ').rstrip('.')}/slack/events")
+            self._slack.sends_to(events_of(line))
 
     async def reached(self) -> str:
         """Waits until it stops after one of the transactions. Returns which."""
@@ -139,6 +143,82 @@ class Serving:
         await self._stack.aclose()
 
 
+@dataclass(frozen=True)
+class Stopped:
+    seconds: float
+    code: int
+    log: str
+
+
+class Service:
+    """`adk-confirm serve` as a service manager runs it: ended by SIGTERM, its log and exit code read."""
+
+    def __init__(self, slack: FakeSlack, config: Path, env: Mapping[str, str], *, socket: bool) -> None:
+        self._slack, self._config, self._env, self._socket = slack, config, env, socket
+        self._log = config.with_name("serve.log")
+        self._stack = AsyncExitStack()
+
+    async def starts(self) -> None:
+        command, env = ("serve", "--config", str(self._config)), {**os.environ, **self._env}
+        with self._log.open("wb") as log:
+            running = adk_confirm(*command, cwd=ROOT, env=env, anew=True, errors=log)
+            self._process = await self._stack.enter_async_context(running)
+        assert self._process.stdout is not None
+        line = (await self._process.stdout.readline()).decode()
+        if not line.startswith("Listening at "):
+            raise AssertionError(f"{line}{self._log.read_text()}")
+        if not self._socket:
+            self._slack.sends_to(events_of(line.rstrip("\n")))
+
+    async def begins_to_stop(self) -> None:
+        """Sends SIGTERM, and waits until it says that it stops."""
+        self._process.send_signal(signal.SIGTERM)
+        assert self._process.stdout is not None
+        assert (await self._process.stdout.readline()).startswith(b"Stopping: ")
+
+    async def stops(self) -> Stopped:
+        began = time.monotonic()
+        self._process.send_signal(signal.SIGTERM)
+        code = await self._process.wait()
+        return Stopped(time.monotonic() - began, code, self._log.read_text())
+
+    async def logs(self, words: str) -> str:
+        """The line of the log that contains this, once it is there."""
+        await until(lambda: words in self._log.read_text())
+        return next(line for line in self._log.read_text().splitlines() if words in line)
+
+    async def ends(self) -> None:
+        await self._stack.aclose()
+
+
+def events_of(line: str) -> str:
+    """Where Slack sends events to, from what a bot says first."""
+    return f"{line.removeprefix('Listening at ').rstrip('.')}/slack/events"
+
+
+def settled(
+    slack: FakeSlack, database_url: str, directory: Path, policies: str, target: str, *, socket: bool
+) -> tuple[Path, dict[str, str]]:
+    """The file and the environment with which a process begins."""
+    file = directory / "adk-confirm.toml"
+    file.write_text(config(policies, target))
+    env = environment(slack, database_url, socket=socket)
+    return file, {**env, "ADK_CONFIRM_DEMO_LOG": str(directory / "tools.log"), "LAB_GATE": str(directory / "gate")}
+
+
+@asynccontextmanager
+async def service(
+    slack: FakeSlack, database_url: str, directory: Path, policies: str, *, socket: bool = False
+) -> AsyncIterator[Service]:
+    """A service that has not been started yet. Its agent is the lab."""
+    file, env = settled(slack, database_url, directory, policies, LAB, socket=socket)
+    running = Service(slack, file, env, socket=socket)
+    try:
+        yield running
+    finally:
+        await running.ends()
+
+
 @asynccontextmanager
 async def serving(
     slack: FakeSlack,
@@ -146,17 +226,12 @@ async def serving(
     directory: Path,
     policies: str,
     *,
-    target: str = "tests.support.lab:agent",
+    target: str = LAB,
     socket: bool = False,
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Serving]:
     """A bot that has not been started yet."""
-    file = directory / "adk-confirm.toml"
-    file.write_text(config(policies, target))
-    variables = {
-        **environment(slack, database_url, socket=socket),
-        "ADK_CONFIRM_DEMO_LOG": str(directory / "tools.log"),
-    }
+    file, variables = settled(slack, database_url, directory, policies, target, socket=socket)
     bot = Serving(slack, file, {**variables, **(env or {})}, socket=socket)
     try:
         yield bot

@@ -22,7 +22,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.fork_server import COMMAND, ROOT, ForkServer, read_request, readable, take_over
+from tests.support.forked import COMMAND, ROOT, ForkServer, read_request, readable, take_over
 
 WITH_FORK_SERVERS = ("tests.support.forked", "tests.support.foreign.rig", "tests.support.mcp_servers")
 

@@ -14,12 +14,10 @@ from adk_confirm.bot.config.reload import PolicyReloader
 from adk_confirm.bot.config.settings import Rules, load_settings
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
-from tests.support.office import Staff, config, environment
-from tests.support.service import Service, service
+from tests.support.office import LAB, PAY, Staff, config, environment
+from tests.support.serving import Service, service
 from tests.support.waiting import until
 
-LAB = "tests.support.lab:agent"
-PAY = 'pay {"to": "Ada", "amount": 20}'
 ONE_CALL = """
 [[policy]]
 tools = ["*"]
@@ -33,7 +31,7 @@ pytestmark = pytest.mark.slow
 @asynccontextmanager
 async def serving(slack: FakeSlack, directory: Path, quorum: int) -> AsyncIterator[Service]:
     rules = ONE_CALL.format(quorum=quorum, barred="")
-    async with service(slack, f"sqlite:///{directory / 'x.db'}", directory, rules, target=LAB) as running:
+    async with service(slack, f"sqlite:///{directory / 'x.db'}", directory, rules) as running:
         await running.starts()
         yield running
 

@@ -15,7 +15,7 @@ from adk_confirm.runtime.store.jobs import JobKind
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
-from tests.support.office import POLICY, Office, Opens, office
+from tests.support.office import LAB, POLICY, Office, Opens, office
 from tests.support.scraping import scrape
 
 pytestmark = pytest.mark.every_case
@@ -105,8 +105,8 @@ async def test_somebody_who_keeps_the_agent_busy_in_many_threads_keeps_nobody_el
 ) -> None:
     gate = tmp_path / "gate"
     monkeypatch.setenv("LAB_GATE", str(gate))
-    async with open_office(target="tests.support.hanging:agent") as at:
-        await asyncio.gather(*(at.oscar.says("@adk-confirm brood", at.deploys) for _ in range(JobKind.at_once + 1)))
+    async with open_office(target=LAB) as at:
+        await asyncio.gather(*(at.oscar.says("@adk-confirm think", at.deploys) for _ in range(JobKind.at_once + 1)))
         said = await at.ann.says("@adk-confirm hello", at.deploys)
         await at.sees(said, "You said: hello")
         gate.touch()

@@ -47,8 +47,8 @@ def gate(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def bot(at: Staff, database_url: str, tmp_path: Path, gate: Path) -> AsyncIterator[Serving]:
-    async with serving(at.slack, database_url, tmp_path, POLICY, env={"LAB_GATE": str(gate)}) as serves:
+async def bot(at: Staff, database_url: str, tmp_path: Path) -> AsyncIterator[Serving]:
+    async with serving(at.slack, database_url, tmp_path, POLICY) as serves:
         yield serves
 
 

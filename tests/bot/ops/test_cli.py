@@ -24,7 +24,7 @@ from adk_confirm.bot.cli import COMMANDS, main
 from adk_confirm.bot.config.settings import load_settings
 from adk_confirm.runtime.rest.guard import TOKEN_VARIABLE
 from tests.support.counting import at_most
-from tests.support.forked import Forked, forked
+from tests.support.forked import Process, adk_confirm
 from tests.support.served import browsing
 from tests.support.twins.client import Client, responses
 from tests.support.waiting import until
@@ -258,18 +258,11 @@ def test_a_port_that_is_not_one(capsys: pytest.CaptureFixture[str], port: str) -
 @contextlib.asynccontextmanager
 async def started(
     *arguments: str, cwd: Path, env: dict[str, str] | None = None, anew: bool = False
-) -> AsyncIterator[tuple[str, asyncio.subprocess.Process | Forked]]:
+) -> AsyncIterator[tuple[str, Process]]:
     """The server's address. It is told to stop at the end of the block, and must do so in time. `anew`: in a Python
     that begins with nothing imported."""
-    process: asyncio.subprocess.Process | Forked
-    command, env = ("api", "--port", "0", *arguments), {**os.environ, **(env or {})}
-    if anew:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "adk_confirm", *command), cwd=cwd, env=env, stdout=asyncio.subprocess.PIPE
-        )
-    else:
-        process = await forked("tests.support.forked", "command", [str(cwd), *command], env=env)
-    try:
+    env = {**os.environ, **(env or {})}
+    async with adk_confirm("api", "--port", "0", *arguments, cwd=cwd, env=env, anew=anew) as process:
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode()
         found = re.search(r"at (http://\S+), with the store (\S+)\.$", line.strip())
@@ -280,12 +273,6 @@ async def started(
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
             assert time.monotonic() - began < 10
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-        if isinstance(process, Forked):
-            await process.close()
 
 
 AGENT = """

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ import pytest
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.ops.demo import has_screen
 from adk_confirm.sandbox.people.waiting import PATIENCE
-from tests.support.forked import Forked, forked
+from tests.support.forked import Process, adk_confirm
 
 ROOT = Path(__file__).parents[3]
 LINUX, MAC = "linux", "darwin"
@@ -37,34 +36,20 @@ def the_sandbox_s_level() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def demo(
-    cwd: Path, *, anew: bool = True, **env: str
-) -> AsyncIterator[tuple[str, asyncio.subprocess.Process | Forked]]:
-    """What it says until it waits for somebody. `anew`: in a Python that begins with nothing imported."""
+async def demo(cwd: Path, *, anew: bool = True, **env: str) -> AsyncIterator[tuple[str, Process]]:
+    """What it says until it waits for somebody."""
     plain = {name: value for name, value in os.environ.items() if name not in ("CI", "BROWSER", "SSH_CONNECTION")}
-    env, pipe, errors = {**plain, **env}, asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
-    process: asyncio.subprocess.Process | Forked
-    if anew:
-        program = (sys.executable, "-m", "adk_confirm", "demo", "--port", "0")
-        process = await asyncio.create_subprocess_exec(*program, cwd=cwd, env=env, stdout=pipe, stderr=errors)
-    else:
-        process = await forked("tests.support.forked", "command", [str(cwd), "demo", "--port", "0"], env=env)
-    assert process.stdout is not None
-    try:
+    errors = asyncio.subprocess.STDOUT
+    async with adk_confirm("demo", "--port", "0", cwd=cwd, env={**plain, **env}, anew=anew, errors=errors) as process:
+        assert process.stdout is not None
         try:
             said = await asyncio.wait_for(process.stdout.readuntil(b"Ctrl-C ends it.\n\n"), START)
         except asyncio.IncompleteReadError as ended_before:
             raise AssertionError(ended_before.partial.decode()) from None
         yield said.decode(), process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-        if isinstance(process, Forked):
-            await process.close()
 
 
-async def ended(process: asyncio.subprocess.Process | Forked) -> tuple[int, str]:
+async def ended(process: Process) -> tuple[int, str]:
     assert process.stdout is not None
     process.send_signal(signal.SIGINT)
     out = await asyncio.wait_for(process.stdout.read(), PATIENCE)

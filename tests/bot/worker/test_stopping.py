@@ -16,7 +16,7 @@ import pytest
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.office import POLICY, Staff
-from tests.support.service import Service, Stopped, service
+from tests.support.serving import Service, Stopped, service
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
@@ -66,11 +66,11 @@ async def test_with_nothing_to_do_it_ends_at_once(sqlite_url: str, tmp_path: Pat
 
 
 @SOCKET
-@pytest.mark.parametrize("tool", ["waits", "sleeps", "freezes"])
+@pytest.mark.parametrize("tool", ["work", "sleeps", "freezes"])
 async def test_a_tool_that_hangs(sqlite_url: str, tmp_path: Path, tool: str, socket: bool) -> None:
     """Nobody knows what it did: at the next start people are asked."""
     async with watch(sqlite_url, tmp_path, socket=socket) as on:
-        card = await on.at.ask(f"{tool} {{}}")
+        card = await on.at.ask(f'{tool} {{"on": "x"}}')
         await on.at.bob.clicks(card, "Approve")
         await on.begun()
         stopped = in_time(await on.bot.stops())
@@ -91,7 +91,7 @@ async def test_a_tool_that_hangs(sqlite_url: str, tmp_path: Path, tool: str, soc
 async def test_a_slack_that_hangs(sqlite_url: str, tmp_path: Path, socket: bool) -> None:
     async with watch(sqlite_url, tmp_path, socket=socket) as on:
         on.goes_on()
-        card = await on.at.ask("waits {}")
+        card = await on.at.ask('work {"on": "x"}')
         hanging = on.at.slack.faults.hangs("chat.*", times=None)
         await on.at.bob.clicks(card, "Approve")
         await hanging.reached()
@@ -100,22 +100,22 @@ async def test_a_slack_that_hangs(sqlite_url: str, tmp_path: Path, socket: bool)
 
         on.at.slack.faults.clear()
         await on.bot.starts()
-        await on.at.ann.finds("Done: Waits", on.at.deploys, thread=card)
+        await on.at.ann.finds("Done: Work", on.at.deploys, thread=card)
         in_time(await on.bot.stops())
-    assert [line["tool"] for line in on.at.ran()] == ["begins", "ends"]
+    assert [line["tool"] for line in on.at.ran()] == ["begins", "work"]
 
 
 @SOCKET
 async def test_a_reply_that_does_not_end(sqlite_url: str, tmp_path: Path, socket: bool) -> None:
     async with watch(sqlite_url, tmp_path, socket=socket) as on:
-        said = await on.at.ann.says("@adk-confirm ramble on", on.at.deploys)
-        await on.at.ann.finds("and then", on.at.deploys, thread=said)
+        said = await on.at.ann.says("@adk-confirm speak", on.at.deploys)
+        await on.at.ann.finds("goes on", on.at.deploys, thread=said)
         stopped = in_time(await on.bot.stops())
         assert LEFT in stopped.log
 
         on.goes_on()
         await on.bot.starts()
-        await on.at.ann.finds("You said: ramble on", on.at.deploys, thread=said)
+        await on.at.ann.finds("and ends.", on.at.deploys, thread=said)
         in_time(await on.bot.stops())
 
 
@@ -125,7 +125,7 @@ async def test_a_store_that_is_held_up(kind: str, tmp_path: Path, request: pytes
     url = request.getfixturevalue(kind)
     async with watch(url, tmp_path, socket=False) as on:
         on.goes_on()
-        card = await on.at.ask("waits {}")
+        card = await on.at.ask('work {"on": "x"}')
         async with locked(url):
             clicking = asyncio.create_task(on.at.bob.clicks(card, "Approve"))
             await asyncio.sleep(0)
@@ -134,9 +134,9 @@ async def test_a_store_that_is_held_up(kind: str, tmp_path: Path, request: pytes
 
         await on.bot.starts()
         await on.at.bob.clicks(on.at.bob.now(card), "Approve")
-        await on.at.ann.finds("Done: Waits", on.at.deploys, thread=card)
+        await on.at.ann.finds("Done: Work", on.at.deploys, thread=card)
         in_time(await on.bot.stops())
-    assert [line["tool"] for line in on.at.ran()] == ["begins", "ends"]
+    assert [line["tool"] for line in on.at.ran()] == ["begins", "work"]
 
 
 @asynccontextmanager
@@ -168,7 +168,7 @@ async def test_a_socket_that_went_silent(sqlite_url: str, tmp_path: Path) -> Non
 
 async def test_a_second_signal_ends_it_at_once(sqlite_url: str, tmp_path: Path) -> None:
     async with watch(sqlite_url, tmp_path, socket=False) as on:
-        card = await on.at.ask("sleeps {}")
+        card = await on.at.ask('sleeps {"on": "x"}')
         await on.at.bob.clicks(card, "Approve")
         await on.begun()
         await on.bot.begins_to_stop()

@@ -16,7 +16,7 @@ from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.remote import RemoteServer
 from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.fifos import hold, let_go
-from tests.support.fork_server import Begun, ForkServer
+from tests.support.forked import Begun, ForkServer
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
