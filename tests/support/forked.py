@@ -108,8 +108,8 @@ class ForkServer:
             return Begun(self.fork([module, *arguments], env, files), os.fdopen(read))
 
     def fork(self, begin: Sequence[str], env: Mapping[str, str], files: Sequence[int]) -> Fork:
-        """Begins with a module, or a function of one (`module:function`), and its arguments, in the root of the tree. The
-        files are stdin, stdout and stderr."""
+        """Begins with a module, or with a function of one (`module:function`), and its arguments, in the root of the
+        tree. The files are stdin, stdout and stderr."""
         return Fork(hand_over(self._listening_at(), begin, env, str(ROOT), files))
 
     def command(self, module: str, *arguments: str) -> list[str]:
