@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.ledger_kinds import LineKind
-from adk_confirm.bot.store.casting import TRIES
+from adk_confirm.bot.store.cast_vote import TRIES
 from bench.chaos.history import Entry, Finding
 from bench.chaos.story import Story, thread_of
 

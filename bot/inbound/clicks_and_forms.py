@@ -36,7 +36,7 @@ from adk_confirm.bot.inbound.payloads import Body, Click, click_id, form_values,
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.store.casting import CastResult, SubmittedVote, cast
+from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
 from adk_confirm.bot.store.grants_in_force import probe
 from adk_confirm.bot.store.repository import (
     chain_of,

@@ -11,7 +11,7 @@ from adk_confirm.bot.ops.command import CommandLine, options
 
 if TYPE_CHECKING:
     from adk_confirm.bot.confirmation.model import VoteKind
-    from adk_confirm.bot.store.casting import CastResult
+    from adk_confirm.bot.store.cast_vote import CastResult
     from adk_confirm.runtime.jsontypes import JsonObject
 
 

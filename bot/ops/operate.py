@@ -23,7 +23,7 @@ from adk_confirm.bot.policy.approvers import OPERATOR, Person
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.audit_log import find_confirmation
-from adk_confirm.bot.store.casting import CastResult, SubmittedVote, cast
+from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
 from adk_confirm.bot.store.ledger_lines import write_step
 from adk_confirm.bot.store.mailbox import PAUSED
 from adk_confirm.bot.store.open import SCHEMAS, open_beside, sqlite_file

@@ -19,7 +19,7 @@ from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
 from adk_confirm.bot.store.agent_sessions import ShownStatus, read_status
 from adk_confirm.bot.store.attempts import earlier_attempts, forget_attempt
-from adk_confirm.bot.store.casting import TRIES
+from adk_confirm.bot.store.cast_vote import TRIES
 from adk_confirm.bot.store.ledger_lines import find_head, lines_to_tell
 from adk_confirm.bot.store.mailbox import read_session
 from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations

@@ -22,7 +22,7 @@ from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.confirmation.votes import needs_asking, waits_for_slack
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
-from adk_confirm.bot.store.casting import count_next
+from adk_confirm.bot.store.cast_vote import count_next
 from adk_confirm.bot.store.grants_in_force import grants_in
 from adk_confirm.bot.store.mailbox import read_pause, read_session
 from adk_confirm.bot.store.outbox import note_possible_copies

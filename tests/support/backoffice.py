@@ -31,7 +31,7 @@ from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit, HostRequ
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts, Policies
-from adk_confirm.bot.store.casting import CastResult, SubmittedVote, cast
+from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
 from adk_confirm.bot.store.mailbox import (
     SlackMessage,
     letters_done,

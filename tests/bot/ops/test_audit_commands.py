@@ -24,7 +24,7 @@ from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import OutcomeKind, VoteKind
 from adk_confirm.bot.ops import command
 from adk_confirm.bot.store.audit_log import LineFilter, pages
-from adk_confirm.bot.store.casting import SubmittedVote, cast
+from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.known_names import MOST, keep_names, read_names
 from adk_confirm.bot.store.ledger_lines import write_step
 from adk_confirm.bot.worker.checkpoint_job import seal_moved

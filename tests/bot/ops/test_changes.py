@@ -17,7 +17,7 @@ from adk_confirm.bot.confirmation.shown import Paused, Shown
 from adk_confirm.bot.ops.command import account
 from adk_confirm.bot.ops.operate import mark_for_drawing, open_for_reading
 from adk_confirm.bot.ops.times import format_time
-from adk_confirm.bot.store.casting import SubmittedVote, cast
+from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.mailbox import read_pause
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.worker.worker import read_card_context

@@ -11,7 +11,7 @@ import pytest
 
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.model import Seat, VoteKind
-from adk_confirm.bot.store.casting import SubmittedVote, cast, count_next
+from adk_confirm.bot.store.cast_vote import SubmittedVote, cast, count_next
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.outbox import mark_all_posted, note_possible_copies
 from adk_confirm.bot.store.repository import put_mail
