@@ -26,7 +26,7 @@ from adk_confirm.bot.hosts.host import AgentMessage
 from adk_confirm.bot.slack.api import SentMessage, Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
-from adk_confirm.bot.store.agent_sessions import note_status, read_status
+from adk_confirm.bot.store.agent_status import note_status, read_status
 from adk_confirm.bot.store.attempts import Attempts
 from adk_confirm.bot.store.ledger_lines import confirmation_lines, lines_to_tell
 from adk_confirm.bot.store.outbox import note_possible_copies, third_tries

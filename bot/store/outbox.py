@@ -17,7 +17,7 @@ from typing import Concatenate, ParamSpec
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
-from adk_confirm.bot.store.agent_sessions import ShownStatus, read_status
+from adk_confirm.bot.store.agent_status import ShownStatus, read_status
 from adk_confirm.bot.store.attempts import earlier_attempts, forget_attempt
 from adk_confirm.bot.store.cast_vote import TRIES
 from adk_confirm.bot.store.ledger_lines import find_head, lines_to_tell

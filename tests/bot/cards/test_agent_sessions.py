@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adk_confirm.bot.store.agent_sessions import SUSPENDED_AFTER
+from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.workspace.records import AgentSession
 from tests.support.office import ON_SQLITE, Office, Opens

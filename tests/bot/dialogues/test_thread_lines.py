@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from adk_confirm.bot.store.agent_sessions import SUSPENDED_AFTER
+from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.counting import at_most, counted_work
 from tests.support.office import LAB, ON_SQLITE, ONE, PAY, Office
