@@ -32,7 +32,7 @@ from adk_confirm.runtime.errors import Invalid, NotFound, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import topic_of
-from adk_confirm.runtime.store.schema import lay_out
+from adk_confirm.runtime.store.schema_version import lay_out
 
 Clock = Callable[[], float]
 

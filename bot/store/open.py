@@ -12,7 +12,7 @@ from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store import jobs
 from adk_confirm.runtime.store.database import Database, Tx, sqlite_path
 from adk_confirm.runtime.store.open import SCHEMA as RUNTIME_SCHEMA
-from adk_confirm.runtime.store.schema import StoreSchema, lay_out
+from adk_confirm.runtime.store.schema_version import StoreSchema, lay_out
 from adk_confirm.runtime.store.seal import Seal
 
 SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"))

@@ -39,7 +39,7 @@ from adk_confirm.runtime.store.jobs import AGAIN, JobKind, LeaseLoop, settle
 from adk_confirm.runtime.store.lease import TERM, Keeper, Lease
 from adk_confirm.runtime.store.open import SCHEMA, open_store
 from adk_confirm.runtime.store.records import SessionChange, SessionId, StoredSession, split_temporary
-from adk_confirm.runtime.store.schema import lay_out
+from adk_confirm.runtime.store.schema_version import lay_out
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.sessions import (
     OnChange,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.jobs import free_all
-from adk_confirm.runtime.store.schema import StoreSchema, lay_out
+from adk_confirm.runtime.store.schema_version import StoreSchema, lay_out
 from adk_confirm.runtime.store.seal import Seal
 
 SCHEMA = StoreSchema("runtime", Path(__file__).with_name("schema.sql"))

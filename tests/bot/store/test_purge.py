@@ -20,7 +20,7 @@ from adk_confirm.bot.store.repository import find_session, lock_confirmation, no
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.records import SessionId
-from adk_confirm.runtime.store.schema import tables
+from adk_confirm.runtime.store.schema_version import tables
 from adk_confirm.runtime.store.sessions import create
 from tests.support.backoffice import Backoffice, CommandOutput, backoffice
 from tests.support.deciding import ANNA, BEN
