@@ -13,7 +13,7 @@ from pathlib import Path
 
 from slack_bolt.async_app import AsyncApp
 
-from adk_confirm.blocks.verdict import notice_message
+from adk_confirm.blocks.notices import notice_message
 from adk_confirm.bot.agents.intake import Intake
 from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.audit.checkpoints import CheckpointKey

@@ -15,7 +15,7 @@ from adk_confirm.blocks.card import card, note, pointer
 from adk_confirm.blocks.ids import PointerMark, identity
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.mentions import groups, mentions, with_mention_line, with_names
-from adk_confirm.blocks.verdict import verdict_message, verdict_modal
+from adk_confirm.blocks.notices import verdict_message, verdict_modal
 from adk_confirm.bot.cards.places import CardPlaces, accounts_of, is_note, silenced
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, Seat, State

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from adk_confirm.blocks import form, full_view, verdict, words
+from adk_confirm.blocks import form, full_view, notices, words
 from adk_confirm.blocks.ids import Ref, parse_ref
 from adk_confirm.blocks.ledger_lines import shown_line
 from adk_confirm.blocks.thread import history
@@ -57,7 +57,7 @@ def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
 
 def withdraw_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (an edit does not matter)
     """The form to withdraw a request. It works for any revision, since the whole request is withdrawn."""
-    return verdict.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(Shown(row))
+    return notices.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(Shown(row))
 
 
 def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (looking is always possible)
@@ -72,14 +72,14 @@ def history_view(row: Confirmation, lines: Sequence[LedgerLine]) -> JsonObject:
 
 def run_again_view(row: Confirmation, ref: Ref) -> JsonObject:
     if not row.unknown or ref.revision != row.revision.number:
-        return verdict.notice_modal(OVER)
+        return notices.notice_modal(OVER)
     return full_view.run_again_form(Shown(row))
 
 
 def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
     if row.state is not State.WAITING:
-        return verdict.notice_modal(OVER)
-    return verdict.notice_modal(CHANGED) if ref.revision != row.revision.number else None
+        return notices.notice_modal(OVER)
+    return notices.notice_modal(CHANGED) if ref.revision != row.revision.number else None
 
 
 def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm:

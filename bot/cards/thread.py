@@ -15,8 +15,8 @@ from adk_confirm.blocks import markdown
 from adk_confirm.blocks.ids import CardMark, LineMark, SaidMark, identity, parse_mark
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.ledger_lines import LINES, ShownLine
+from adk_confirm.blocks.notices import agent_failure_message, notice_message
 from adk_confirm.blocks.thread import REMINDERS, named_users, thread_lines, thread_messages
-from adk_confirm.blocks.verdict import agent_failure_message, notice_message
 from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.places import accounts_of

@@ -17,7 +17,7 @@ from functools import partial
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from adk_confirm.blocks import verdict
+from adk_confirm.blocks import notices
 from adk_confirm.blocks.form import FormErrors
 from adk_confirm.blocks.ids import Action, Callback, Ref, parse_id
 from adk_confirm.blocks.schema import UnreadableSchema
@@ -164,7 +164,7 @@ class ClicksAndForms:
                 await self._database.run(lock_confirmation, ref.id)
             found = await self._database.read(_read_pressed, ref.id)
         if found is None:
-            return verdict.notice_modal(forms.GONE)
+            return notices.notice_modal(forms.GONE)
         row, lines, speakers, at = found
         if click.action == Action.HISTORY:
             return forms.history_view(row, lines)
@@ -172,7 +172,7 @@ class ClicksAndForms:
             refused = self._known_refusal(probe(row, click.seat.person, at, kind), row, speakers)
             if refused is not None:
                 made = Verdict(confirmation=row.id, refusal=refused)
-                return verdict.verdict_modal(Shown(row), made, click.seat.person.user)
+                return notices.verdict_modal(Shown(row), made, click.seat.person.user)
         return await asyncio.to_thread(OPENS[click.action], row, ref)
 
     def _known_refusal(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
@@ -195,13 +195,13 @@ class ClicksAndForms:
         seat = replace(opened or Seat(person=voter), person=voter, trigger=as_text(body.get("trigger_id")))
         row = None if ref is None else await self._database.read(read_confirmation, ref.id)
         if ref is None or row is None:
-            await ack(response_action="update", view=verdict.notice_modal(forms.GONE))
+            await ack(response_action="update", view=notices.notice_modal(forms.GONE))
             return
         try:
             async with self._turns.form(voter):
                 submitted = await asyncio.to_thread(_read, Callback(callback), ref, row, values, self._rules.policies)
         except UnreadableSchema as error:
-            await ack(response_action="update", view=verdict.notice_modal(str(error)))
+            await ack(response_action="update", view=notices.notice_modal(str(error)))
             return
         except FormErrors as found:
             await ack(response_action="errors", errors=found.errors)
@@ -221,10 +221,10 @@ class ClicksAndForms:
         cast, wrong = await self._cast(ballot)
         self._redraw(ballot, seat, url)
         if wrong is not None:
-            await ack(response_action="update", view=verdict.notice_modal(str(wrong)))
+            await ack(response_action="update", view=notices.notice_modal(str(wrong)))
         elif cast is not None and cast.refusal is not None:
             refused = Verdict(confirmation=ref.id, refusal=cast.refusal)
-            shown = verdict.verdict_modal(Shown(cast.row), refused, voter.user)
+            shown = notices.verdict_modal(Shown(cast.row), refused, voter.user)
             await ack(response_action="update", view=shown)
         else:
             await ack()  # the form closes, and the card shows the result

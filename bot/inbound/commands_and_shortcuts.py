@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from adk_confirm.blocks import verdict, words
+from adk_confirm.blocks import notices, words
 from adk_confirm.blocks.card import ASKED_AGAIN
 from adk_confirm.blocks.content import headline
 from adk_confirm.blocks.ids import Action, confirmation_in, parse_id
@@ -77,9 +77,9 @@ class Commands:
         """Shows the history if the person can see the card. Any app can post a message that names a confirmation, so
         Slack is asked who can see the real card. This may take longer than the trigger is valid."""
         if confirmation is None:
-            looking = verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
+            looking = notices.notice_modal(NO_CARD, words.TITLE_HISTORY)
         else:
-            looking = verdict.notice_modal(LOOKING, words.TITLE_HISTORY)
+            looking = notices.notice_modal(LOOKING, words.TITLE_HISTORY)
         self._slack.turn_for_view(seat.person.user)
         opened = await self._slack.open_view(seat.trigger, looking)
         if confirmation is not None:
@@ -90,10 +90,10 @@ class Commands:
     async def _history_for(self, person: Person, confirmation: str) -> JsonObject:
         found = await self._database.read(read_history, confirmation)
         if found is None:
-            return verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
+            return notices.notice_modal(NO_CARD, words.TITLE_HISTORY)
         row, _ = found
         if not await self._directory.sees_any(row.asked.team, row.card_channels, person):
-            return verdict.notice_modal(NOT_SEEN, words.TITLE_HISTORY)
+            return notices.notice_modal(NOT_SEEN, words.TITLE_HISTORY)
         return forms.history_view(*found)
 
     # Messages that an agent could not answer
@@ -108,7 +108,7 @@ class Commands:
         if done is RetryResult.NOT_YOURS:
             self._errands.tell(NOT_YOURS, seat)
         elif done is RetryResult.AGAIN and seat.channel and seat.message:
-            message = verdict.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
+            message = notices.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
             self._errands.begin("a notice", self._slack.update(seat.channel, seat.message, message))
 
     async def ask_again(self, body: Body, ack: AsyncAck) -> None:

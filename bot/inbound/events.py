@@ -13,7 +13,7 @@ from functools import partial
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from adk_confirm.blocks import verdict
+from adk_confirm.blocks import notices
 from adk_confirm.bot.confirmation.model import Seat, VoteKind
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.hosts.host import Host, Unreachable
@@ -96,19 +96,19 @@ class Events:
                 await asyncio.sleep(HINT_AFTER)
                 why = await self._database.read(why_it_waits, listened.session, heard.ts)
                 if why is not None:
-                    await self._slack.whisper(seat, verdict.queued_message(paused=why is MessageHint.PAUSED))
+                    await self._slack.whisper(seat, notices.queued_message(paused=why is MessageHint.PAUSED))
             case MessageHint.HINT:
                 may = await self._lists.query.waiting(seat, listened.waiting)
-                await self._slack.whisper(seat, verdict.hint_message(bot, may))
+                await self._slack.whisper(seat, notices.hint_message(bot, may))
             case MessageHint.SPOKE:
                 if calls := await self._lists.query.waiting(seat, listened.waiting, silent=True):
-                    await self._slack.whisper(seat, verdict.spoke_message(calls))
+                    await self._slack.whisper(seat, notices.spoke_message(calls))
             case MessageHint.STOP:
                 calls = await self._lists.query.waiting(seat, listened.waiting, VoteKind.DENY)
                 if calls:
-                    await self._slack.whisper(seat, verdict.stop_message(calls, heard.person.user))
+                    await self._slack.whisper(seat, notices.stop_message(calls, heard.person.user))
                 elif not listened.new:
-                    await self._slack.whisper(seat, verdict.hint_message(bot))
+                    await self._slack.whisper(seat, notices.hint_message(bot))
 
     # The Home tab, prompts, stops
 

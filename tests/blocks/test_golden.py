@@ -16,8 +16,7 @@ from adk_confirm.blocks.full_view import everything as everything_view
 from adk_confirm.blocks.full_view import run_again_form
 from adk_confirm.blocks.home import approvals, help_message, home_tab
 from adk_confirm.blocks.kit import JsonObject
-from adk_confirm.blocks.thread import history, thread_messages
-from adk_confirm.blocks.verdict import (
+from adk_confirm.blocks.notices import (
     agent_failure_message,
     hint_message,
     notice_modal,
@@ -25,6 +24,7 @@ from adk_confirm.blocks.verdict import (
     verdict_message,
     verdict_modal,
 )
+from adk_confirm.blocks.thread import history, thread_messages
 from tests.blocks import inert, limits, samples, strategies
 
 GOLDEN = Path(__file__).parent / "golden"

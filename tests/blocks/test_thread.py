@@ -14,6 +14,13 @@ from adk_confirm.blocks.ids import LineMark, parse_mark
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.blocks.ledger_lines import LINES, ShownLine
 from adk_confirm.blocks.mentions import mentions, with_names
+from adk_confirm.blocks.notices import (
+    agent_failure_message,
+    notice_message,
+    notice_modal,
+    verdict_message,
+    verdict_modal,
+)
 from adk_confirm.blocks.rich import rich
 from adk_confirm.blocks.thread import (
     history,
@@ -22,13 +29,6 @@ from adk_confirm.blocks.thread import (
     notified_users,
     thread_lines,
     thread_messages,
-)
-from adk_confirm.blocks.verdict import (
-    agent_failure_message,
-    notice_message,
-    notice_modal,
-    verdict_message,
-    verdict_modal,
 )
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.authorise import Refusal

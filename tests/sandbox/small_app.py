@@ -17,8 +17,8 @@ from adk_confirm.blocks.form import Form, FormErrors, deny_form, read_denial
 from adk_confirm.blocks.home import approvals, home_tab
 from adk_confirm.blocks.ids import Action, Callback
 from adk_confirm.blocks.ledger_kinds import LineKind
+from adk_confirm.blocks.notices import notice_modal, verdict_modal
 from adk_confirm.blocks.thread import history
-from adk_confirm.blocks.verdict import notice_modal, verdict_modal
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import State
 from adk_confirm.bot.confirmation.shown import FieldDiff, Shown

@@ -12,7 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adk_confirm.blocks.ids import PointerMark, SaidMark, identity
 from adk_confirm.blocks.kit import Message
-from adk_confirm.blocks.verdict import notice_message, notice_modal
+from adk_confirm.blocks.notices import notice_message, notice_modal
 from adk_confirm.bot.confirmation.model import Seat
 from adk_confirm.bot.slack.api import CallLimits, Slack
 from adk_confirm.bot.slack.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
