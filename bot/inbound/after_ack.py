@@ -18,7 +18,7 @@ from typing import Any
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.mentions import mentions_in_view, view_with_names
 from adk_confirm.blocks.notices import notice_message, notice_modal
-from adk_confirm.bot.cards.forms import with_seat
+from adk_confirm.bot.cards.modals import with_seat
 from adk_confirm.bot.confirmation.model import Seat
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.errors import Gone, Later, SlackTrouble, Unsure

@@ -22,8 +22,8 @@ from adk_confirm.blocks.form import FormErrors
 from adk_confirm.blocks.ids import Action, Callback, Ref, parse_id
 from adk_confirm.blocks.schema import UnreadableSchema
 from adk_confirm.bot.audit.ledger import LedgerLine
-from adk_confirm.bot.cards import forms
-from adk_confirm.bot.cards.forms import SubmittedForm
+from adk_confirm.bot.cards import modals
+from adk_confirm.bot.cards.modals import SubmittedForm
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from adk_confirm.bot.confirmation.effects import Verdict
@@ -61,14 +61,14 @@ VOTES: dict[str, VoteKind] = {
     Action.REVOKE: VoteKind.REVOKE,
 }
 OPENS: dict[str, Callable[[Confirmation, Ref], JsonObject]] = {
-    Action.APPROVE_OPEN: forms.approve_view,
-    Action.GRANT_OPEN: partial(forms.approve_view, grant=True),
-    Action.DENY: forms.deny_view,
-    Action.EDIT: forms.edit_view,
-    Action.SEE: forms.everything_view,
-    Action.HISTORY: forms.everything_view,
-    Action.RUN_AGAIN_OPEN: forms.run_again_view,
-    Action.WITHDRAW_OPEN: forms.withdraw_view,
+    Action.APPROVE_OPEN: modals.approve_view,
+    Action.GRANT_OPEN: partial(modals.approve_view, grant=True),
+    Action.DENY: modals.deny_view,
+    Action.EDIT: modals.edit_view,
+    Action.SEE: modals.everything_view,
+    Action.HISTORY: modals.everything_view,
+    Action.RUN_AGAIN_OPEN: modals.run_again_view,
+    Action.WITHDRAW_OPEN: modals.withdraw_view,
 }
 OPENS_FOR: dict[str, VoteKind] = {
     Action.APPROVE_OPEN: VoteKind.APPROVE,
@@ -164,10 +164,10 @@ class ClicksAndForms:
                 await self._database.run(lock_confirmation, ref.id)
             found = await self._database.read(_read_pressed, ref.id)
         if found is None:
-            return notices.notice_modal(forms.GONE)
+            return notices.notice_modal(modals.GONE)
         row, lines, speakers, at = found
         if click.action == Action.HISTORY:
-            return forms.history_view(row, lines)
+            return modals.history_view(row, lines)
         if row.state is State.WAITING and (kind := OPENS_FOR.get(click.action)) and _is_current(row, ref, kind):
             refused = self._known_refusal(probe(row, click.seat.person, at, kind), row, speakers)
             if refused is not None:
@@ -190,12 +190,12 @@ class ClicksAndForms:
         if callback not in FORMS:
             await ack()
             return
-        ref, opened, url = forms.read_metadata(view.get("private_metadata"))
+        ref, opened, url = modals.read_metadata(view.get("private_metadata"))
         # The form is closed, so its result is shown in a window of the submit's own trigger.
         seat = replace(opened or Seat(person=voter), person=voter, trigger=as_text(body.get("trigger_id")))
         row = None if ref is None else await self._database.read(read_confirmation, ref.id)
         if ref is None or row is None:
-            await ack(response_action="update", view=notices.notice_modal(forms.GONE))
+            await ack(response_action="update", view=notices.notice_modal(modals.GONE))
             return
         try:
             async with self._turns.form(voter):
@@ -260,10 +260,10 @@ def _read(callback: Callback, ref: Ref, row: Confirmation, values: JsonObject, p
         return SubmittedForm(kind=_SAYS.get(callback, VoteKind.APPROVE))
     match callback:
         case Callback.DENY:
-            return forms.read_denial(row, values)
+            return modals.read_denial(row, values)
         case Callback.WITHDRAW:
             return SubmittedForm(kind=VoteKind.WITHDRAW)
         case Callback.EDIT:
-            return forms.read_edit(row, values, policies)
+            return modals.read_edit(row, values, policies)
         case _:
-            return forms.read_approval(row, values, policies)
+            return modals.read_approval(row, values, policies)

@@ -13,7 +13,7 @@ from adk_confirm.blocks.card import ASKED_AGAIN
 from adk_confirm.blocks.content import headline
 from adk_confirm.blocks.ids import Action, confirmation_in, parse_id
 from adk_confirm.blocks.words import AGENT_FAILED, TRIED_AGAIN
-from adk_confirm.bot.cards import forms
+from adk_confirm.bot.cards import modals
 from adk_confirm.bot.confirmation.model import Seat
 from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.home.lists import Lists
@@ -94,7 +94,7 @@ class Commands:
         row, _ = found
         if not await self._directory.sees_any(row.asked.team, row.card_channels, person):
             return notices.notice_modal(NOT_SEEN, words.TITLE_HISTORY)
-        return forms.history_view(*found)
+        return modals.history_view(*found)
 
     # Messages that an agent could not answer
 
@@ -115,7 +115,7 @@ class Commands:
         """Tells the agent, in the words of who asked for a call, to ask for it again."""
         click = read_click(body)
         row = await self._database.read(read_confirmation, parse_id(click.value) or "")
-        told = forms.GONE
+        told = modals.GONE
         if row is not None and row.state in ASKED_AGAIN:
             said = f"Ask again: {headline(Shown(row))}"
             told = ASKED[await self._database.run(ask_once_more, row.id, said, click.seat.person)]

@@ -11,7 +11,7 @@ from adk_confirm.blocks.card import card
 from adk_confirm.blocks.ids import Ref
 from adk_confirm.blocks.ledger_lines import ShownLine, shown_line
 from adk_confirm.bot.audit.ledger import Head, LineKind, append
-from adk_confirm.bot.cards import forms
+from adk_confirm.bot.cards import modals
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown
@@ -133,11 +133,11 @@ def test_no_secret_comes_out_by_any_way(arguments: dict[str, Json], state: int) 
 
 def test_an_edit_that_no_view_could_show_is_an_error_at_its_field() -> None:
     row = Desk(make_policy(), make_asked(arguments={"script": "x" * 206_000, "note": "n"})).row
-    shown = OpenForm(forms.edit_view(row, Ref(row.id, 1)))
+    shown = OpenForm(modals.edit_view(row, Ref(row.id, 1)))
     policies = Policies.of(row.policy)
-    assert isinstance(forms.read_edit(row, shown.enter("note", "short").state, policies), forms.SubmittedForm)
+    assert isinstance(modals.read_edit(row, shown.enter("note", "short").state, policies), modals.SubmittedForm)
     with pytest.raises(form.FormErrors) as caught:
-        forms.read_edit(row, shown.enter("note", "n" * 3000).state, policies)
+        modals.read_edit(row, shown.enter("note", "n" * 3000).state, policies)
     too_long = "With this, the call would be too long for a window. Write less."
     assert caught.value.errors == {shown.block_id("note"): too_long}
 
