@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
+from adk_confirm.blocks.call_details import WHOLE, content
 from adk_confirm.blocks.card import by, calls_like, confirm_withdraw, heading
-from adk_confirm.blocks.content import WHOLE, content
 from adk_confirm.blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
 from adk_confirm.blocks.full_view import (
     FIELD_BYTES,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from adk_confirm.blocks import words
+from adk_confirm.blocks.call_details import Space, content, headline
 from adk_confirm.blocks.card import (
     approval_status,
     by,
@@ -21,7 +22,6 @@ from adk_confirm.blocks.card import (
     votes_of,
     withdraw_button,
 )
-from adk_confirm.blocks.content import Space, content, headline
 from adk_confirm.blocks.ids import Ref, block_id, checked_id
 from adk_confirm.blocks.kit import (
     JsonObject,

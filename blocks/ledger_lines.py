@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import Self
 
 from adk_confirm.blocks import words
+from adk_confirm.blocks.call_details import describe_answer
 from adk_confirm.blocks.card import approvers
-from adk_confirm.blocks.content import describe_answer
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.shown import ABSENT, NO_ACCOUNTS, Argument, FieldDiff, Shown, epoch, named_approvers

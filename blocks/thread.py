@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
+from adk_confirm.blocks.call_details import LIST, asked_by_line, describe_answer, differences, headline, result, values
 from adk_confirm.blocks.card import after_a_no, approvers, audit_line, by, calls_like, took, votes_of
-from adk_confirm.blocks.content import LIST, asked_by_line, describe_answer, differences, headline, result, values
 from adk_confirm.blocks.full_view import room_beside, split_pages
 from adk_confirm.blocks.ids import Callback, LineMark, Ref, block_id
 from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_print

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.content import headline
+from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.ledger_lines import ShownLine, shown_line
 from adk_confirm.blocks.rich import Box, Line, Piece, Quote, When, spoken
 from adk_confirm.blocks.text import visible

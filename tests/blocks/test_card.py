@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import JsonValue
 
+from adk_confirm.blocks.call_details import CARD, content
 from adk_confirm.blocks.card import card, note
-from adk_confirm.blocks.content import CARD, content
 from adk_confirm.blocks.ids import Action
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.rich import Prose, Say, When, markup, say

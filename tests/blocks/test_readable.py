@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from pydantic import JsonValue
 
-from adk_confirm.blocks.content import headline
+from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.readable import Readable, readable, readable_name, words_of
 from adk_confirm.blocks.rich import Line, When, markup, rich, spoken
 from adk_confirm.bot.confirmation.shown import Argument

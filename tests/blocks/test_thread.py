@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import card
-from adk_confirm.blocks.content import headline
 from adk_confirm.blocks.ids import LineMark, parse_mark
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.blocks.ledger_lines import LINES, ShownLine
