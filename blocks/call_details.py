@@ -25,7 +25,7 @@ from adk_confirm.blocks.readable import (
     scalar,
     words_of,
 )
-from adk_confirm.blocks.rich import (
+from adk_confirm.blocks.rich_text import (
     Box,
     Line,
     Link,

@@ -11,7 +11,7 @@ from adk_confirm.blocks.call_details import CARD, Space, asked_by_line, content,
 from adk_confirm.blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, message, small_print
 from adk_confirm.blocks.readable import LONGEST_TITLE
-from adk_confirm.blocks.rich import (
+from adk_confirm.blocks.rich_text import (
     Box,
     Channel,
     Group,

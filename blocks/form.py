@@ -30,7 +30,7 @@ from adk_confirm.blocks.full_view import (
 from adk_confirm.blocks.ids import Callback, Ref
 from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
 from adk_confirm.blocks.readable import readable_name
-from adk_confirm.blocks.rich import Line, Piece, Say, join_list, line, name, part, rich
+from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich
 from adk_confirm.blocks.schema import Schema, Shape, problems, shapes
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantOffer, Shown, payload_fields
 from adk_confirm.bot.policy.redaction import PAYLOAD

@@ -16,7 +16,7 @@ from adk_confirm.blocks.card import approval_status, audit_line, heading, notice
 from adk_confirm.blocks.ids import Callback, Ref, block_id
 from adk_confirm.blocks.kit import JsonObject, header, modal, small_print
 from adk_confirm.blocks.readable import LONGEST_TITLE
-from adk_confirm.blocks.rich import Box, Line, Piece, Quote, line, markup, rich
+from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, line, markup, rich
 from adk_confirm.blocks.text import VIEW_BLOCKS, pieces, plain, units, visible
 from adk_confirm.bot.confirmation.shown import Shown
 

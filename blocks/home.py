@@ -31,7 +31,7 @@ from adk_confirm.blocks.kit import (
     home,
     message,
 )
-from adk_confirm.blocks.rich import (
+from adk_confirm.blocks.rich_text import (
     Line,
     Link,
     Piece,

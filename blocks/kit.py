@@ -9,8 +9,8 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.ids import Action, Callback
-from adk_confirm.blocks.rich import JsonObject as JsonObject
-from adk_confirm.blocks.rich import Line, Piece, markup, part, text
+from adk_confirm.blocks.rich_text import JsonObject as JsonObject
+from adk_confirm.blocks.rich_text import Line, Piece, markup, part, text
 from adk_confirm.blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, fit, plain
 
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from adk_confirm.blocks import words
 from adk_confirm.blocks.card import approvers
 from adk_confirm.blocks.kit import JsonObject, Message, small_print
-from adk_confirm.blocks.rich import line, markup
+from adk_confirm.blocks.rich_text import line, markup
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
 from adk_confirm.bot.policy.approvers import Approver
 

@@ -12,7 +12,7 @@ from adk_confirm.blocks.home import decidable
 from adk_confirm.blocks.ids import Action, Callback, Ref, checked_id
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
-from adk_confirm.blocks.rich import (
+from adk_confirm.blocks.rich_text import (
     Line,
     Prose,
     Quote,

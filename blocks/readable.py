@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.rich import Line, Link, Say, Supplied, TextSpan, When, join, spoken
+from adk_confirm.blocks.rich_text import Line, Link, Say, Supplied, TextSpan, When, join, spoken
 from adk_confirm.blocks.text import fit_visible, right_to_left, units, visible
 from adk_confirm.blocks.values import json_text, spell_on_one_line, spell_value
 

@@ -21,7 +21,7 @@ from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_pri
 from adk_confirm.blocks.ledger_kinds import LineKind
 from adk_confirm.blocks.ledger_lines import LINES, End, ShownLine, shown_line, stopped_calls, words_for
 from adk_confirm.blocks.readable import LONGEST_TITLE
-from adk_confirm.blocks.rich import (
+from adk_confirm.blocks.rich_text import (
     Box,
     Channel,
     Line,

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.readable import Readable, readable, readable_name, words_of
-from adk_confirm.blocks.rich import Line, When, markup, rich, spoken
+from adk_confirm.blocks.rich_text import Line, When, markup, rich, spoken
 from adk_confirm.bot.confirmation.shown import Argument
 from tests.blocks import samples
 

@@ -21,7 +21,7 @@ from adk_confirm.blocks.notices import (
     verdict_message,
     verdict_modal,
 )
-from adk_confirm.blocks.rich import rich
+from adk_confirm.blocks.rich_text import rich
 from adk_confirm.blocks.thread import (
     history,
     history_pieces,
