@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
+from adk_confirm.blocks.exact_values import spell_value
 from adk_confirm.blocks.readable import (
     BOXED,
     LONGEST_TITLE,
@@ -45,7 +46,6 @@ from adk_confirm.blocks.rich_text import (
     spoken,
 )
 from adk_confirm.blocks.text import fit_visible, right_to_left, units, visible
-from adk_confirm.blocks.values import spell_value
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import ABSENT, Absent, Argument, FieldDiff, Shown
 from adk_confirm.runtime.calls.preview import Preview

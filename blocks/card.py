@@ -8,6 +8,7 @@ from typing import Protocol
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import CARD, Space, asked_by_line, content, headline, result
+from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, message, small_print
 from adk_confirm.blocks.readable import LONGEST_TITLE
@@ -37,7 +38,6 @@ from adk_confirm.blocks.rich_text import (
     text,
 )
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose
-from adk_confirm.blocks.values import spell_on_one_line
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantView, Shown
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind

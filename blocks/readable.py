@@ -1,4 +1,4 @@
-"""Shows a value as people read it: grouped numbers, dates in words, lists as lines. For exact JSON see `values`.
+"""Shows a value as people read it: grouped numbers, dates in words, lists as lines. For exact JSON see `exact_values`.
 
 A policy's `format` says how to show a value: a currency, bytes, a duration, a link. No digit is ever rounded away, and
 every string from an agent is in a span of its own, so that two values can't look like one.
@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
+from adk_confirm.blocks.exact_values import json_text, spell_on_one_line, spell_value
 from adk_confirm.blocks.rich_text import Line, Link, Say, Supplied, TextSpan, When, join, spoken
 from adk_confirm.blocks.text import fit_visible, right_to_left, units, visible
-from adk_confirm.blocks.values import json_text, spell_on_one_line, spell_value
 
 WIDTH = 43
 """Roughly how many characters fit on a line on a phone."""

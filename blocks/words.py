@@ -1,7 +1,7 @@
 """Titles, the names of states, reasons, buttons, and texts that are used twice. Other texts stand where they are drawn.
 An error says what happened and what to do next.
 
-Fields in braces are filled with spans (`rich.say`); supplied strings never pass through here.
+Fields in braces are filled with spans (`rich_text.say`); supplied strings never pass through here.
 """
 
 from __future__ import annotations

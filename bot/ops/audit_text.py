@@ -11,11 +11,11 @@ from itertools import pairwise
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
+from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.ledger_lines import ShownLine, shown_line
 from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, When, spoken
 from adk_confirm.blocks.text import visible
 from adk_confirm.blocks.thread import history_pieces
-from adk_confirm.blocks.values import spell_on_one_line
 from adk_confirm.bot.audit.ledger import LedgerLine as LedgerLine
 from adk_confirm.bot.audit.ledger import LineKind, stamp
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State

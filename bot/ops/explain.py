@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
 
+from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.text import visible
-from adk_confirm.blocks.values import spell_on_one_line
 from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.decision import open_confirmation

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from typing import Any
 
+from adk_confirm.blocks.exact_values import json_text, spell_on_one_line
 from adk_confirm.blocks.text import fit_visible, visible
-from adk_confirm.blocks.values import json_text, spell_on_one_line
 from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, VoteKind
 from adk_confirm.bot.ops.command import Told, paint

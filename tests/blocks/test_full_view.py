@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import JsonValue
 
+from adk_confirm.blocks.exact_values import spell_value
 from adk_confirm.blocks.form import approve_form
 from adk_confirm.blocks.full_view import can_be_shown, everything, run_again_form
-from adk_confirm.blocks.values import spell_value
 from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.confirmation.shown import (
     ABSENT,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from pydantic import JsonValue
 
+from adk_confirm.blocks.exact_values import ON_ONE_LINE, json_text, spell_on_one_line, spell_value
 from adk_confirm.blocks.text import visible
-from adk_confirm.blocks.values import ON_ONE_LINE, json_text, spell_on_one_line, spell_value
 from adk_confirm.runtime.jsontypes import same
 from tests.blocks import strategies
 
