@@ -28,10 +28,10 @@ from adk_confirm.blocks.full_view import (
     what_runs,
 )
 from adk_confirm.blocks.ids import Callback, Ref
+from adk_confirm.blocks.json_schema import Schema, Shape, problems, shapes
 from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
 from adk_confirm.blocks.readable import readable_name
 from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich
-from adk_confirm.blocks.schema import Schema, Shape, problems, shapes
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantOffer, Shown, payload_fields
 from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.errors import ConfirmError

@@ -68,7 +68,7 @@ BOTS_ROOMS = (
 )
 """Ground floor first: a room imports only from itself and from rooms before it. `blocks` draws what `confirmation`
 shows."""
-LOW_IN_BLOCKS = {"ledger_kinds", "schema", "text", "exact_values", "words"}
+LOW_IN_BLOCKS = {"ledger_kinds", "json_schema", "text", "exact_values", "words"}
 """These files of `blocks` import nothing of `bot`, so the rooms before `blocks` may use them."""
 
 

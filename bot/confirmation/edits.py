@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from adk_confirm.blocks.schema import property_names
+from adk_confirm.blocks.json_schema import property_names
 from adk_confirm.bot.confirmation.authorise import Reason, Refusal
 from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit
 from adk_confirm.bot.policy.model import Policies

@@ -17,7 +17,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Self
 
-from adk_confirm.blocks.schema import Schema, property_names
+from adk_confirm.blocks.json_schema import Schema, property_names
 from adk_confirm.bot.confirmation import decision_texts, edits
 from adk_confirm.bot.confirmation.edits import ABSENT as ABSENT
 from adk_confirm.bot.confirmation.edits import Absent as Absent

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field, JsonValue
 
-from adk_confirm.blocks.schema import Shape, problems, property_names, shapes
+from adk_confirm.blocks.json_schema import Shape, problems, property_names, shapes
 
 
 class Env(StrEnum):
