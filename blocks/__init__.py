@@ -8,7 +8,7 @@ The bot makes a `Shown` (`adk_confirm.bot.confirmation.shown`) of a row, calls o
 
 3. A submitted modal is read by what drew it: a `form.Form` of the same row.
 
-4. A click's value is read by `ids.parse_ref`. It contains only a confirmation's id and revision.
+4. A click's value is read by `click_ids.parse_ref`. It contains only a confirmation's id and revision.
 
 Strings from agents and tools are in named fields of `Shown`, and are made safe here and nowhere else.
 Begin with `card.py`.

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import CARD, Space, asked_by_line, content, headline, result
+from adk_confirm.blocks.click_ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from adk_confirm.blocks.exact_values import spell_on_one_line
-from adk_confirm.blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, message, small_print
 from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich_text import (

@@ -17,8 +17,8 @@ from enum import Enum, auto
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
+from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.exact_values import json_text, spell_on_one_line
-from adk_confirm.blocks.ids import Action
 from adk_confirm.blocks.json_schema import Shape
 from adk_confirm.blocks.kit import input_block, label, option, plain_text
 from adk_confirm.blocks.rich_text import JsonObject, part

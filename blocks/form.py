@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import WHOLE, content
 from adk_confirm.blocks.card import by, calls_like, confirm_withdraw, heading
+from adk_confirm.blocks.click_ids import Callback, Ref
 from adk_confirm.blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
 from adk_confirm.blocks.full_view import (
     FIELD_BYTES,
@@ -27,7 +28,6 @@ from adk_confirm.blocks.full_view import (
     split_pages,
     what_runs,
 )
-from adk_confirm.blocks.ids import Callback, Ref
 from adk_confirm.blocks.json_schema import Schema, Shape, problems, shapes
 from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
 from adk_confirm.blocks.readable import readable_name

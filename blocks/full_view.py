@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content, headline
 from adk_confirm.blocks.card import approval_status, audit_line, heading, notices, outcome, small_facts
-from adk_confirm.blocks.ids import Callback, Ref, block_id
+from adk_confirm.blocks.click_ids import Callback, Ref, block_id
 from adk_confirm.blocks.kit import JsonObject, header, modal, small_print
 from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, line, markup, rich

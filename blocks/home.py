@@ -22,7 +22,7 @@ from adk_confirm.blocks.card import (
     votes_of,
     withdraw_button,
 )
-from adk_confirm.blocks.ids import Ref, block_id, checked_id
+from adk_confirm.blocks.click_ids import Ref, block_id, checked_id
 from adk_confirm.blocks.kit import (
     JsonObject,
     Message,

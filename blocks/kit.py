@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.ids import Action, Callback
+from adk_confirm.blocks.click_ids import Action, Callback
 from adk_confirm.blocks.rich_text import JsonObject as JsonObject
 from adk_confirm.blocks.rich_text import Line, Piece, markup, part, text
 from adk_confirm.blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, fit, plain

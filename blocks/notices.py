@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import confirm_withdraw, deciders, state_sentence, who_can, withdraw_button
+from adk_confirm.blocks.click_ids import Action, Callback, Ref, checked_id
 from adk_confirm.blocks.home import decidable
-from adk_confirm.blocks.ids import Action, Callback, Ref, checked_id
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.blocks.rich_text import (

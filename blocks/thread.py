@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import LIST, asked_by_line, describe_answer, differences, headline, result, values
 from adk_confirm.blocks.card import after_a_no, approvers, audit_line, by, calls_like, took, votes_of
+from adk_confirm.blocks.click_ids import Callback, LineMark, Ref, block_id
 from adk_confirm.blocks.full_view import room_beside, split_pages
-from adk_confirm.blocks.ids import Callback, LineMark, Ref, block_id
 from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_print
 from adk_confirm.blocks.ledger_kinds import LineKind
 from adk_confirm.blocks.ledger_lines import LINES, End, ShownLine, shown_line, stopped_calls, words_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from adk_confirm.blocks.ids import CardMark, LineMark, parse_mark
+from adk_confirm.blocks.click_ids import CardMark, LineMark, parse_mark
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, objects
 from adk_confirm.sandbox.blockkit.elements import element_label
 from adk_confirm.sandbox.people.plain import Reader

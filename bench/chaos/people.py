@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from adk_confirm.blocks.ids import CardMark, parse_mark
+from adk_confirm.blocks.click_ids import CardMark, parse_mark
 from adk_confirm.runtime.jsontypes import Json
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.plain import Reader

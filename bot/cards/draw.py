@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from adk_confirm.blocks.card import card, note, pointer
-from adk_confirm.blocks.ids import PointerMark, identity
+from adk_confirm.blocks.click_ids import PointerMark, identity
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.mentions import groups, mentions, with_mention_line, with_names
 from adk_confirm.blocks.notices import verdict_message, verdict_modal

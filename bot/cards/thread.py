@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from adk_confirm.blocks import markdown
-from adk_confirm.blocks.ids import CardMark, LineMark, SaidMark, identity, parse_mark
+from adk_confirm.blocks.click_ids import CardMark, LineMark, SaidMark, identity, parse_mark
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.ledger_lines import LINES, ShownLine
 from adk_confirm.blocks.notices import agent_failure_message, notice_message

@@ -18,8 +18,8 @@ from functools import partial
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from adk_confirm.blocks import notices
+from adk_confirm.blocks.click_ids import Action, Callback, Ref, parse_id
 from adk_confirm.blocks.form import FormErrors
-from adk_confirm.blocks.ids import Action, Callback, Ref, parse_id
 from adk_confirm.blocks.json_schema import UnreadableSchema
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.cards import modals

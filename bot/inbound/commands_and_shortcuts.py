@@ -11,7 +11,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from adk_confirm.blocks import notices, words
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import ASKED_AGAIN
-from adk_confirm.blocks.ids import Action, confirmation_in, parse_id
+from adk_confirm.blocks.click_ids import Action, confirmation_in, parse_id
 from adk_confirm.blocks.words import AGENT_FAILED, TRIED_AGAIN
 from adk_confirm.bot.cards import modals
 from adk_confirm.bot.confirmation.model import Seat

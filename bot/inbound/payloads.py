@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from adk_confirm.blocks.ids import Action, Ref, parse_more, parse_ref
+from adk_confirm.blocks.click_ids import Action, Ref, parse_more, parse_ref
 from adk_confirm.bot.confirmation.model import Seat
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.mailbox import SlackMessage

@@ -24,7 +24,7 @@ from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
-from adk_confirm.blocks.ids import identity
+from adk_confirm.blocks.click_ids import identity
 from adk_confirm.blocks.kit import Message
 from adk_confirm.bot.confirmation.model import Seat
 from adk_confirm.bot.slack.errors import (

@@ -8,8 +8,8 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks.call_details import CARD, content
 from adk_confirm.blocks.card import card, note
+from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.exact_values import spell_value
-from adk_confirm.blocks.ids import Action
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.rich_text import Prose, Say, When, markup, say
 from adk_confirm.bot.confirmation.model import State

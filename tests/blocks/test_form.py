@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from adk_confirm.blocks import form
+from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.exact_values import json_text
 from adk_confirm.blocks.fields import Wrong, parse_json
 from adk_confirm.blocks.full_view import MOST_FIELDS, can_be_shown
-from adk_confirm.blocks.ids import Action
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.bot.confirmation.model import State
 from adk_confirm.bot.confirmation.shown import Argument, Shown, payload_fields

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.home import HomeView, approvals, home_tab
-from adk_confirm.blocks.ids import Action
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.bot.confirmation.shown import Argument
 from tests.blocks import inert, limits, samples, strategies

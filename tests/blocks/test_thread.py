@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import card
-from adk_confirm.blocks.ids import LineMark, parse_mark
+from adk_confirm.blocks.click_ids import LineMark, parse_mark
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.blocks.ledger_lines import LINES, ShownLine
 from adk_confirm.blocks.mentions import mentions, with_names

@@ -13,9 +13,9 @@ from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adk_confirm.blocks.card import card
+from adk_confirm.blocks.click_ids import Action, Callback
 from adk_confirm.blocks.form import Form, FormErrors, deny_form, read_denial
 from adk_confirm.blocks.home import approvals, home_tab
-from adk_confirm.blocks.ids import Action, Callback
 from adk_confirm.blocks.ledger_kinds import LineKind
 from adk_confirm.blocks.notices import notice_modal, verdict_modal
 from adk_confirm.blocks.thread import history

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adk_confirm.blocks.ids import Ref, block_id
+from adk_confirm.blocks.click_ids import Ref, block_id
 from adk_confirm.runtime.jsontypes import as_object
 from tests.support.office import Office
 

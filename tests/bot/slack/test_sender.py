@@ -10,7 +10,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adk_confirm.blocks.ids import PointerMark, SaidMark, identity
+from adk_confirm.blocks.click_ids import PointerMark, SaidMark, identity
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.notices import notice_message, notice_modal
 from adk_confirm.bot.confirmation.model import Seat

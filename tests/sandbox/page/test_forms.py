@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from adk_confirm.blocks.ids import Action
+from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.words import CONFIRM_APPROVE
 from tests.blocks import samples
 from tests.sandbox.page.conftest import Scene

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_confirm.blocks.ids import Ref, block_id, checked_id, parse_id, parse_mark, parse_ref
+from adk_confirm.blocks.click_ids import Ref, block_id, checked_id, parse_id, parse_mark, parse_ref
 from tests.blocks import strategies
 
 refs = st.builds(Ref, strategies.ids, st.integers(1, 999_999_999))
