@@ -1,6 +1,6 @@
-"""The command line `adk-confirm`. Each command is imported when it is called, so that `--help` is fast.
+"""The command line `adk-confirm`. Each command is imported when it is called, so that `adk-confirm --help` is fast.
 
-A command is a function of its own name in a module of `bot/ops`; it returns the exit code. A `ConfirmError` is
+A command is a function of its own name in a module of `bot/ops`; it may return an exit code. A `ConfirmError` is
 printed as one sentence, with exit code 2; after `--json` as `{"error": "…"}`.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 PROGRAM = "adk-confirm"
 
@@ -27,21 +28,21 @@ COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry("demo", "try it in a local workspace: no Slack, no API key, no database"),
     "init": CommandEntry("setup", "write a commented adk-confirm.toml"),
     "manifest": CommandEntry("setup", "print the manifest to create the Slack app from"),
-    "ids": CommandEntry("look", "find the ids of people, groups and channels for the settings"),
-    "check": CommandEntry("look", "check settings, Slack, store and agent before starting"),
+    "ids": CommandEntry("ids", "find the ids of people, groups and channels for the settings"),
+    "check": CommandEntry("check", "check settings, Slack, store and agent before starting"),
     "serve": CommandEntry("serve", "run the Slack app in front of your agent"),
-    "api": CommandEntry("serve", "serve agents over ADK's HTTP API"),
-    "explain": CommandEntry("look", "show which policy covers a call, and who may decide"),
-    "pending": CommandEntry("look", "list what waits for approval, and what failed too often"),
-    "grants": CommandEntry("look", "list the grants in force"),
+    "api": CommandEntry("api", "serve agents over ADK's HTTP API"),
+    "explain": CommandEntry("explain", "show which policy covers a call, and who may decide"),
+    "pending": CommandEntry("waiting", "list what waits for approval, and what failed too often"),
+    "grants": CommandEntry("waiting", "list the grants in force"),
     "withdraw": CommandEntry("changes", "withdraw a call that waits for approval"),
     "revoke": CommandEntry("changes", "end a grant, so that such calls ask again"),
-    "reapply": CommandEntry("changes", "put waiting calls under the policies as they are in the file now"),
+    "reapply": CommandEntry("reapply", "put waiting calls under the policies as they are in the file now"),
     "retry": CommandEntry("changes", "retry failed work"),
     "pause": CommandEntry("changes", "hold approved calls until you resume"),
     "resume": CommandEntry("changes", "start approved calls again"),
     "audit": CommandEntry("audit", "read, export, verify or purge the audit"),
-    "completion": CommandEntry("setup", "print the completion script for bash, zsh or fish"),
+    "completion": CommandEntry("completion", "print the completion script for bash, zsh or fish"),
 }
 
 
@@ -68,6 +69,11 @@ class CommandGroup(click.Group):
         except click.NoSuchCommand as error:
             said = f"No such command {error.command_name!r}. `{PROGRAM} --help` lists them."
             raise click.NoSuchCommand(error.command_name, said, COMMANDS, ctx) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Completes from the table here, without importing any command."""
+        names = [CompletionItem(name, help=of.summary) for name, of in COMMANDS.items() if name.startswith(incomplete)]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  (likewise)
         """Prints the summaries from the table here, without importing any command."""

@@ -1,16 +1,26 @@
-"""The ledger as `audit export` writes it: a JSON object or a CSV row per line, safe to open in a spreadsheet. Pure."""
+"""`adk-confirm audit export`: a JSON object or a CSV row per line of the ledger, safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TextIO
+
+import click
 
 from adk_confirm.bot.audit.ledger import LedgerLine, stamp
-from adk_confirm.bot.ops.times import channel_of
+from adk_confirm.bot.ops.audit_show import filters_given
+from adk_confirm.bot.ops.command import DATES, CommandLine, options, progress, standard_output, tell, tell_all
+from adk_confirm.bot.ops.times import channel_of, parse_time
+from adk_confirm.bot.store.audit_log import LineFilter, count_lines, find_chain, pages, unheard
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_lines import content_of
+from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object
 
 COLUMNS = (
@@ -19,6 +29,70 @@ COLUMNS = (
 )
 UNNAMED = KnownNames()
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+
+
+@click.command()
+@click.option("--since", metavar="DATE", help=f"Lines from then on: {DATES}.")
+@click.option("--until", metavar="DATE", help="Lines before then; of a day, to its end.")
+@click.option(
+    "--tool", metavar="NAME", help="Lines about one tool, or about those that match a pattern such as 'deploy*'."
+)
+@click.option("--session", metavar="ID", help="Lines of one session, or of the system.")
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
+@options(names=True)
+async def export(
+    call: CommandLine,
+    since: str | None,
+    until: str | None,
+    tool: str | None,
+    session: str | None,
+    form: Literal["jsonl", "csv"],
+    output: Path | None,
+) -> None:
+    """Export the ledger's lines for other programs."""
+    at, count = call.now(), 0
+    start = parse_time(since, "--since", at) if since else None
+    end = parse_time(until, "--until", at, end=True) if until else None
+    with _writing(output) as out:
+        async with call.reading() as database:
+            chain = None if session is None else await database.read(find_chain, session)
+            wanted, names = LineFilter(since=start, until=end, tool=tool, chain=chain), await call.known_names(database)
+            length = 0 if output is None else await database.read(count_lines, wanted)
+            tell_all([csv_header()] if form == "csv" else [], out)
+            with progress("Exporting", length) as more:
+                async for page in pages(database, wanted, progress=more if output is not None else unheard):
+                    count += len(page)
+                    rows = (csv_row(one, names) if form == "csv" else f"{jsonl_row(one, names)}\n" for one in page)
+                    if not tell_all(rows, out):
+                        break
+    if count == 0:
+        given = filters_given({"--since": since, "--until": until, "--tool": tool, "--session": session})
+        click.echo(f"No line of the audit matches{given}.", err=True)
+    elif output is not None:
+        tell(f"{count} lines are in {output}.")
+
+
+@contextmanager
+def _writing(path: Path | None) -> Iterator[TextIO]:
+    """The file appears when all of it is written, readable by its owner alone, so that nobody takes half an export
+    for a whole one."""
+    if path is None:
+        yield standard_output()
+        return
+    part = path.with_name(f"{path.name}.part")
+    try:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as out:
+                yield out
+            part.replace(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        why = error.strerror or error
+        raise StoreError(f"{path} can't be written: {why}. Name another file with --output.") from error
 
 
 def _ids_in(content: Json) -> Iterator[str]:

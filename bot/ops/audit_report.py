@@ -1,5 +1,5 @@
-"""The ledger of a period as evidence for auditors: what agents asked for, who decided, how fast, and what became of it.
-Pure.
+"""`adk-confirm audit report`: the ledger of a period as evidence for auditors: what agents asked for, who decided, how
+fast, and what became of it.
 
 It claims no more than the ledger proves: that somebody pressed a button is known, and when; what they thought is not.
 """
@@ -13,13 +13,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
 
+import click
+
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind, stamp
 from adk_confirm.bot.audit.verification import Integrity, Report
 from adk_confirm.bot.confirmation.decision_texts import verification_result
-from adk_confirm.bot.ops.times import format_time, read_stamp
+from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verified
+from adk_confirm.bot.ops.command import DATES, CommandLine, options, progress
+from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
+from adk_confirm.bot.store.audit_log import LineFilter, count_lines, pages
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_lines import content_of
+from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 QUICK = 5.0
@@ -31,6 +37,34 @@ _ENDS = (LineKind.DONE, LineKind.FAILED, LineKind.REFUSED, LineKind.LAPSED, Line
 _OTHER = (LineKind.ESCALATED, LineKind.REMINDED, LineKind.RUN_AGAIN, LineKind.STOPPED, LineKind.PREVIEW_CHANGED)
 _ALARMS = (LineKind.UNSEALED, LineKind.ALTERED)
 _OPERATED = (LineKind.PAUSED, LineKind.RESUMED, LineKind.RETRIED, LineKind.REAPPLIED, LineKind.PURGED)
+
+
+@click.command()
+@click.option("--from", "since", required=True, metavar="DATE", help=f"Of what happened from then on: {DATES}.")
+@click.option("--to", "until", metavar="DATE", help="Before then; of a day, to its end.  [default: now]")
+@ANCHOR
+@PUBLIC_KEY
+@options(json=True, names=True)
+async def report(
+    call: CommandLine, since: str, until: str | None, anchor: str | None, public_keys: tuple[str, ...]
+) -> int:
+    """Report on a period as evidence for auditors, in Markdown: who decided what, how fast, and what came of it.
+
+    Like `verify` it takes the secret, or the public key. The exit code is 1 if somebody changed the ledger.
+    """
+    at = call.now()
+    start, end = parse_time(since, "--from", at), parse_time(until, "--to", at, end=True) if until else at
+    if start >= end:
+        raise Invalid(f"--from {since} is not before --to {until or 'now'}. Name an earlier time.")
+    tally, lines = Tally(), LineFilter(since=start, until=end)
+    async with call.reading() as database:
+        found, names = await verified(call, database, anchor, public_keys), await call.known_names(database)
+        with progress("Reading", await database.read(count_lines, lines)) as more:
+            async for page in pages(database, lines, progress=more):
+                tally.add(page)
+    done = tally.result(start, end, found)
+    call.tell(done, *report_text(done, names))
+    return 0 if found.broken is None else 1
 
 
 @dataclass

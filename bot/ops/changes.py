@@ -1,83 +1,143 @@
-"""The commands that change something: withdraw, revoke, reapply, retry, pause and resume."""
+"""The commands that change something: pause and resume, withdraw and revoke, retry."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from uuid import uuid4
 
 import click
 
+from adk_confirm.blocks.text import visible
+from adk_confirm.bot.audit.ledger import SYSTEM, LineKind, stamp
+from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.model import VoteKind
+from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.ops.command import CommandLine, options
+from adk_confirm.bot.policy.approvers import OPERATOR, Person
+from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.store.audit_log import find_confirmation, too_short
+from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
+from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.mailbox import PAUSED
+from adk_confirm.bot.store.repository import lock_confirmation, moment, now, save
+from adk_confirm.runtime.errors import Conflict, NotFound
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.lease import topic_of
 
-if TYPE_CHECKING:
-    from adk_confirm.bot.confirmation.model import VoteKind
-    from adk_confirm.bot.store.cast_vote import CastResult
-    from adk_confirm.runtime.jsontypes import JsonObject
+# Pause and resume: a switch that stops all runs, and that the cards show
 
 
 @click.command()
 @options(changes=True)
-def pause(call: CommandLine) -> int:
+async def pause(call: CommandLine) -> None:
     """Hold approved calls until `adk-confirm resume`.
 
     Calls that are already running continue. People can still approve and deny. Messages to the agent wait as well.
     The card of each held call says that runs are paused.
     """
-    from adk_confirm.bot.ops.operate import pause_runs, switch_runs
-
-    changed = call.change(lambda database: switch_runs(database, pause_runs, call.person, call.reason))
-    now = "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so."
-    call.tell({"changed": changed}, now if changed else "Runs were already paused.")
-    return 0
+    async with call.changing() as database:
+        changed = await switch_runs(database, pause_runs, call.person, call.reason)
+    said = "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so."
+    call.tell({"changed": changed}, said if changed else "Runs were already paused.")
 
 
 @click.command()
 @options(changes=True)
-def resume(call: CommandLine) -> int:
+async def resume(call: CommandLine) -> None:
     """Start approved calls again, after `adk-confirm pause`."""
-    from adk_confirm.bot.ops.operate import resume_runs, switch_runs
+    async with call.changing() as database:
+        changed = await switch_runs(database, resume_runs, call.person, call.reason)
+    said = "Runs are resumed. Approved calls start now."
+    call.tell({"changed": changed}, said if changed else "Runs were not paused.")
 
-    changed = call.change(lambda database: switch_runs(database, resume_runs, call.person, call.reason))
-    now = "Runs are resumed. Approved calls start now."
-    call.tell({"changed": changed}, now if changed else "Runs were not paused.")
-    return 0
+
+AT_ONCE = 50
+"""How many cards one transaction marks for drawing. Clicks get their turn between two of them."""
+
+
+async def switch_runs(
+    database: Database,
+    turn: Callable[[Tx, Person, str | None], bool],
+    by: Person = OPERATOR,
+    reason: str | None = None,
+) -> bool:
+    """Pauses or resumes, and has the cards drawn. Returns False if nothing changed."""
+    changed = await database.run(turn, by, reason)
+    after: str | None = ""
+    while after is not None:  # even if nothing changed, since an earlier command may have been stopped halfway
+        after = await database.run(mark_for_drawing, after)
+    return changed
+
+
+def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
+    """Stops starting calls; running calls may finish. Returns False if runs were paused already."""
+    named = by.user if by != OPERATOR else None
+    row = {"name": PAUSED, "value": canonical({"at": stamp(now(tx)), "by": named, "reason": reason})}
+    if not tx.insert("bot_switches", row, if_absent=True):
+        return False
+    _write(tx, LineKind.PAUSED, by, reason)
+    return True
+
+
+def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
+    """Ends the pause. Returns False if runs were not paused."""
+    if not tx.run("DELETE FROM bot_switches WHERE name = :name", name=PAUSED):
+        return False
+    _write(tx, LineKind.RESUMED, by, reason)
+    return True
+
+
+def mark_for_drawing(tx: Tx, after: str, at_once: int = AT_ONCE) -> str | None:
+    """Marks the cards of calls that wait, or are approved and have not started, for drawing. Returns where to
+    continue."""
+    ids = tx.column(_OPEN, after=after, most=at_once)
+    for confirmation in ids:
+        session, row = lock_confirmation(tx, confirmation)
+        save(tx, session, Transition(row=next_version(row, now(tx))))
+    return str(ids[-1]) if len(ids) == at_once else None
+
+
+_OPEN = """
+    SELECT id FROM bot_confirmations
+    WHERE (state = 'waiting' OR (state = 'approved' AND outcome IS NULL)) AND id > :after ORDER BY id LIMIT :most
+"""
+
+
+def _write(tx: Tx, kind: LineKind, by: Person, said: str | None) -> None:
+    write_step(tx, SYSTEM, Step(kind=kind, at=now(tx), who=by, text=own_words(said) if said else None))
+
+
+# Withdraw and revoke
 
 
 @click.command()
 @click.argument("id")
 @options(changes=True)
-def withdraw(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's name on the command line)
+async def withdraw(call: CommandLine, id: str) -> None:  # noqa: A002  (the argument's name on the command line)
     """Withdraw a call that waits for approval. It does not run, and the agent learns why.
 
     ID is the confirmation's, or the beginning of it; `adk-confirm pending` lists them.
     """
-    from adk_confirm.bot.confirmation.model import VoteKind
-    from adk_confirm.runtime.errors import Conflict
-
-    found, done = _cast(call, VoteKind.WITHDRAW, id)
+    found, done = await _cast(call, VoteKind.WITHDRAW, id)
     state = done.row.state
     if done.refusal is not None:
         raise Conflict(f"Confirmation {found} is already {done.refusal.state or state}, so it can't be withdrawn.")
     now = f"Confirmation {found} is withdrawn. The call did not run, and the agent learns why."
     said = now if done.counted else _WAITS.format(what="withdrawal of confirmation", id=found)
     call.tell({"id": found, "state": str(state), "counted": done.counted}, said)
-    return 0
 
 
 @click.command()
 @click.argument("id")
 @options(changes=True)
-def revoke(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's name on the command line)
+async def revoke(call: CommandLine, id: str) -> None:  # noqa: A002  (the argument's name on the command line)
     """End a grant, so that calls like it ask again.
 
     ID is the grant's, or the beginning of it; `adk-confirm grants` lists them.
     """
-    from adk_confirm.bot.confirmation.model import VoteKind
-    from adk_confirm.bot.store.audit_log import too_short
-    from adk_confirm.runtime.errors import Conflict, NotFound
-
     try:
-        found, done = _cast(call, VoteKind.REVOKE, id)
+        found, done = await _cast(call, VoteKind.REVOKE, id)
     except NotFound as error:
         said = f"There is no grant {id}.{too_short(id)} `adk-confirm grants` lists those in force."
         raise NotFound(said) from error
@@ -86,7 +146,6 @@ def revoke(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's na
     now = f"Grant {found} is revoked. Calls like it ask again."
     said = now if done.counted else _WAITS.format(what="revocation of grant", id=found)
     call.tell({"id": found, "counted": done.counted}, said)
-    return 0
 
 
 _WAITS = (
@@ -95,58 +154,81 @@ _WAITS = (
 )
 
 
-def _cast(call: CommandLine, kind: VoteKind, name: str) -> tuple[str, CastResult]:
-    from adk_confirm.bot.ops.operate import cast_as_operator
+async def _cast(call: CommandLine, kind: VoteKind, name: str) -> tuple[str, CastResult]:
+    """Casts the operator's vote, to withdraw a confirmation or to revoke a grant, which has the id of the confirmation
+    that it was given with. It waits its turn like any other: votes stored earlier are counted first."""
+    policies = call.settings.policies
 
-    ballot = (kind, name, call.person, call.reason, call.settings.policies)
-    return call.change(lambda database: database.run(cast_as_operator, *ballot))
+    def cast_as_operator(tx: Tx) -> tuple[str, CastResult]:
+        confirmation = find_confirmation(tx, name)
+        try:
+            _, row = lock_confirmation(tx, confirmation)
+        except NotFound as error:
+            raise NotFound(f"Confirmation {confirmation} was purged: only its ledger lines are left.") from error
+        ballot = SubmittedVote(
+            id=uuid4().hex,
+            confirmation=confirmation,
+            revision=row.revision.number,
+            kind=kind,
+            voter=call.person,
+            reason=call.reason,
+            way="command",
+        )
+        return confirmation, cast(tx, ballot, policies)
+
+    async with call.changing() as database:
+        return await database.run(cast_as_operator)
+
+
+# Retry
 
 
 @click.command()
 @click.argument("name", required=False)
 @options(changes=True)
-def retry(call: CommandLine, name: str | None) -> int:
+async def retry(call: CommandLine, name: str | None) -> None:
     """Retry work that failed so often that it is not retried any more.
 
     NAME is what `adk-confirm pending` lists, or the beginning of it. Without one, everything is retried.
     """
-    from adk_confirm.blocks.text import visible
-    from adk_confirm.bot.ops.operate import retry
-    from adk_confirm.runtime.errors import NotFound
-
-    rows = call.change(lambda database: database.run(retry, name, call.person, call.reason))
+    async with call.changing() as database:
+        rows = await database.run(_retry, name, call.person, call.reason)
     if name is not None and not rows:
         raise NotFound(f"No failed work has a name that begins with {name}. `adk-confirm pending` lists what failed.")
     lines = [f"{one['kind']} {one['name']} is retried. It had stopped because: {one['trouble']}" for one in rows]
     call.tell({"again": [*rows]}, *(map(visible, lines) if lines else ["Nothing needs a retry."]))
-    return 0
 
 
-@click.command()
-@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
-@options(changes=True)
-def reapply(call: CommandLine, dry_run: bool) -> int:
-    """Put waiting calls under the policies as they are in the file now.
+NAMED = 20
+"""How many rows a ledger line names when all are retried."""
 
-    New calls come under a changed file at once. A call that waits stays under the policy that it was asked under,
-    until you run this. An approval by somebody who may no longer decide stops counting. The exit code is 1 if a call
-    could not be changed.
-    """
-    from adk_confirm.bot.ops.operate import open_to_change
-    from adk_confirm.bot.ops.reapply import people_of, reapplied_line, reapply_all
+_PARKED = "SELECT kind, key, parked_at, trouble FROM jobs WHERE parked_at IS NOT NULL ORDER BY parked_at, kind"
+_UNPARK = """
+    UPDATE jobs SET parked_at = NULL, failures = 0, trouble = NULL, due_at = :now WHERE kind = :kind AND key = :key
+"""
 
-    settings = call.settings
 
-    async def run() -> list[JsonObject]:
-        async with call.reading() if dry_run else open_to_change(settings, call.clock) as database:
-            people = people_of(settings)
-            found = reapply_all(database, people, settings.policies, call.person, call.reason, dry_run=dry_run)
-            return [row async for row in found]
+def read_parked(tx: Tx) -> list[JsonObject]:
+    """What failed so often that it is not retried."""
+    return [
+        {
+            "kind": row.kind,
+            "name": row.key,
+            "since": stamp(moment(row.parked_at)),
+            "trouble": row.trouble or "it does not say why",
+        }
+        for row in tx.all(_PARKED)
+    ]
 
-    rows = asyncio.run(run())
-    left = sum(row["trouble"] is not None for row in rows)
-    lines = [reapplied_line(row, dry_run=dry_run) for row in rows]
-    lines = lines or ["Every waiting call is already under the policies in the file."]
-    lines += [f"{left} left as they were: fix what is said above, then run this again."] if left else []
-    call.tell({"rows": [*rows]}, *lines)
-    return 1 if left else 0
+
+def _retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[JsonObject]:
+    """Retries parked rows whose name begins with `name`, or all of them, as if they had never failed."""
+    found = [one for one in read_parked(tx) if name is None or str(one["name"]).startswith(name)]
+    for one in found:
+        tx.run(_UNPARK, kind=one["kind"], key=one["name"], now=tx.now())
+        tx.notify(topic_of(str(one["kind"])))
+    if found:
+        named = ", ".join(f"{one['kind']} {one['name']}" for one in found[:NAMED])
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        _write(tx, LineKind.RETRIED, by, f"{named}{more}" + (f": {reason}" if reason else ""))
+    return found

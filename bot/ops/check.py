@@ -1,4 +1,4 @@
-"""What `adk-confirm check` does: it checks the settings, the store, the agent, the policies, and Slack."""
+"""`adk-confirm check`: checks the settings, the store, the agent, the policies, and Slack."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from contextlib import suppress
 from glob import escape
 from typing import TypeVar
 
+import click
+
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.config.settings import Settings, serving_problems
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.ops.agent_tools import Tools, tools_of
 from adk_confirm.bot.ops.check_slack import check_app_token, check_workspace
-from adk_confirm.bot.ops.command import CommandLine, paint, tell
+from adk_confirm.bot.ops.command import CommandLine, options, paint, tell
 from adk_confirm.bot.ops.findings import (
     Finding,
     Severity,
@@ -45,15 +47,20 @@ WIDTH = 17
 _COLOURS = {Severity.OK: "green", Severity.NOTE: "cyan", Severity.WARN: "yellow", Severity.FIX: "red"}
 
 
+@click.command()
+@options(json=True)
 async def check(call: CommandLine) -> int:
-    """Prints each finding as soon as it is known."""
+    """Check settings, Slack, store and agent before starting.
+
+    It changes nothing, and may run beside the service. The exit code is 1 if something must be fixed.
+    """
     found: list[Finding] = []
     covered: list[JsonObject] = []
     names: dict[str, str] = {}
     width = max([WIDTH, *(len(str(who)) for who in call.settings.policies.named)])
     async for finding in checks(call.settings, covered, names):
         found.append(finding)
-        if not call.json:
+        if not call.json:  # each as soon as it is known
             mark = paint(f"{finding.mark:<4}", _COLOURS[finding.mark])
             # Servers choose the names of their tools.
             tell(f"{mark} {visible(f'{finding.what:<{width}}  {finding.said}', keep=chr(10))}")

@@ -1,11 +1,8 @@
-"""What the commands share: the options that several of them have, and how they print.
+"""What the commands share: the options that several of them have, the store, and how they print.
 
-    @click.command()
-    @options(json=True, names=True)
-    def pending(call: CommandLine) -> int: ...
-
-Modules of commands import at their top only what `--help` needs. The rest is imported inside the functions, because it
-takes half a second to load.
+@click.command()
+@options(json=True, names=True)
+async def pending(call: CommandLine) -> None: ...
 """
 
 from __future__ import annotations
@@ -17,26 +14,27 @@ import json as json_module
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, TextIO, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, TextIO
 
 import click
 
+from adk_confirm.bot.config.settings import Settings, load_settings
+from adk_confirm.bot.policy.approvers import OPERATOR, Person, operator
+from adk_confirm.bot.store.known_names import KnownNames, read_names
+from adk_confirm.bot.store.open import SCHEMAS, open_beside, sqlite_file
+from adk_confirm.runtime.errors import Invalid, NotFound, StoreError
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.schema_version import lay_out
+
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
     from click._termui_impl import ProgressBar
-
-    from adk_confirm.bot.config.settings import Settings
-    from adk_confirm.bot.policy.approvers import Person
-    from adk_confirm.bot.store.known_names import KnownNames
-    from adk_confirm.runtime.jsontypes import JsonObject
-    from adk_confirm.runtime.store.database import Database
 
 DEFAULT_FILE = "adk-confirm.toml"
 DATES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
@@ -46,9 +44,7 @@ FILE = click.Path(path_type=Path)
 UNSHOWN = 1.0
 """Seconds."""
 
-R = TypeVar("R")
-Told: TypeAlias = "tuple[JsonObject, list[str]]"
-"""What a command found: for programs, and in lines for people."""
+Clock = Callable[[], float]
 
 
 @dataclass
@@ -60,71 +56,94 @@ class CommandLine:
     by: str | None = None
     reason: str | None = None
     names: bool = False
-    clock: Callable[[], float] | None = None
+    clock: Clock | None = None
 
     @cached_property
     def settings(self) -> Settings:
-        from adk_confirm.bot.config.settings import load_settings
-
         return load_settings(self.config, os.environ)
+
+    @property
+    def secret(self) -> str:
+        """The secret that the ledger is signed with."""
+        secret = self.settings.environment.sealing_secret
+        if secret is None:
+            raise Invalid(
+                "There is no secret to sign the ledger with. Set ADK_CONFIRM_SECRET as the service has it (or the "
+                "SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN that it uses instead)."
+            )
+        return secret.get_secret_value()
 
     def now(self) -> datetime:
         return datetime.now(UTC) if self.clock is None else datetime.fromtimestamp(self.clock(), UTC)
 
-    def reading(self) -> AbstractAsyncContextManager[Database]:
-        """The store, read-only."""
-        from adk_confirm.bot.ops.operate import open_for_reading
-
-        return open_for_reading(self.settings.store_url, self.clock)
-
-    async def known_names(self, database: Database) -> KnownNames:
-        from adk_confirm.bot.store.known_names import KnownNames, read_names
-
-        return await database.read(read_names) if self.names else KnownNames()
-
-    def show(self, look: Callable[[Database, KnownNames], Awaitable[Told]]) -> int:
-        """Prints what this finds in the store."""
-
-        async def run() -> Told:
-            async with self.reading() as database:
-                return await look(database, await self.known_names(database))
-
-        done, lines = asyncio.run(run())
-        self.tell(done, *lines)
-        return 0
-
     @property
     def person(self) -> Person:
         """Who runs the command."""
-        from adk_confirm.bot.policy.approvers import OPERATOR, operator
-
         return OPERATOR if self.by is None else operator(self.by)
 
-    def change(self, work: Callable[[Database], Awaitable[R]]) -> R:
-        """Does this with the store."""
-        from adk_confirm.bot.ops.operate import open_to_change
+    def reading(self) -> AbstractAsyncContextManager[Database]:
+        """The store, read-only."""
+        return open_for_reading(self.settings.store_url, self.clock)
 
-        async def run() -> R:
-            async with open_to_change(self.settings, self.clock) as database:
-                return await work(database)
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[Database]:
+        """The store, to write to it. On SQLite a command does so beside the service, if one runs, and the service
+        notices within a second. On PostgreSQL it works like one more replica."""
+        secret = self.secret
+        async with self.reading():
+            pass  # it exists, and fits
+        database = await open_beside(self.settings.store_url, secret, self.clock)
+        try:
+            yield database
+        finally:
+            await database.close()
 
-        return asyncio.run(run())
+    async def known_names(self, database: Database) -> KnownNames:
+        return await database.read(read_names) if self.names else KnownNames()
 
     def tell(self, done: JsonObject, *lines: str) -> None:
         """Prints the result for programs, or these lines for people."""
         tell(json_module.dumps(done, indent=2)) if self.json else tell(*lines)
 
 
-def options(
-    *, json: bool = False, changes: bool = False, names: bool = False
-) -> Callable[[Callable[Concatenate[CommandLine, ...], R]], Callable[..., R]]:
-    """Gives a command `--config`, and a `CommandLine` as its first argument.
+@asynccontextmanager
+async def open_for_reading(url: str, clock: Clock | None = None) -> AsyncIterator[Database]:
+    """The store, opened read-only while another process may write to it. Raises an error with a sentence if it does not
+    exist or does not fit."""
+    path = sqlite_file(url)
+    if path is not None and not os.path.exists(path):  # noqa: ASYNC240  (one stat)
+        raise NotFound(
+            f"There is no store at {path} yet. `adk-confirm serve` makes it when it first starts. If the service uses "
+            "another one, name its settings with --config."
+        )
+    if path is not None and not os.access(path, os.R_OK):
+        raise StoreError(f"{path} belongs to another user. Run this command as the user that runs the service.")
+    database = await Database.open(url, clock=clock, read_only=True)
+    try:
+        for schema in SCHEMAS:
+            await lay_out(database, schema)
+        yield database
+    finally:
+        await database.close()
+
+
+JSON = click.option("--json", is_flag=True, help="Print one JSON object, for programs.")
+
+Code = int | None
+"""What a command returns: its exit code, or nothing for 0."""
+
+Work = Callable[Concatenate[CommandLine, ...], Code | Coroutine[Any, Any, Code]]
+
+
+def options(*, json: bool = False, changes: bool = False, names: bool = False) -> Callable[[Work], Callable[..., Code]]:
+    """Gives a command `--config`, and a `CommandLine` as its first argument. If it is async, it runs in a loop of
+    its own.
 
     `changes`: it changes something, so it has `--as`, `--reason` and `--json` as well. `names`: it shows
     names beside the ids, unless `--no-names` is given.
     """
 
-    def add(run: Callable[Concatenate[CommandLine, ...], R]) -> Callable[..., R]:
+    def add(run: Work) -> Callable[..., Code]:
         @wraps(run)
         def called(
             config: Path,
@@ -133,20 +152,21 @@ def options(
             reason: str | None = None,
             names: bool = False,
             **own: Any,
-        ) -> R:
+        ) -> Code:
             clock = click.get_current_context().find_root().obj
-            return run(CommandLine(config, json, by, reason, names, clock), **own)
+            done = run(CommandLine(config, json, by, reason, names, clock), **own)
+            return asyncio.run(done) if isinstance(done, Coroutine) else done
 
         added = [click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help="The settings.")]
         if json or changes:
-            added.append(click.option("--json", is_flag=True, help="Print one JSON object, for programs."))
+            added.append(JSON)
         if names:
             added.append(click.option("--names/--no-names", default=True, help=_NAMES))
         if changes:
             added.append(click.option("--reason", metavar="TEXT", help="Why: cards, threads and the audit show it."))
             name = "Your name, which cards, threads and the audit show. Default: your account's."
             added.append(click.option("--as", "by", metavar="NAME", default=account, callback=_check_name, help=name))
-        wrapped: Callable[..., R] = called
+        wrapped: Callable[..., Code] = called
         for option in added:
             wrapped = option(wrapped)
         return wrapped
@@ -168,8 +188,6 @@ def account() -> str | None:
 def _check_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
     if name is None:
         return None
-    from adk_confirm.bot.policy.approvers import operator
-
     try:
         operator(name)
     except ValueError as error:

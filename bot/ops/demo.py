@@ -12,15 +12,13 @@ import threading
 import webbrowser
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from adk_confirm.bot.ops.command import PORT
+from adk_confirm.demo.stage import Demo, running_demo
 from adk_confirm.runtime.errors import ConfirmError
-
-if TYPE_CHECKING:
-    from adk_confirm.demo.stage import Demo
+from adk_confirm.runtime.rest.listening import why_not_listening
 
 DEMO_PORT = 3030
 
@@ -39,8 +37,6 @@ _SHOWN = """
 @click.option("--check", is_flag=True, help="Walk through one confirmation without a browser, and end.")
 def demo(port: int, no_browser: bool, check: bool) -> int:
     """Try everything in a local workspace in your browser: no Slack, no API key, no database."""
-    from adk_confirm.runtime.rest.listening import why_not_listening
-
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("adk_confirm.sandbox.page.page").setLevel(logging.ERROR)  # what we print includes its warning
     if check:
@@ -53,8 +49,6 @@ def demo(port: int, no_browser: bool, check: bool) -> int:
 
 
 async def _show(port: int, *, browser: bool) -> int:
-    from adk_confirm.demo.stage import running_demo
-
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -82,8 +76,6 @@ def has_screen(environment: Mapping[str, str], platform: str) -> bool:
 
 async def _check() -> int:
     """Walks through one confirmation: ask, be refused, approve twice, run, and read the result in the thread."""
-    from adk_confirm.demo.stage import running_demo
-
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "tools.log"
         os.environ["ADK_CONFIRM_DEMO_LOG"] = str(log)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
 
+import click
+
 from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.config.settings import Settings
@@ -16,9 +18,9 @@ from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.edits import editable_names
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, SessionKey
+from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.ops.agent_tools import tools_of
-from adk_confirm.bot.ops.command import CommandLine
-from adk_confirm.bot.ops.operate import open_for_reading
+from adk_confirm.bot.ops.command import CommandLine, options
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
 from adk_confirm.bot.policy.durations import spell_duration
 from adk_confirm.bot.policy.model import (
@@ -33,23 +35,53 @@ from adk_confirm.bot.policy.model import (
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.known_names import KnownNames, read_names
 from adk_confirm.runtime.errors import ConfirmError, Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
 
 
-async def explain(call: CommandLine, facts: CallFacts, *, without_args: bool) -> int:
-    """Prints which policy governs a call. Names and tools are shown as far as they can be found out."""
+@click.command()
+@click.option("--tool", default="", metavar="NAME", help="The tool that is called.")
+@click.option("--input", "asking", default="", metavar="NAME", help="Or the node or tool that asks people a question.")
+@click.option("--args", "given", metavar="JSON", help="Its arguments, as a JSON object.")
+@click.option("--asker", default="", metavar="ID", help="The Slack user who asks the agent for it.")
+@click.option("--channel", default="", metavar="ID", help="The session's channel.")
+@click.option("--session", default="", metavar="ID", help="The session, for policies that look at it.")
+@click.option("--agent", default="", metavar="NAME", help="The agent, for policies that look at it.")
+@click.option("--app", default="", metavar="NAME", help="The app, for policies that look at it.")
+@options(json=True)
+async def explain(call: CommandLine, tool: str, asking: str, given: str | None, **about: str) -> int:
+    """Show which policy covers a call or a question, why none before it does, and who may decide.
+
+    The exit code is 1 if the call would be refused without asking anybody.
+    """
+    if bool(tool) == bool(asking):
+        raise click.UsageError("Name either a tool (--tool) or what asks a question (--input).")
+    args = {} if given is None else _arguments(given)
+    facts = CallFacts(tool=tool or asking, args=args, question=bool(asking), **about)
     settings = call.settings
     await _check_tool(settings, facts)
     found, policies = settings.policies.resolve(facts), settings.policies.entries
-    if isinstance(found, CallRefusal) and found.why is CallRefusalReason.WHEN_FAILED and without_args:
+    if isinstance(found, CallRefusal) and found.why is CallRefusalReason.WHEN_FAILED and given is None:
         _ask_for_arguments(policies, found)
     governed = isinstance(found, GoverningPolicy)
-    lines = [visible(line) for line in explanation(settings.policies, found, facts, await _known_names(settings))]
+    lines = [visible(line) for line in explanation(settings.policies, found, facts, await _known_names(call))]
     call.tell({"governed": governed, "lines": [*lines]}, *lines)
-    about = ("policy", *(f"policy[{index}]" for index, policy in enumerate(policies) if policy.covers(facts)))
+    concerned = ("policy", *(f"policy[{index}]" for index, policy in enumerate(policies) if policy.covers(facts)))
     for warning in settings.warnings:
-        if warning.key in about:  # warnings about the others say nothing about the call
+        if warning.key in concerned:  # warnings about the others say nothing about the call
             print(f"Warning: {warning}", file=sys.stderr)
     return 0 if governed else 1
+
+
+def _arguments(text: str) -> JsonObject:
+    try:
+        arguments = json.loads(text)
+        if not isinstance(arguments, dict):
+            raise ValueError(f"it is {'a list' if isinstance(arguments, list) else 'one value'}")
+    except (ValueError, RecursionError) as error:
+        said = f'--args is not a JSON object: {error}. Write for example --args \'{{"env": "prod"}}\'.'
+        raise Invalid(said) from error
+    check_json(arguments, "--args")
+    return arguments
 
 
 def _ask_for_arguments(policies: tuple[Policy, ...], found: CallRefusal) -> None:
@@ -61,9 +93,9 @@ def _ask_for_arguments(policies: tuple[Policy, ...], found: CallRefusal) -> None
         )
 
 
-async def _known_names(settings: Settings) -> KnownNames:
+async def _known_names(call: CommandLine) -> KnownNames:
     try:
-        async with open_for_reading(settings.store_url) as database:
+        async with call.reading() as database:
             return await database.read(read_names)
     except ConfirmError:  # there may be no store yet
         return KnownNames()

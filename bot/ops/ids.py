@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json as json_module
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 
 import aiohttp
+import click
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from adk_confirm.blocks.text import visible
 from adk_confirm.bot.config.settings import Environment
+from adk_confirm.bot.ops.command import JSON, tell
 from adk_confirm.bot.slack.errors import PATIENT, why_unreached
 from adk_confirm.bot.slack.names import person_name
 from adk_confirm.runtime.errors import ConfirmError, Invalid
@@ -21,7 +27,26 @@ PAGES = 50
 """How many pages of a very large workspace are read."""
 
 
-async def find(env: Mapping[str, str], wanted: str) -> list[dict[str, str]]:
+@click.command()
+@click.argument("text", default="")
+@JSON
+def ids(text: str, json: bool) -> None:
+    """Find the ids of people, groups and channels for the settings, by a part of their name or address.
+
+    It needs SLACK_BOT_TOKEN, and no settings file yet.
+    """
+    found = asyncio.run(_find(os.environ, text))
+    if json:
+        tell(json_module.dumps({"found": found}, indent=2))
+        return
+    width = max((len(one["entry"]) for one in found), default=0)
+    notes = [f"  ({one['note']})" if one["note"] else "" for one in found]
+    lines = [f"{one['entry']:<{width}}  {one['name']}{note}" for one, note in zip(found, notes, strict=True)]
+    nobody = f"Nobody, no group and no channel that the app sees has “{text}” in its name."
+    tell(*(map(visible, lines) if lines else [nobody]))
+
+
+async def _find(env: Mapping[str, str], wanted: str) -> list[dict[str, str]]:
     """Everything whose name, address or id contains `wanted`, in any case. `entry` is what the settings need: `user:…`
     or `group:…` for approvers, or a channel's bare id."""
     environment = Environment.read(env)

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+import click
 
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.ledger import LineKind
@@ -18,10 +20,14 @@ from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, State
 from adk_confirm.bot.confirmation.states import Illegal, Transition, next_version
 from adk_confirm.bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
+from adk_confirm.bot.ops.command import CommandLine, options
 from adk_confirm.bot.ops.waiting import stored_confirmations
 from adk_confirm.bot.policy.approvers import OPERATOR, Person, Unresolved
 from adk_confirm.bot.policy.model import CallRefusal, GoverningPolicy, Policies
 from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.directory import Directory
+from adk_confirm.bot.slack.identity import slack_client
 from adk_confirm.bot.store.repository import (
     Session,
     chain_of,
@@ -32,18 +38,38 @@ from adk_confirm.bot.store.repository import (
     session_is_sealed,
 )
 from adk_confirm.bot.store.rows import load
+from adk_confirm.bot.worker.worker import PeopleLookup
 from adk_confirm.runtime.jsontypes import JsonObject, texts
 from adk_confirm.runtime.store.database import Database, Tx
-
-if TYPE_CHECKING:
-    from adk_confirm.bot.config.settings import Settings
-    from adk_confirm.bot.worker.worker import PeopleLookup
-
 
 _TIMES = 5
 _TURNS = 5
 
 Found: TypeAlias = GoverningPolicy | CallRefusal
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@options(changes=True)
+async def reapply(call: CommandLine, dry_run: bool) -> int:
+    """Put waiting calls under the policies as they are in the file now.
+
+    New calls come under a changed file at once. A call that waits stays under the policy that it was asked under,
+    until you run this. An approval by somebody who may no longer decide stops counting. The exit code is 1 if a call
+    could not be changed.
+    """
+    async with call.reading() if dry_run else call.changing() as database:
+        policies = call.settings.policies
+        # Slack is asked only if somebody has to be looked up. `_facts_in_turn` waits as long as Slack says.
+        people = Directory(Slack(slack_client(call.settings)), Rules(policies))
+        found = reapply_all(database, people, policies, call.person, call.reason, dry_run=dry_run)
+        rows = [row async for row in found]
+    left = sum(row["trouble"] is not None for row in rows)
+    lines = [reapplied_line(row, dry_run=dry_run) for row in rows]
+    lines = lines or ["Every waiting call is already under the policies in the file."]
+    lines += [f"{left} left as they were: fix what is said above, then run this again."] if left else []
+    call.tell({"rows": [*rows]}, *lines)
+    return 1 if left else 0
 
 
 def reapplied_line(one: JsonObject, *, dry_run: bool) -> str:
@@ -57,16 +83,6 @@ def reapplied_line(one: JsonObject, *, dry_run: bool) -> str:
     if one["state"] != State.WAITING:
         parts.append(f"it {is_now} {one['state']}")
     return visible(begins + "; ".join(parts))
-
-
-def people_of(settings: Settings) -> PeopleLookup:
-    """The command asks Slack itself, and only if somebody has to be looked up. `_facts_in_turn` waits as long as Slack
-    says, so the client need not."""
-    from adk_confirm.bot.slack.api import Slack
-    from adk_confirm.bot.slack.directory import Directory
-    from adk_confirm.bot.slack.identity import slack_client
-
-    return Directory(Slack(slack_client(settings)), Rules(settings.policies))
 
 
 async def reapply_all(
@@ -149,7 +165,7 @@ def reapply_row(
         return None
     if row != looked_at:
         return row
-    change = reapply(row, found, _with_speakers(tx, facts, session), now(tx), by, reason)
+    change = put_under(row, found, _with_speakers(tx, facts, session), now(tx), by, reason)
     save(tx, session, change)
     return change
 
@@ -157,7 +173,7 @@ def reapply_row(
 def would_reapply(tx: Tx, row: Confirmation, found: Found, facts: Mapping[str, Facts]) -> Transition:
     """The change that `reapply_row` would make, without writing anything."""
     session = find_session(tx, chain_of(row.asked.session))
-    return reapply(row, found, _with_speakers(tx, facts, session), now(tx))
+    return put_under(row, found, _with_speakers(tx, facts, session), now(tx))
 
 
 def _with_speakers(tx: Tx, facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
@@ -179,7 +195,7 @@ def _report(row: Confirmation, steps: Sequence[Step] = (), *, trouble: str | Non
 # The change. Pure.
 
 
-def reapply(
+def put_under(
     row: Confirmation,
     found: Found,
     facts: Mapping[str, Facts],

@@ -1,4 +1,4 @@
-"""`adk-confirm serve` runs the Slack app, `adk-confirm api` serves agents over ADK's HTTP API."""
+"""`adk-confirm serve` runs the Slack app."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 import click
 
-from adk_confirm.bot.ops.command import PORT, CommandLine, options
-
-if TYPE_CHECKING:
-    from adk_confirm.bot.config.settings import Settings
+from adk_confirm.bot.app import running_bot
+from adk_confirm.bot.config.settings import Settings, SettingsError, serving_problems
+from adk_confirm.bot.ops.command import CommandLine, options
+from adk_confirm.bot.worker.supervision import StopDeadline, end_now, exit_by
+from adk_confirm.runtime.telemetry.logs import configure as configure_logs
+from adk_confirm.runtime.tool import end_threads
 
 STOPPED = 0
 _LAST_TOOLS = 0.2
@@ -27,11 +28,6 @@ log = logging.getLogger(__name__)
 @options()
 def serve(call: CommandLine) -> int:
     """Run the Slack app in front of your agent, until it gets SIGTERM or SIGINT."""
-    from adk_confirm.bot.config.settings import SettingsError, serving_problems
-    from adk_confirm.bot.worker.supervision import end_now
-    from adk_confirm.runtime.telemetry.logs import configure as configure_logs
-    from adk_confirm.runtime.tool import end_threads
-
     settings = call.settings
     problems = serving_problems(settings, os.environ)
     if problems:
@@ -46,8 +42,6 @@ def serve(call: CommandLine) -> int:
 
 
 async def _until_stopped(settings: Settings, file: Path) -> None:
-    from adk_confirm.bot.app import running_bot
-
     stopping = _stop_future()
     async with running_bot(settings, file=file) as bot:
         print(f"Listening at {bot.url}.", flush=True)
@@ -61,8 +55,6 @@ def _stop_future() -> asyncio.Future[None]:
 
     The signal handler is Python's own, not the event loop's, so that it is called even while a tool blocks the loop.
     """
-    from adk_confirm.bot.worker.supervision import StopDeadline, end_now, exit_by
-
     loop = asyncio.get_running_loop()
     stopping: asyncio.Future[None] = loop.create_future()
     signals = 0
@@ -83,53 +75,3 @@ def _stop_future() -> asyncio.Future[None]:
 def _has_threads_left() -> bool:
     """Whether a thread would keep the process from ending."""
     return any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())
-
-
-# The API
-
-
-@click.command()
-@click.option("--agent", "agents", multiple=True, required=True, metavar="MODULE:NAME", help="An agent; repeatable.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Other machines need ADK_CONFIRM_API_TOKEN set.")
-@click.option("--port", type=PORT, default=8000, show_default=True, help="0 takes a free one.")
-@click.option(
-    "--store", default="sqlite:///adk-confirm.db", metavar="URL", show_default=True, help="Where sessions are kept."
-)
-@click.option(
-    "--dialect",
-    type=click.Choice(["call", "response"]),
-    default="call",
-    show_default=True,
-    help="How requests for confirmation look: as a call, or as a response.",
-)
-@click.option(
-    "--shared-state", is_flag=True, help="Clients may write app: state that a bot on this store uses in Slack."
-)
-@click.option(
-    "--allow-origin",
-    "origins",
-    multiple=True,
-    metavar="ORIGIN",
-    help="A page that may use the API from a browser, such as http://localhost:4200; repeatable.",
-)
-def api(
-    agents: tuple[str, ...],
-    host: str,
-    port: int,
-    store: str,
-    dialect: Literal["call", "response"],
-    shared_state: bool,
-    origins: tuple[str, ...],
-) -> int:
-    """Serve agents over ADK's HTTP API, such as --agent adk_confirm.examples.oncall:agent."""
-    from adk_confirm.bot.config.settings import Environment
-    from adk_confirm.runtime.rest.guard import TOKEN_VARIABLE, Guard
-    from adk_confirm.runtime.rest.serve import ServerOptions, serve_until_stopped
-    from adk_confirm.runtime.store.seal import Seal
-    from adk_confirm.runtime.target import load_agent
-
-    secret = Environment.read(os.environ).sealing_secret
-    seal = None if secret is None else Seal(secret.get_secret_value())
-    guard = Guard.of(host, os.environ.get(TOKEN_VARIABLE), origins)
-    loaded = [load_agent(target) for target in agents]
-    return serve_until_stopped(ServerOptions(loaded, guard, port, store, dialect, shared_state, seal))

@@ -1,4 +1,4 @@
-"""The commands to begin with: init, manifest and completion."""
+"""The commands to begin with: init and manifest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from importlib import resources
 from pathlib import Path
 
 import click
-from click.shell_completion import get_completion_class
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.ops.command import DEFAULT_FILE, FILE, tell
@@ -50,25 +49,6 @@ def init(config: Path, agent: str | None, force: bool) -> int:
         "Give the auditors its public key:",
         f"  adk-confirm audit verify --public-key {CheckpointKey(key).public}",
     )
-    return 0
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(ctx: click.Context, shell: str) -> int:
-    """Print the completion script for bash, zsh or fish.
-
-    \b
-    bash  add to ~/.bashrc:  eval "$(adk-confirm completion bash)"
-    zsh   add to ~/.zshrc:   eval "$(adk-confirm completion zsh)"
-    fish  adk-confirm completion fish > ~/.config/fish/completions/adk-confirm.fish
-    """
-    program = ctx.find_root()
-    kind = get_completion_class(shell)
-    assert kind is not None
-    name = program.info_name or "adk-confirm"
-    click.echo(kind(program.command, {}, name, f"_{name}_COMPLETE".replace("-", "_").upper()).source())
     return 0
 
 

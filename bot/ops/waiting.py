@@ -1,4 +1,4 @@
-"""What `adk-confirm pending` and `grants` show: the same for programs and for people."""
+"""`adk-confirm pending` and `grants`: what waits for people, and what runs without asking them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from typing import Any
 
+import click
+
 from adk_confirm.blocks.exact_values import json_text, spell_on_one_line
 from adk_confirm.blocks.text import fit_visible, visible
 from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, VoteKind
-from adk_confirm.bot.ops.command import Told, paint
-from adk_confirm.bot.ops.operate import read_parked
+from adk_confirm.bot.ops.changes import read_parked
+from adk_confirm.bot.ops.command import CommandLine, options, paint
 from adk_confirm.bot.ops.times import format_duration, format_time, place_of, read_stamp
 from adk_confirm.bot.policy.model import may_decide
 from adk_confirm.bot.policy.redaction import Redactor
@@ -28,27 +30,35 @@ ENOUGH = 200
 """Characters of a call's arguments. `adk-confirm audit show ID` prints all of them."""
 
 
-async def pending(database: Database, names: KnownNames) -> Told:
-    at, pause = await database.read(now), await database.read(read_pause)
+@click.command()
+@options(json=True, names=True)
+async def pending(call: CommandLine) -> None:
+    """List the calls that wait for approval: who may decide, since when, and until when.
+
+    It also lists work that failed so often that it is not retried, and says whether runs are paused.
+    """
     waiting: list[JsonObject] = []
     parked: list[JsonObject] = []
-    async for stored in stored_confirmations(database, "(c.state = 'waiting' OR c.outcome = 'unknown')"):
-        row = await database.read(load, stored)
-        if row is not None:
-            waiting.append(_waits(row))
-            continue
-        trouble = "Somebody changed it in the database. It ends when it is looked at."
-        parked.append({"kind": "confirmation", "name": stored.id, "since": None, "trouble": trouble})
-    parked += await database.read(read_parked)
+    async with call.reading() as database:
+        names, at, pause = await call.known_names(database), await database.read(now), await database.read(read_pause)
+        async for stored in stored_confirmations(database, "(c.state = 'waiting' OR c.outcome = 'unknown')"):
+            row = await database.read(load, stored)
+            if row is not None:
+                waiting.append(_waits(row))
+                continue
+            trouble = "Somebody changed it in the database. It ends when it is looked at."
+            parked.append({"kind": "confirmation", "name": stored.id, "since": None, "trouble": trouble})
+        parked += await database.read(read_parked)
     lines = [paint(_paused(pause), "yellow")] if pause is not None else []
     lines += [line for one in waiting for line in _waits_lines(one, at, names)] or ["Nothing waits for approval."]
     lines += [paint(_parked_line(one), "red") for one in parked]
-    return {
+    done: JsonObject = {
         "paused_since": None if pause is None else stamp(pause.since),
         "paused_by": None if pause is None else pause.by,
         "waiting": [*waiting],
         "parked": [*parked],
-    }, lines
+    }
+    call.tell(done, *lines)
 
 
 async def stored_confirmations(database: Database, which: str) -> AsyncIterator[Any]:
@@ -124,11 +134,18 @@ def _parked_line(one: JsonObject) -> str:
 # Grants
 
 
-async def grants(database: Database, names: KnownNames) -> Told:
-    found = await database.read(lambda tx: [_grant(tx, grant) for grant in all_grants(tx)])
-    at = await database.read(now)
+@click.command()
+@options(json=True, names=True)
+async def grants(call: CommandLine) -> None:
+    """List the grants in force: which calls run without asking, until when, who allowed it, and how often it was used.
+
+    `adk-confirm revoke ID` ends one.
+    """
+    async with call.reading() as database:
+        found = await database.read(lambda tx: [_grant(tx, grant) for grant in all_grants(tx)])
+        names, at = await call.known_names(database), await database.read(now)
     lines = [line for one in found for line in _grant_lines(one, at, names)]
-    return {"grants": [*found]}, lines or ["No grants are in force: every call needs approval."]
+    call.tell({"grants": [*found]}, *lines or ["No grants are in force: every call needs approval."])
 
 
 def _grant(tx: Tx, grant: Grant) -> JsonObject:

@@ -25,7 +25,7 @@ from adk_confirm.bot.confirmation.model import (
 from adk_confirm.bot.confirmation.outcome import begin, copy_outcome, tick
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.confirmation.votes import count, store_vote
-from adk_confirm.bot.ops.reapply import reapply
+from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.runtime.calls.call import Call, CallState, HeldRequest
@@ -214,7 +214,7 @@ class Desk:
     def reapply(self, *policies: Policy) -> None:
         facts = {vote.id: self.facts(vote.voter) for vote in self.row.approvals}
         found = Policies.of(*policies).resolve(self.row.asked.facts(self.row.revision.arguments))
-        self.took(reapply(self.row, found, facts, self.now))
+        self.took(put_under(self.row, found, facts, self.now))
 
 
 def call_that_became(kind: OutcomeKind, text: str | None = None, confirmed: bool | None = None) -> Call:

@@ -14,7 +14,7 @@ from adk_confirm.bot.confirmation.model import Edit, OutcomeKind, Place, State, 
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, next_due
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.votes import completing_votes, count, needs_asking, store_vote
-from adk_confirm.bot.ops.reapply import reapply
+from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.approvers import OPERATOR, Approver, Person, Unresolved
 from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason, Policies
 from adk_confirm.bot.policy.redaction import own_words
@@ -317,7 +317,7 @@ class TestReapply:
         desk.approve(ANNA)
         policies = Policies.of(make_policy(quorum=2, deny_reason="required"))
         found = policies.resolve(desk.row.asked.facts(desk.row.revision.arguments))
-        desk.took(reapply(desk.row, found, {}, desk.now))
+        desk.took(put_under(desk.row, found, {}, desk.now))
         assert not desk.row.approvals
 
     def test_a_smaller_quorum_may_be_there_already(self) -> None:

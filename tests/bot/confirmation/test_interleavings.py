@@ -27,7 +27,7 @@ from adk_confirm.bot.confirmation.outcome import (
 from adk_confirm.bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.confirmation.votes import claim_of, count, store_vote
-from adk_confirm.bot.ops.reapply import reapply
+from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.approvers import Account, Approver, Person, Unresolved
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.runtime.jsontypes import canonical
@@ -185,7 +185,7 @@ class Confirming(RuleBasedStateMachine):
         facts = {vote.id: self.facts(vote.voter) for vote in row.approvals}
         try:
             found = policies.resolve(row.asked.facts(row.revision.arguments))
-            self.took(reapply(row, found, facts, self.desk.now))
+            self.took(put_under(row, found, facts, self.desk.now))
         except Illegal:
             assert row.state is not State.WAITING
 

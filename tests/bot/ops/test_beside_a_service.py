@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import pytest
 
-from adk_confirm.bot.ops.operate import open_for_reading
+from adk_confirm.bot.ops.command import open_for_reading
 from adk_confirm.bot.store.audit_log import verify_ledger
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.jsontypes import as_object

@@ -14,8 +14,8 @@ from adk_confirm.bot.cli import main
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.model import Confirmation, State, VoteKind
 from adk_confirm.bot.confirmation.shown import Paused, Shown
-from adk_confirm.bot.ops.command import account
-from adk_confirm.bot.ops.operate import mark_for_drawing, open_for_reading
+from adk_confirm.bot.ops.changes import mark_for_drawing
+from adk_confirm.bot.ops.command import account, open_for_reading
 from adk_confirm.bot.ops.times import format_time
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.mailbox import read_pause

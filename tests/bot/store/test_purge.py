@@ -13,7 +13,7 @@ import pytest
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.confirmation.model import OutcomeKind, State, VoteKind
 from adk_confirm.bot.hosts import host
-from adk_confirm.bot.ops.operate import open_for_reading
+from adk_confirm.bot.ops.command import open_for_reading
 from adk_confirm.bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
 from adk_confirm.bot.store.purge import purge_sessions
 from adk_confirm.bot.store.repository import find_session, lock_confirmation, now

@@ -1,4 +1,5 @@
-"""The ledger as text for operators: a line for each step and, if wanted, everything in it. Pure.
+"""`adk-confirm audit list` and `show`: the ledger as text for operators, a line for each step and, if wanted,
+everything in it.
 
 Text from a tool, an agent or a person is shown with every character visible: nothing in it can move the cursor, hide,
 or look like a line of ours.
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+
+import click
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
@@ -20,9 +23,9 @@ from adk_confirm.bot.audit.ledger import LedgerLine as LedgerLine
 from adk_confirm.bot.audit.ledger import LineKind, stamp
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import Shown, stage_of
-from adk_confirm.bot.ops.command import in_columns
-from adk_confirm.bot.ops.times import format_time, read_stamp
-from adk_confirm.bot.store.audit_log import AuditRecord
+from adk_confirm.bot.ops.command import DATES, CommandLine, in_columns, options, tell
+from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
+from adk_confirm.bot.store.audit_log import AuditRecord, read_recent, read_record
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_lines import content_of
 from adk_confirm.bot.store.repository import moment
@@ -30,6 +33,44 @@ from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, texts
 
 INDENT = "    "
+
+
+@click.command("list")
+@click.option("--tool", metavar="NAME", help="Calls of one tool.")
+@click.option(
+    "--state", metavar="STATE", help="Calls that are or were so: waiting, approved, denied, failed, unknown …"
+)
+@click.option("--since", metavar="DATE", help=f"Calls that were asked about from then on: {DATES}.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many, at most.")
+@options(json=True, names=True)
+async def list_(call: CommandLine, tool: str | None, state: str | None, since: str | None, limit: int) -> None:
+    """List the calls that people were asked about, the newest first."""
+    stages = stages_called(state) if state else []
+    start = parse_time(since, "--since", call.now()) if since else None
+    async with call.reading() as database:
+        rows, names = await database.read(read_recent, tool, stages, start, limit), await call.known_names(database)
+    calls = [list_object(row) for row in rows]
+    filters = filters_given({"--tool": tool, "--state": state, "--since": since})
+    nobody = f"No call matches{filters}." if filters else "Nobody was asked about a call yet."
+    call.tell({"calls": [*calls]}, *list_lines(calls, names) if calls else [nobody])
+
+
+def filters_given(filters: Mapping[str, str | None]) -> str:
+    return "".join(f" {name} {value}" for name, value in filters.items() if value)
+
+
+@click.command()
+@click.argument("id")
+@click.option("--full", is_flag=True, help="With everything that each line holds.")
+@options(names=True)
+async def show(call: CommandLine, id: str, full: bool) -> None:  # noqa: A002  (the argument's name)
+    """Show what happened to a call or in a session, step by step.
+
+    ID is a confirmation's, or the beginning of it, or a session's. `adk-confirm audit list` lists them.
+    """
+    async with call.reading() as database:
+        record, names = await database.read(read_record, id), await call.known_names(database)
+    tell(*record_text(record, names, full=full))
 
 
 def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterator[str]:

@@ -1,0 +1,59 @@
+"""`adk-confirm audit verify`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from adk_confirm.blocks.text import visible
+from adk_confirm.bot.audit.checkpoints import PublicKeys, read_anchor
+from adk_confirm.bot.audit.verification import Report
+from adk_confirm.bot.confirmation.decision_texts import verification_result
+from adk_confirm.bot.ops.command import CommandLine, options, paint, progress, tell
+from adk_confirm.bot.store.audit_log import LineFilter, count_lines, verify_ledger
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.seal import Seal
+
+ANCHOR = click.option(
+    "--anchor", metavar="FILE", help="The checkpoint lines that you keep elsewhere; - for standard input."
+)
+PUBLIC_KEY = click.option(
+    "--public-key",
+    "public_keys",
+    metavar="KEY",
+    multiple=True,
+    help="Verify with the public key of the checkpoints, without the secret. Again for an older key.",
+)
+
+
+@click.command()
+@ANCHOR
+@PUBLIC_KEY
+@options()
+async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, ...]) -> int:
+    """Check that nobody changed the ledger. The exit code is 1 if somebody did.
+
+    This takes the secret, or the public key alone: then only what signed checkpoints cover is proven.
+    """
+    async with call.reading() as database:
+        report = await verified(call, database, anchor, public_keys)
+    tell(paint(visible(verification_result(report)), "green" if report.broken is None else "red"))
+    return 0 if report.broken is None else 1
+
+
+async def verified(call: CommandLine, database: Database, anchor: str | None, public_keys: tuple[str, ...]) -> Report:
+    proof = PublicKeys(*public_keys) if public_keys else Seal(call.secret)
+    known = read_anchor(_text_of(anchor), proof) if anchor else None
+    with progress("Verifying", await database.read(count_lines, LineFilter())) as more:
+        return await database.read(verify_ledger, proof, known, more)
+
+
+def _text_of(anchor: str) -> str:
+    try:
+        return sys.stdin.read() if anchor == "-" else Path(anchor).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        said = f"{anchor} can't be read as an anchor: {error.strerror or error}. "
+        raise Invalid(f"{said}Name the file that keeps the checkpoint lines.") from error
