@@ -11,11 +11,13 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
+from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 
 REQUEST_CONFIRMATION = "adk_request_confirmation"
@@ -38,6 +40,32 @@ def new_invocation_id() -> str:
 
 def new_event_id() -> str:
     return str(uuid.uuid4())
+
+
+LONGEST_ID = 256
+
+
+@dataclass(frozen=True)
+class SessionId:
+    """A session's name: the app, its user, and the id."""
+
+    app: str
+    user_id: str
+    id: str
+
+    def __post_init__(self) -> None:
+        for what, text in (("app's name", self.app), ("user's id", self.user_id), ("session's id", self.id)):
+            if not is_storable_id(text):
+                raise Invalid(
+                    f"A {what} is a text of 1 to {LONGEST_ID} characters, none of them NUL: not {text!r:.60}."
+                )
+
+
+def is_storable_id(text: object) -> bool:
+    """Whether both databases store the id unchanged."""
+    if not isinstance(text, str) or not 0 < len(text) <= LONGEST_ID or "\0" in text:
+        return False
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 class WireModel(BaseModel):

@@ -34,7 +34,6 @@ from adk_confirm.runtime.run.arrival import invocation_of
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import Lease
-from adk_confirm.runtime.store.records import SessionId
 
 T = TypeVar("T")
 
@@ -170,7 +169,7 @@ def who_asked(tx: Tx, session: Session, invocation_id: str, letter: Letter) -> P
         if row.asked.invocation_id == invocation_id:
             return row.asked.asked_by
     for one in tx.all("SELECT * FROM bot_mail WHERE session = :key AND kind = 'words' ORDER BY id", key=session.key):
-        began = one.turn == storable(invocation_id) or invocation_of(session_id(session), one.mark) == invocation_id
+        began = one.turn == storable(invocation_id) or invocation_of(session.session, one.mark) == invocation_id
         if began and letter_is_sealed(tx, one):
             return _speaker(tx, session, one.person)
     if letter.person is not None:
@@ -179,10 +178,6 @@ def who_asked(tx: Tx, session: Session, invocation_id: str, letter: Letter) -> P
     if answered is not None:
         return answered.asked.asked_by
     return Person(*texts(letter.body["asker"]))
-
-
-def session_id(session: Session) -> SessionId:
-    return SessionId(session.session.app, session.session.user, session.session.id)
 
 
 def _speaker(tx: Tx, session: Session, user: str) -> Person:

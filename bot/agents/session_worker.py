@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from adk_confirm.bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
-from adk_confirm.bot.agents.intake import Intake, session_id
+from adk_confirm.bot.agents.intake import Intake
 from adk_confirm.bot.agents.streaming import RunDisplay
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
@@ -280,7 +280,7 @@ class _LeasedSession:
     async def _note_turn(self, session: Session, letter: Letter, invocation_id: str) -> ConfirmError | None:
         """Notes which turn a person's message began, unless the message's own mark says it, as in our runtime. Returns
         the error if that can't be stored."""
-        if invocation_id != invocation_of(session_id(session), letter.mark):
+        if invocation_id != invocation_of(session.session, letter.mark):
             try:
                 await self._lease.run(note_turn, letter.id, invocation_id)
             except ConfirmError as error:

@@ -25,11 +25,12 @@ session's mailbox, which is stored in the same transaction.
 >>> from adk_confirm.bot.confirmation.authorise import Facts
 >>> from adk_confirm.bot.policy.approvers import Account
 >>> from adk_confirm.bot.policy.model import Policies
->>> from adk_confirm.bot.confirmation.model import SessionKey, Vote, VoteKind
+>>> from adk_confirm.bot.confirmation.model import Vote, VoteKind
+>>> from adk_confirm.runtime.wire import SessionId
 >>> from adk_confirm.bot.confirmation.votes import count, store_vote
 >>> lead, noon = Person("T1", "U0LEAD"), datetime(2030, 1, 1, 12, tzinfo=UTC)
 >>> policy = Policy(tools=("deploy",), approvers=("user:U0LEAD",))
->>> asked = AskedCall(session=SessionKey("oncall", "slack-T1-U0ASKER", "slack-T1-C1-1.2"), request_id="r1",
+>>> asked = AskedCall(session=SessionId("oncall", "slack-T1-U0ASKER", "slack-T1-C1-1.2"), request_id="r1",
 ...               call_id="c1", tool="deploy", arguments={"version": "2.4.1"}, agent="oncall",
 ...               asked_by=Person("T1", "U0ASKER"), team="T1")
 >>> row = open_confirmation("k1", asked, policy, noon).row

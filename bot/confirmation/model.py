@@ -19,6 +19,7 @@ from adk_confirm.bot.policy.model import CallFacts, FrozenPolicy
 from adk_confirm.bot.policy.redaction import Redactor, is_hidden
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.wire import SessionId
 
 
 class State(StrEnum):
@@ -67,13 +68,6 @@ SLACK = "slack-"
 _ALL_HIDDEN = "The policy hides all of it."
 
 
-@dataclass(frozen=True)
-class SessionKey:
-    app: str
-    user: str
-    id: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class HostRequest:
     """A request that an agent made in a session."""
@@ -116,7 +110,7 @@ class HostRequest:
 class AskedCall(HostRequest):
     """The request as it came, and the people behind it. It never changes."""
 
-    session: SessionKey
+    session: SessionId
     asked_by: Person  # who spoke in the turn
     team: str
     channel: str = ""
@@ -249,7 +243,7 @@ class Grant:
     """A vote given in advance: see `grants.py`. It is stored in the confirmation with which it was given."""
 
     id: str  # of that confirmation
-    session: SessionKey
+    session: SessionId
     team: str
     tool: str
     policy: str  # the fingerprint

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import Ask, SessionKey
+from adk_confirm.bot.confirmation.model import Ask
 from adk_confirm.bot.hosts import session_reading
 from adk_confirm.bot.hosts.asked import AdkRequest, answer_part
 from adk_confirm.bot.hosts.host import (
@@ -41,7 +41,7 @@ from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, same
 from adk_confirm.runtime.requests_and_answers import Answer
 from adk_confirm.runtime.store.lease import Lease
-from adk_confirm.runtime.wire import Content, FunctionResponse, Part
+from adk_confirm.runtime.wire import Content, FunctionResponse, Part, SessionId
 
 
 async def read_until_stopped(
@@ -122,7 +122,7 @@ class Signer:
     def lacks_secret(self, asks: AdkRequest) -> bool:
         return self._secret is None and asks.announcement is not None and asks.announcement.signed
 
-    def sign(self, session: SessionKey, asks: AdkRequest, answer: Answer) -> tuple[Part, JsonObject] | None:
+    def sign(self, session: SessionId, asks: AdkRequest, answer: Answer) -> tuple[Part, JsonObject] | None:
         """The answer in ADK's form, and its signature by the id of what it answers, if it has no room for one. If the
         plugin wants a signature, the hint of an answer to a confirmation contains it. None if there is nothing
         to send."""
@@ -137,7 +137,7 @@ class Signer:
         if beside:
             response_to = SignedResponse(
                 app=self._app,
-                user=session.user,
+                user=session.user_id,
                 session=session.id,
                 request=asks.request.id,
                 name=response.name or "",
@@ -147,7 +147,7 @@ class Signer:
             return Part(function_response=response), {asks.part_id: response_to.sign(self._secret, until)}
         verdict = SignedAnswer(
             app=self._app,
-            user=session.user,
+            user=session.user_id,
             session=session.id,
             request=asks.request.id,
             tool=asks.request.call.name or "",
@@ -188,8 +188,8 @@ class AdkHost:
         self.server, self._signer = server, Signer(server.app, secret)
         self._clock = clock or time.time
         self._sent: dict[str, float] = {}  # marks of messages whose sending broke off: when they were sent
-        self._running: dict[SessionKey, dict[str, int]] = {}
-        self._read_after: dict[SessionKey, SessionReading] = {}  # at the end of an exchange, until somebody looks
+        self._running: dict[SessionId, dict[str, int]] = {}
+        self._read_after: dict[SessionId, SessionReading] = {}  # at the end of an exchange, until somebody looks
 
     @property
     def app(self) -> str:
@@ -209,7 +209,7 @@ class AdkHost:
     async def close(self) -> None:
         await self.server.close()
 
-    async def look(self, session: SessionKey, *, after_exchange: bool = False) -> SessionSnapshot:
+    async def look(self, session: SessionId, *, after_exchange: bool = False) -> SessionSnapshot:
         about = await self.server.about()
         before = self._running.get(session, {})
         read_after = self._read_after.pop(session, None) if after_exchange else None
@@ -222,7 +222,7 @@ class AdkHost:
 
     async def say(
         self,
-        session: SessionKey,
+        session: SessionId,
         words: UserWords,
         *,
         stop: asyncio.Event | None = None,
@@ -254,7 +254,7 @@ class AdkHost:
             if not heard.replied and not _is_set(stop):
                 yield _broken(heard.event, str(cut))
 
-    def _tell(self, session: SessionKey, text: str, mark: str, stop: asyncio.Event | None) -> AsyncIterator[RunOutput]:
+    def _tell(self, session: SessionId, text: str, mark: str, stop: asyncio.Event | None) -> AsyncIterator[RunOutput]:
         """Tells the agent something about an answer, in words."""
         return self.say(session, UserWords(mark=mark, text=text, since=0.0), stop=stop)
 
@@ -262,7 +262,7 @@ class AdkHost:
 
     async def answer(
         self,
-        session: SessionKey,
+        session: SessionId,
         answers: Sequence[HostAnswer],
         *,
         stop: asyncio.Event | None = None,
@@ -278,7 +278,7 @@ class AdkHost:
             yield said
 
     async def _answer_all(
-        self, session: SessionKey, answers: Sequence[HostAnswer], before: SessionReading, stop: asyncio.Event | None
+        self, session: SessionId, answers: Sequence[HostAnswer], before: SessionReading, stop: asyncio.Event | None
     ) -> AsyncIterator[RunOutput]:
         gone = [one for one in answers if before.status(one.asked.request_id) is RequestStatus.GONE]
         if any((asks := before.requests.get(one.asked.request_id)) and asks.ask is Ask.INPUT for one in gone):
@@ -301,7 +301,7 @@ class AdkHost:
                     yield said
 
     async def _settle(
-        self, session: SessionKey, answer: HostAnswer, word: Word, before: SessionReading, stop: asyncio.Event | None
+        self, session: SessionId, answer: HostAnswer, word: Word, before: SessionReading, stop: asyncio.Event | None
     ) -> AsyncIterator[RunOutput]:
         request_id, attempt = answer.asked.request_id, answer.delivery.lost_attempt
         asks = before.requests.get(request_id)
@@ -327,7 +327,7 @@ class AdkHost:
                 yield said
 
     async def _send(
-        self, session: SessionKey, answers: Sequence[HostAnswer], before: SessionReading, stop: asyncio.Event | None
+        self, session: SessionId, answers: Sequence[HostAnswer], before: SessionReading, stop: asyncio.Event | None
     ) -> AsyncIterator[RunOutput]:
         """Sends all answers in one message, since an app that is not resumable shows its model an error for each
         missing answer, and others end an agent with its first one."""
@@ -373,7 +373,7 @@ class AdkHost:
         if self._signer.lacks_secret(asks):
             raise RefusedByHost(NOT_SIGNED, MENDED_BY_PEOPLE)
 
-    async def _has_arrived(self, cut: DeliveryUnknown, session: SessionKey, given: Mapping[str, int]) -> bool:
+    async def _has_arrived(self, cut: DeliveryUnknown, session: SessionId, given: Mapping[str, int]) -> bool:
         """Whether the session has all the answers, beyond those `given` before. The session decides this, even after a
         run that ended well."""
         after = await self._read_in_doubt(cut, session)
@@ -386,11 +386,11 @@ class AdkHost:
 
     # The server
 
-    async def _read(self, session: SessionKey) -> SessionReading:
+    async def _read(self, session: SessionId) -> SessionReading:
         self._read_after.pop(session, None)
         return session_reading.read(await self.server.events(session))
 
-    async def _read_in_doubt(self, cut: DeliveryUnknown, session: SessionKey) -> SessionReading:
+    async def _read_in_doubt(self, cut: DeliveryUnknown, session: SessionId) -> SessionReading:
         """Reads the session after a run. If that fails, the message may have arrived, or may still arrive."""
         try:
             return await self._read(session)
@@ -407,7 +407,7 @@ class AdkHost:
 
     async def _run(
         self,
-        session: SessionKey,
+        session: SessionId,
         message: Content,
         mark: str,
         stop: asyncio.Event | None,
@@ -424,7 +424,7 @@ class AdkHost:
                 yield heard
 
     @contextmanager
-    def _marked_running(self, session: SessionKey, given: dict[str, int]) -> Iterator[None]:
+    def _marked_running(self, session: SessionId, given: dict[str, int]) -> Iterator[None]:
         self._running[session] = given
         try:
             yield

@@ -21,7 +21,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import Host, HostFailed, ServerInfo, Unreachable
 from adk_confirm.runtime.errors import Invalid
@@ -29,7 +28,7 @@ from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import sqlite_path
 from adk_confirm.runtime.store.private import make_private_file, make_private_folder
 from adk_confirm.runtime.target import BadTarget, load_object
-from adk_confirm.runtime.wire import Content
+from adk_confirm.runtime.wire import Content, SessionId
 
 if TYPE_CHECKING:
     from google.adk.apps.app import App
@@ -161,32 +160,32 @@ class AdkServer:
             found.append(ARTIFACTS_IN_MEMORY)
         return tuple(found)
 
-    async def events(self, session: SessionKey) -> list[JsonObject] | None:
+    async def events(self, session: SessionId) -> list[JsonObject] | None:
         async def read() -> list[JsonObject] | None:
             found = await self.runner.session_service.get_session(
-                app_name=session.app, user_id=session.user, session_id=session.id
+                app_name=session.app, user_id=session.user_id, session_id=session.id
             )
             return None if found is None else [_json(event) for event in found.events]
 
         with _unreachable():
             return await self._apart.call(read)
 
-    async def create(self, session: SessionKey) -> None:
+    async def create(self, session: SessionId) -> None:
         async def created() -> None:
             await self.runner.session_service.create_session(
-                app_name=session.app, user_id=session.user, session_id=session.id
+                app_name=session.app, user_id=session.user_id, session_id=session.id
             )
 
         with _unreachable():
             await self._apart.call(created)
 
-    async def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
+    async def run(self, session: SessionId, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
         aborted = asyncio.Event()  # google-adk notes the end of a run in the session if it is told before
         async for event in self._apart.iterate(lambda: self._run(session, message, extra, aborted), aborted.set):
             yield event
 
     async def _run(
-        self, session: SessionKey, message: Content, extra: JsonObject, aborted: asyncio.Event
+        self, session: SessionId, message: Content, extra: JsonObject, aborted: asyncio.Event
     ) -> AsyncGenerator[JsonObject, None]:
         from google.adk.agents.run_config import RunConfig
         from google.genai import types
@@ -194,7 +193,7 @@ class AdkServer:
         told: dict[str, Any] = {"abort_signal": aborted} if self._takes_abort else {}
         config = {"streaming_mode": "sse", "custom_metadata": extra.get("customMetadata")}
         running = self.runner.run_async(
-            user_id=session.user,
+            user_id=session.user_id,
             session_id=session.id,
             new_message=types.Content.model_validate(message.to_dict()),
             run_config=RunConfig.model_validate(config),

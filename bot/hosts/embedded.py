@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
-from adk_confirm.bot.confirmation.model import SLACK, Ask, HostRequest, SessionKey
+from adk_confirm.bot.confirmation.model import SLACK, Ask, HostRequest
 from adk_confirm.bot.hosts.asked import answer_from_form, request_about
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
@@ -27,6 +27,7 @@ from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.lease import TERM, Lease
 from adk_confirm.runtime.store.sessions import OnChange
+from adk_confirm.runtime.wire import SessionId
 
 _LAST_WORDS = 0.5
 _REMEMBERED = 500
@@ -51,7 +52,7 @@ class EmbeddedHost:
             agent, database, clock=clock, on_change=on_change, desk=SLACK, lease_term=lease_term, asks_why=asks_why
         )
         # What was said in a session up to a position. Events never change, so each is read once.
-        self._read: RecentDict[SessionKey, tuple[Position, tuple[AgentMessage, ...]]] = RecentDict(_REMEMBERED)
+        self._read: RecentDict[SessionId, tuple[Position, tuple[AgentMessage, ...]]] = RecentDict(_REMEMBERED)
 
     @property
     def app(self) -> str:
@@ -59,14 +60,14 @@ class EmbeddedHost:
 
     async def say(
         self,
-        session: SessionKey,
+        session: SessionId,
         words: UserWords,
         *,
         stop: asyncio.Event | None = None,
         held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
         run = await self.runner.start(
-            user_id=session.user,
+            user_id=session.user_id,
             session_id=session.id,
             message=words.as_content(),
             create=True,
@@ -81,7 +82,7 @@ class EmbeddedHost:
 
     async def answer(
         self,
-        session: SessionKey,
+        session: SessionId,
         answers: Sequence[HostAnswer],
         *,
         stop: asyncio.Event | None = None,
@@ -98,14 +99,14 @@ class EmbeddedHost:
                     yield said
 
     async def _answer(
-        self, session: SessionKey, answers: Sequence[HostAnswer], stop: asyncio.Event | None, held: Lease | None
+        self, session: SessionId, answers: Sequence[HostAnswer], stop: asyncio.Event | None, held: Lease | None
     ) -> Run | None:
         """Returns None if the request has another answer already. `look` shows what became of it."""
         contents = [_answer(one).as_content() for one in answers]
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
         try:
             return await self.runner.start(
-                user_id=session.user, session_id=session.id, message=message, streaming=True, stop=stop, held=held
+                user_id=session.user_id, session_id=session.id, message=message, streaming=True, stop=stop, held=held
             )
         except (Conflict, NotFound) as error:
             if len(answers) > 1:
@@ -115,12 +116,12 @@ class EmbeddedHost:
             return None
 
     async def _settle(
-        self, session: SessionKey, answer: HostAnswer, word: Word, stop: asyncio.Event | None, held: Lease | None
+        self, session: SessionId, answer: HostAnswer, word: Word, stop: asyncio.Event | None, held: Lease | None
     ) -> Run:
         about, attempt = answer.asked.call_id, answer.delivery.lost_attempt
         try:
             return await self.runner.settle(
-                user_id=session.user,
+                user_id=session.user_id,
                 session_id=session.id,
                 call_id=about,
                 word=word,
@@ -130,11 +131,11 @@ class EmbeddedHost:
             )
         except Conflict:
             # Stored before. A process that died may have left the run unfinished.
-            return await self.runner.take_up(user_id=session.user, session_id=session.id, stop=stop, held=held)
+            return await self.runner.take_up(user_id=session.user_id, session_id=session.id, stop=stop, held=held)
 
-    async def look(self, session: SessionKey, *, after_exchange: bool = False) -> SessionSnapshot:  # noqa: ARG002  (of `Host`)
+    async def look(self, session: SessionId, *, after_exchange: bool = False) -> SessionSnapshot:  # noqa: ARG002  (of `Host`)
         since, said = self._read.pop(session, (None, ()))
-        news = await self.runner.news(user_id=session.user, session_id=session.id, since=since)
+        news = await self.runner.news(user_id=session.user_id, session_id=session.id, since=since)
         if news is None:
             return SessionSnapshot()
         heard = tuple(one for event in news.events if (one := _message_in(event)) is not None)

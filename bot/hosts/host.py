@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import HostRequest, SessionKey
+from adk_confirm.bot.confirmation.model import HostRequest
 from adk_confirm.runtime.calls.call import Call, Word
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.lease import Lease
-from adk_confirm.runtime.wire import USER, Blob, Content, Part
+from adk_confirm.runtime.wire import USER, Blob, Content, Part, SessionId
 
 
 class Unreachable(ConfirmError):
@@ -178,7 +178,7 @@ class Host(Protocol):
 
     def say(
         self,
-        session: SessionKey,
+        session: SessionId,
         words: UserWords,
         *,
         stop: asyncio.Event | None = None,
@@ -186,7 +186,7 @@ class Host(Protocol):
     ) -> AsyncIterator[RunOutput]: ...
     def answer(
         self,
-        session: SessionKey,
+        session: SessionId,
         answers: Sequence[HostAnswer],
         *,
         stop: asyncio.Event | None = None,
@@ -196,7 +196,7 @@ class Host(Protocol):
         decisions are delivered anyway. `held`: the caller's lease on the session, under which our own runtime works."""
         ...
 
-    async def look(self, session: SessionKey, *, after_exchange: bool = False) -> SessionSnapshot:
+    async def look(self, session: SessionId, *, after_exchange: bool = False) -> SessionSnapshot:
         """`after_exchange`: an exchange has just ended, so what the host read at its end will do."""
         ...
 
@@ -206,7 +206,7 @@ class Host(Protocol):
 
 # ADK servers
 
-Settle = Callable[[SessionKey, str, Word, int], AsyncIterator[JsonObject]]
+Settle = Callable[[SessionId, str, Word, int], AsyncIterator[JsonObject]]
 """Sends what people said about a call whose outcome is unknown, for an attempt. Yields the run that follows."""
 
 
@@ -232,12 +232,12 @@ class Server(Protocol):
     @property
     def patience(self) -> float: ...
     async def about(self) -> ServerInfo: ...
-    async def events(self, session: SessionKey) -> list[JsonObject] | None:
+    async def events(self, session: SessionId) -> list[JsonObject] | None:
         """The session's events. None if there is no such session."""
         ...
 
-    async def create(self, session: SessionKey) -> None: ...
-    def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
+    async def create(self, session: SessionId) -> None: ...
+    def run(self, session: SessionId, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
         """The events of a run as they come, to its end. `extra`: more keys for the request."""
         ...
 

@@ -15,13 +15,12 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, ServerInfo, Unreachable
 from adk_confirm.runtime.adk.signing import OUR_API
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, is_deeper, objects, same, texts
 from adk_confirm.runtime.telemetry import tracing
-from adk_confirm.runtime.wire import Content
+from adk_confirm.runtime.wire import Content, SessionId
 
 PORT = (
     "Whoever reaches its port can answer in place of the people here. The bot notices this and says so, but can't "
@@ -236,7 +235,7 @@ class RemoteServer:
         status, body = await self._ask("GET", path)
         return body if status == HTTPStatus.OK else None
 
-    async def events(self, session: SessionKey) -> list[JsonObject] | None:
+    async def events(self, session: SessionId) -> list[JsonObject] | None:
         status, body = await self._ask("GET", _path(session))
         if status == HTTPStatus.NOT_FOUND:
             return None
@@ -246,7 +245,7 @@ class RemoteServer:
             raise self._unreachable(_refusal("its session could not be read", status, body))
         return objects(body.get("events"))
 
-    async def _is_listed(self, session: SessionKey) -> bool:
+    async def _is_listed(self, session: SessionId) -> bool:
         """Whether the server lists the session. ADK Go answers 500 both for a missing session and for one that it can't
         read."""
         status, listed = await self._ask("GET", _sessions(session))
@@ -254,7 +253,7 @@ class RemoteServer:
             return True
         return any(isinstance(one, dict) and one.get("id") == session.id for one in listed or [])
 
-    async def create(self, session: SessionKey) -> None:
+    async def create(self, session: SessionId) -> None:
         status, body = await self._ask("POST", _path(session), {})
         if status in NO_SUCH_ENDPOINT:
             status, body = await self._ask("POST", _sessions(session), {"sessionId": session.id})
@@ -262,10 +261,10 @@ class RemoteServer:
             hint = "; check [agent] url: ADK Go serves its API below /api" if status in NO_SUCH_ENDPOINT else ""
             raise self._unreachable(_refusal("no session could be started", status, body) + hint)
 
-    async def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
+    async def run(self, session: SessionId, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
         body: JsonObject = {
             "appName": self._app,
-            "userId": session.user,
+            "userId": session.user_id,
             "sessionId": session.id,
             "newMessage": message.to_dict(),
             **extra,
@@ -283,7 +282,7 @@ class RemoteServer:
                 for event in await _event_list(response):
                     yield event
 
-    async def settle(self, session: SessionKey, call_id: str, word: Word, attempt: int) -> AsyncIterator[JsonObject]:
+    async def settle(self, session: SessionId, call_id: str, word: Word, attempt: int) -> AsyncIterator[JsonObject]:
         """Sends what people said about an unknown outcome to our own API. Repeating it for the same attempt changes
         nothing."""
         path = f"{_path(session)}/calls/{quote(call_id, safe='')}"
@@ -309,7 +308,7 @@ class RemoteServer:
             log.warning("the connection to %s was lost: %s", self._url, _words(error))
             raise DeliveryUnknown("The connection to the agent's server was lost.") from error
 
-    async def _has_no_streams(self, response: aiohttp.ClientResponse, session: SessionKey) -> bool:
+    async def _has_no_streams(self, response: aiohttp.ClientResponse, session: SessionId) -> bool:
         """Whether a 404 is about the endpoint and not about the session: reads the session to find out."""
         if response.status not in NO_SUCH_ENDPOINT or await self.events(session) is None:
             return False
@@ -384,12 +383,12 @@ class RemoteServer:
         return Unreachable(f"The agent's server at {self._url} can't be used: {why.rstrip('.')}.", pause)
 
 
-def _path(session: SessionKey) -> str:
+def _path(session: SessionId) -> str:
     return f"{_sessions(session)}/{quote(session.id, safe='')}"
 
 
-def _sessions(session: SessionKey) -> str:
-    app, user = (quote(part, safe="") for part in (session.app, session.user))
+def _sessions(session: SessionId) -> str:
+    app, user = (quote(part, safe="") for part in (session.app, session.user_id))
     return f"/apps/{app}/users/{user}/sessions"
 
 

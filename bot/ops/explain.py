@@ -17,7 +17,7 @@ from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.edits import editable_names
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, SessionKey
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.ops.agent_tools import tools_of
 from adk_confirm.bot.ops.command import CommandLine, options
@@ -36,6 +36,7 @@ from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.known_names import KnownNames, read_names
 from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.wire import SessionId
 
 
 @click.command()
@@ -215,7 +216,7 @@ def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterat
 def hypothetical(policy: Policy, call: CallFacts) -> Confirmation:
     """The confirmation that the call would become, so that the same functions say what people may do with it."""
     asked = AskedCall(
-        session=SessionKey(call.app, call.asker, call.session),
+        session=SessionId(*(part or "explained" for part in (call.app, call.asker, call.session))),
         request_id="explained",
         call_id="explained",
         tool=call.tool,

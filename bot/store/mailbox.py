@@ -12,7 +12,7 @@ from typing import Any
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.effects import Step, UnsealedPart
-from adk_confirm.bot.confirmation.model import SLACK, Confirmation, SessionKey, State
+from adk_confirm.bot.confirmation.model import SLACK, Confirmation, State
 from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import own_words
@@ -38,6 +38,7 @@ from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.jsontypes import JsonObject, canonical, objects
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import owe, settle
+from adk_confirm.runtime.wire import SessionId
 
 ANSWERS = ("answer", "refusal")
 
@@ -291,8 +292,8 @@ class SlackMessage:
     trace: str | None = None
 
     @property
-    def session(self) -> SessionKey:
-        return SessionKey(self.app, f"{SLACK}{self.team}-{self.person.user}", self.id)
+    def session(self) -> SessionId:
+        return SessionId(self.app, f"{SLACK}{self.team}-{self.person.user}", self.id)
 
     @property
     def id(self) -> str:
@@ -417,7 +418,7 @@ def _create_session(tx: Tx, key: str, heard: SlackMessage) -> None:
     row = {
         "key": key,
         "app": heard.app,
-        "user_id": heard.session.user,
+        "user_id": heard.session.user_id,
         "id": heard.id,
         "team": heard.team,
         "channel": heard.channel,

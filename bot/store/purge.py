@@ -33,8 +33,8 @@ from adk_confirm.bot.store.open import sqlite_file
 from adk_confirm.bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
 from adk_confirm.runtime.errors import Conflict
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.records import SessionId
 from adk_confirm.runtime.store.sessions import Writer, delete_session
+from adk_confirm.runtime.wire import SessionId
 
 AT_ONCE = 50
 """How many sessions are purged in one transaction."""
@@ -182,7 +182,7 @@ def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) 
         tx.run(statement, key=key)
     lines = [(line.chain, line.seq) for line in tx.all(_EMPTY_LINES, chain=key)]
     emptied += lines
-    forgotten = _purge_history(tx, SessionId(session.session.app, session.session.user, session.session.id), at)
+    forgotten = _purge_history(tx, session.session, at)
     tx.run("UPDATE bot_spoken SET body = NULL WHERE session = :key AND body IS NOT NULL", key=key)
     if forgotten:
         # The agent's own record is deleted, so earlier messages no longer matter for whom it acts.

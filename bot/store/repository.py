@@ -11,7 +11,7 @@ from typing import Any
 
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Place, SessionKey
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Place
 from adk_confirm.bot.confirmation.outcome import KnownStep, end_void, from_ledger, needs_drawing, next_due
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
@@ -25,6 +25,7 @@ from adk_confirm.runtime.jsontypes import Json
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import owe, settle
 from adk_confirm.runtime.store.seal import seal_of
+from adk_confirm.runtime.wire import SessionId
 
 JOBS = ("session", "confirmation", "card", "thread", "reply")
 """The kinds of the bot's jobs. The key is the session's, the confirmation's id, or the vote's."""
@@ -43,7 +44,7 @@ class Session:
     """A session as Slack knows it: one thread."""
 
     key: str
-    session: SessionKey
+    session: SessionId
     team: str
     channel: str
     thread_ts: str
@@ -57,7 +58,7 @@ class Session:
     def place(self) -> tuple[str | None, ...]:
         """The part of a session that never changes."""
         at = self.session
-        fixed = (self.key, at.app, at.user, at.id, self.team, self.channel, self.thread_ts)
+        fixed = (self.key, at.app, at.user_id, at.id, self.team, self.channel, self.thread_ts)
         return (*fixed, self.starter.team, self.starter.user)
 
 
@@ -79,8 +80,8 @@ _WHOSE_TURN = """
 _LAST_WORDS = "SELECT coalesce(max(id), 0) FROM bot_mail WHERE session = :key AND kind = 'words'"
 
 
-def chain_of(session: SessionKey) -> str:
-    return f"{session.app}/{session.user}/{session.id}"
+def chain_of(session: SessionId) -> str:
+    return f"{session.app}/{session.user_id}/{session.id}"
 
 
 def session_in(chain: str) -> str:
@@ -107,7 +108,7 @@ def find_session(tx: Tx, key: str) -> Session | None:
 def _session(row: Any) -> Session:
     return Session(
         key=row.key,
-        session=SessionKey(row.app, row.user_id, row.id),
+        session=SessionId(row.app, row.user_id, row.id),
         team=row.team,
         channel=row.channel,
         thread_ts=row.thread_ts,

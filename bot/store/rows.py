@@ -14,8 +14,8 @@ from typing import Any
 from adk_confirm.bot.confirmation.model import Confirmation, Place
 from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.records import is_storable_id
 from adk_confirm.runtime.store.seal import seal_in, seal_of
+from adk_confirm.runtime.wire import is_storable_id
 
 STORED = """
     SELECT c.id, c.session, c.request_id, c.call_id, c.created, c.body, c.sealed, c.places, c.places_sealed,

@@ -12,7 +12,7 @@ from enum import Enum
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.decision import delivery_of
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import Confirmation, Place, SessionKey, State
+from adk_confirm.bot.confirmation.model import Confirmation, Place, State
 from adk_confirm.bot.confirmation.outcome import (
     begin,
     copy_outcome,
@@ -42,7 +42,7 @@ from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import settle
-from adk_confirm.runtime.store.records import SessionId
+from adk_confirm.runtime.wire import SessionId
 
 _ASKED = "SELECT id FROM bot_confirmations WHERE session = :session AND request_id = :request"
 
@@ -68,7 +68,7 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
     if after.state is CallState.READY or (was is CallState.UNKNOWN and after.settled):
         return after  # nothing has happened yet; or people said what happened, and the confirmation has it
     about = after.asked[-2:-1] if after.state is CallState.HELD else after.asked[-1:]
-    key = chain_of(SessionKey(name.app, name.user_id, name.id))
+    key = chain_of(name)
     found = tx.first(_ASKED, session=key, request=storable(about[0].request_id)) if about else None
     ready = before if was is CallState.READY and after.state is CallState.HELD else None  # its preview has changed
     changed = after.request.preview if ready and after.request else None

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 
 from adk_confirm.blocks.ledger_lines import LINES
 from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine
-from adk_confirm.bot.confirmation.model import Confirmation, SessionKey
+from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote
 from adk_confirm.bot.store.repository import session_in
 from adk_confirm.runtime.telemetry import tracing
 from adk_confirm.runtime.telemetry.logs import log_context
+from adk_confirm.runtime.wire import SessionId
 
 log = logging.getLogger("adk_confirm.ledger")
 
@@ -22,7 +23,7 @@ log = logging.getLogger("adk_confirm.ledger")
 def work_span(
     what: str,
     *,
-    session: SessionKey | None = None,
+    session: SessionId | None = None,
     row: Confirmation | None = None,
     parent: str | None = None,
     **more: str | None,

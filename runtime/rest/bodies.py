@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, NotJson, read_json
 from adk_confirm.runtime.rest.listening import body_of
-from adk_confirm.runtime.wire import REQUEST_NAMES, Content, Event, EventActions, WireModel
+from adk_confirm.runtime.wire import LONGEST_ID, REQUEST_NAMES, Content, Event, EventActions, WireModel
 
 DEEPEST = 64
 MOST_VALUES = 100_000
@@ -72,7 +72,6 @@ def _dotted_path(loc: Json) -> str:
 
 
 MOST_BYTES = 1 << 20
-LONGEST_ID = 256
 MOST_LISTED = 100
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

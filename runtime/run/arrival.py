@@ -34,7 +34,6 @@ from adk_confirm.runtime.store.records import (
     Invocation,
     InvocationStatus,
     SessionChange,
-    SessionId,
     StoredSession,
     split_temporary,
 )
@@ -69,6 +68,7 @@ from adk_confirm.runtime.wire import (
     Event,
     EventActions,
     Part,
+    SessionId,
     new_invocation_id,
 )
 

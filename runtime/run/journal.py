@@ -14,10 +14,10 @@ from adk_confirm.runtime.errors import Busy, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, OutcomeUnknown, Tx
 from adk_confirm.runtime.store.lease import Lease, LeaseLost
-from adk_confirm.runtime.store.records import Invocation, SessionChange, SessionId, StoredSession
+from adk_confirm.runtime.store.records import Invocation, SessionChange, StoredSession
 from adk_confirm.runtime.store.seal import seal_in
 from adk_confirm.runtime.store.sessions import OnChange, read_events, was_written, write
-from adk_confirm.runtime.wire import Event
+from adk_confirm.runtime.wire import Event, SessionId
 
 MOST_SESSIONS = 1024
 MOST_EVENTS = 400_000

@@ -11,11 +11,10 @@ from pydantic_core import from_json
 
 from adk_confirm.runtime.calls.call import Call, CallState
 from adk_confirm.runtime.context import DEEPEST
-from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
-from adk_confirm.runtime.wire import Event, json_text
+from adk_confirm.runtime.wire import Event, SessionId, json_text
 
 _APP = ""  # the user id of the app's own row
 
@@ -69,34 +68,10 @@ def merge_shared(tx: Tx, app: str, user_id: str, user: JsonObject, whole_app: Js
         )
 
 
-LONGEST_ID = 256
 CALL: TypeAdapter[Call] = TypeAdapter(Call)
 
 OpenedBy = Literal["anyone", "desk"]
 Rows = dict[str, list[dict[str, object]]]
-
-
-@dataclass(frozen=True)
-class SessionId:
-    """A session's name: the app, its user, and the id."""
-
-    app: str
-    user_id: str
-    id: str
-
-    def __post_init__(self) -> None:
-        for what, text in (("app's name", self.app), ("user's id", self.user_id), ("session's id", self.id)):
-            if not is_storable_id(text):
-                raise Invalid(
-                    f"A {what} is a text of 1 to {LONGEST_ID} characters, none of them NUL: not {text!r:.60}."
-                )
-
-
-def is_storable_id(text: object) -> bool:
-    """Whether both databases store the id unchanged."""
-    if not isinstance(text, str) or not 0 < len(text) <= LONGEST_ID or "\0" in text:
-        return False
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def call_key(session: SessionId, call_id: str) -> Json:

@@ -26,16 +26,14 @@ from adk_confirm.runtime.store.records import (
     OpenedBy,
     Rows,
     SessionChange,
-    SessionId,
     StoredSession,
     call_key,
-    is_storable_id,
     merge_shared,
     read_shared,
     split_state,
 )
 from adk_confirm.runtime.store.seal import seal_in
-from adk_confirm.runtime.wire import Event, json_text
+from adk_confirm.runtime.wire import Event, SessionId, is_storable_id, json_text
 
 _EVENTS = "SELECT body FROM runtime_events WHERE session = :key AND seq >= :after ORDER BY seq"
 _CALLS = """

@@ -17,7 +17,6 @@ from adk_confirm.bot.confirmation.model import (
     Edit,
     Grant,
     OutcomeKind,
-    SessionKey,
     State,
     Vote,
     VoteKind,
@@ -30,6 +29,7 @@ from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.runtime.calls.call import Call, CallState, HeldRequest
 from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.wire import SessionId
 
 TEAM = "T0ACME"
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -50,7 +50,7 @@ def make_policy(**keys: object) -> Policy:
 
 def make_asked(tool: str = "deploy", arguments: JsonObject | None = None, **more: object) -> AskedCall:
     asked = AskedCall(
-        session=SessionKey("oncall", "slack-T0ACME-U0ASKER", "slack-T0ACME-C1-1.1"),
+        session=SessionId("oncall", "slack-T0ACME-U0ASKER", "slack-T0ACME-C1-1.1"),
         request_id="r1",
         call_id="c1",
         tool=tool,

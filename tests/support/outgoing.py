@@ -20,7 +20,7 @@ from adk_confirm.bot.cards.draw import PLAIN, CardContext, Cards
 from adk_confirm.bot.cards.thread import Thread
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.model import Confirmation, Place, SessionKey
+from adk_confirm.bot.confirmation.model import Confirmation, Place
 from adk_confirm.bot.confirmation.stored_json import from_json, step_content, to_json
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.bot.slack.api import CallLimits, Slack, slack_session
@@ -31,6 +31,7 @@ from adk_confirm.bot.store.repository import Session
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.lease import Lease
+from adk_confirm.runtime.wire import SessionId
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.server import FakeSlack
@@ -173,9 +174,9 @@ async def _set_up(slack: FakeSlack, database: Database, session: ClientSession, 
 
 def a_session(channel: str, thread_ts: str) -> Session:
     """A session, as it is stored for somebody who began a thread there."""
-    key = SessionKey("oncall", f"slack-{TEAM}-{ASKER.user}", f"slack-{TEAM}-{channel}-{thread_ts}")
+    key = SessionId("oncall", f"slack-{TEAM}-{ASKER.user}", f"slack-{TEAM}-{channel}-{thread_ts}")
     return Session(
-        key=f"{key.app}/{key.user}/{key.id}",
+        key=f"{key.app}/{key.user_id}/{key.id}",
         session=key,
         team=TEAM,
         channel=channel,

@@ -10,7 +10,7 @@ import pytest
 
 from adk_confirm import Answer, Runner
 from adk_confirm.bot.agents import session_worker
-from adk_confirm.bot.confirmation.model import Confirmation, SessionKey
+from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
 from adk_confirm.bot.ops.changes import pause_runs, resume_runs
@@ -18,6 +18,7 @@ from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.store.repository import JOBS
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of
+from adk_confirm.runtime.wire import SessionId
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import AT_ONCE, LAB, Office, office
 from tests.support.waiting import until
@@ -195,7 +196,7 @@ async def test_answers_that_waited_are_given_in_one_message(at: Office) -> None:
     await at.later(seconds=5)  # until it is looked at again
 
     await have_run(at, 3)
-    record = await runner.get_session(user_id=session.user, session_id=session.id)
+    record = await runner.get_session(user_id=session.user_id, session_id=session.id)
     assert record is not None
     assert sum(event.author == "user" for event in record.events) == 2  # the mention, and all three answers
 
@@ -204,10 +205,10 @@ async def test_an_answer_that_does_not_fit_keeps_no_other_from_running(at: Offic
     """Its call was denied meanwhile, by somebody who answered the runtime itself."""
     asked = await three_cards(at)
     runner, session = await approved_while_paused(at, asked)
-    calls = await runner.calls(user_id=session.user, session_id=session.id)
+    calls = await runner.calls(user_id=session.user_id, session_id=session.id)
     assert calls[1].request is not None
     denial = Answer(calls[1].request.request_id, confirmed=False).as_content()
-    async for _ in runner.run(user_id=session.user, session_id=session.id, message=denial):
+    async for _ in runner.run(user_id=session.user_id, session_id=session.id, message=denial):
         pass
 
     await at.bot.database.run(resume_runs, OPERATOR, None)
@@ -221,10 +222,10 @@ async def test_an_answer_that_does_not_fit_keeps_no_other_from_running(at: Offic
 async def test_the_thread_reports_an_outside_answer(at: Office) -> None:
     card = (await three_cards(at))[0]
     runner, session = await runner_of(at)
-    calls = await runner.calls(user_id=session.user, session_id=session.id)
+    calls = await runner.calls(user_id=session.user_id, session_id=session.id)
     assert calls[0].request is not None
     approval = Answer(calls[0].request.request_id, confirmed=True).as_content()
-    async for _ in runner.run(user_id=session.user, session_id=session.id, message=approval):
+    async for _ in runner.run(user_id=session.user_id, session_id=session.id, message=approval):
         pass
 
     await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
@@ -259,7 +260,7 @@ def outcomes(tx: Tx) -> dict[str, str | None]:
     return {row.tool: row.outcome for row in tx.all("SELECT tool, outcome FROM bot_confirmations")}
 
 
-async def approved_while_paused(at: Office, asked: list[Seen]) -> tuple[Runner, SessionKey]:
+async def approved_while_paused(at: Office, asked: list[Seen]) -> tuple[Runner, SessionId]:
     """The session's runner and key. Every approval waits in the session's mailbox."""
     await at.bot.database.run(pause_runs, OPERATOR, None)
     for card in asked:
@@ -269,14 +270,14 @@ async def approved_while_paused(at: Office, asked: list[Seen]) -> tuple[Runner, 
     return await runner_of(at)
 
 
-async def runner_of(at: Office) -> tuple[Runner, SessionKey]:
+async def runner_of(at: Office) -> tuple[Runner, SessionId]:
     """The runtime's own, beside the bot."""
     assert isinstance(at.bot.host, EmbeddedHost)
     (session,) = await at.bot.database.read(sessions_of_rows)
     return at.bot.host.runner, session
 
 
-def sessions_of_rows(tx: Tx) -> set[SessionKey]:
+def sessions_of_rows(tx: Tx) -> set[SessionId]:
     return {from_json(Confirmation, body).asked.session for body in tx.column("SELECT body FROM bot_confirmations")}
 
 

@@ -14,13 +14,14 @@ import pytest
 from adk_confirm.bot.agents import session_worker
 from adk_confirm.bot.agents.intake import Intake
 from adk_confirm.bot.agents.session_worker import SessionWorker
-from adk_confirm.bot.confirmation.model import OutcomeKind, SessionKey
+from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.remote import RemoteServer
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import JobKey
+from adk_confirm.runtime.wire import SessionId
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA
 from tests.support.foreign.rig import Foreign, foreign, google_adk
@@ -55,7 +56,7 @@ class Counting(RemoteServer):
         super().__init__(url, "clerk", timeout=30.0)
         self.read_at: list[float] = []
 
-    async def events(self, session: SessionKey) -> list[JsonObject] | None:
+    async def events(self, session: SessionId) -> list[JsonObject] | None:
         self.read_at.append(time.monotonic())
         return await super().events(session)
 

@@ -13,12 +13,13 @@ from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Reason
 from adk_confirm.bot.confirmation.decision import approve_by_grant, revoke
 from adk_confirm.bot.confirmation.grants import is_for, why_withheld
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, OutcomeKind, Place, SessionKey, State
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, OutcomeKind, Place, State
 from adk_confirm.bot.confirmation.outcome import DueWork, copy_outcome, due_work, tick
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.policy.approvers import Approver, Person, Unresolved
 from adk_confirm.bot.policy.model import Policy
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.wire import SessionId
 from tests.support.deciding import ANNA, BEN, NOON, Desk, call_that_became, full_member, make_asked, make_policy
 
 ONCALL = Approver.parse("group:S0ONCALL")
@@ -74,7 +75,7 @@ def test_the_next_one_like_this_needs_no_card(
 def test_never_across_sessions_tools_or_policies() -> None:
     policy = make_policy(grant="30m")
     grant = given_by_anna(policy)
-    other = SessionKey("oncall", "slack-T0ACME-U0ASKER", "slack-T0ACME-C1-2.2")
+    other = SessionId("oncall", "slack-T0ACME-U0ASKER", "slack-T0ACME-C1-2.2")
     assert not lets_through(grant, make_asked(arguments=ARGUMENTS, session=other), policy)
     assert not lets_through(grant, make_asked("rollback", arguments=ARGUMENTS), policy)
     assert not passes(grant, make_policy(grant="30m", edit=False))

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 from google.adk.runners import Runner
 
-from adk_confirm.bot.confirmation.model import OutcomeKind, SessionKey
+from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.adk_in_process import AdkServer
 from adk_confirm.bot.hosts.host import CallAltered, RequestLost, Unreachable
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.target import BadTarget, load_object
+from adk_confirm.runtime.wire import SessionId
 from tests.support.environments import environment, run
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold
@@ -29,7 +30,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
-SESSION = SessionKey("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
+SESSION = SessionId("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +117,7 @@ async def test_a_request_that_appears_twice_is_answered_by_nothing() -> None:
         assert isinstance(visit.host, AdkHost)
         assert isinstance(visit.host.server, AdkServer)
         sessions, here = visit.host.server.runner.session_service, visit.session
-        held = await sessions.get_session(app_name=here.app, user_id=here.user, session_id=here.id)
+        held = await sessions.get_session(app_name=here.app, user_id=here.user_id, session_id=here.id)
         assert held is not None
         asking = next(event for event in held.events if event.long_running_tool_ids)
         dearer = asking.model_copy(deep=True, update={"id": "forged"})
@@ -139,7 +140,7 @@ class Late(AdkServer):
         super().__init__(runner)
         self.next_is_late, self.read, self.door = False, asyncio.Event(), asyncio.Event()
 
-    async def events(self, session: SessionKey) -> list[JsonObject] | None:
+    async def events(self, session: SessionId) -> list[JsonObject] | None:
         late, self.next_is_late = self.next_is_late, False
         found = await super().events(session)
         if late:
@@ -173,7 +174,7 @@ async def test_what_ended_while_it_was_looked_at_is_not_unknown(tmp_path: Path) 
 
 
 async def test_sessions_in_memory_are_said_to_be_lost_and_are(caplog: pytest.LogCaptureFixture, store: str) -> None:
-    session = SessionKey("shop", "slack-T1-U0ANN", "slack-T1-C1-1.1")
+    session = SessionId("shop", "slack-T1-U0ANN", "slack-T1-C1-1.1")
     with caplog.at_level(logging.WARNING, "adk_confirm"):
         async with opened("shop", store) as host:
             (note,) = (await host.capabilities()).notes

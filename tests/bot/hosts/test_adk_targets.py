@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.config.settings import AgentSettings
-from adk_confirm.bot.confirmation.model import OutcomeKind, SessionKey
+from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.target import BadTarget
+from adk_confirm.runtime.wire import SessionId
 from tests.support.foreign import targets
 from tests.support.foreign.alone import ran
 from tests.support.foreign.visit import Visit
@@ -42,7 +43,7 @@ async def visiting(agent: AgentSettings, room: Path) -> AsyncIterator[Visit]:
     database = await open_store(store, SECRET)
     host = await open_host(agent, database, store_url=store)
     try:
-        yield Visit(host, SessionKey(host.app, "slack-T1-U0ANN", "slack-T1-C1-1.1"))
+        yield Visit(host, SessionId(host.app, "slack-T1-U0ANN", "slack-T1-C1-1.1"))
     finally:
         await host.close()
         await database.close()

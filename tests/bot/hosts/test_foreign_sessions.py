@@ -12,17 +12,18 @@ from dataclasses import dataclass, field, replace
 import pytest
 from aiohttp import web
 
-from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
+from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import AgentMessage, CallAltered, DeliveryUnknown, RequestLost, UserWords
 from adk_confirm.runtime.adk.signing import MARK
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.wire import SessionId
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.visit import answer_to, texts
 
-OURS = SessionKey("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
+OURS = SessionId("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
 ASK = "adk_request_confirmation"
 CALL: JsonObject = {"id": "c1", "name": "reimburse", "args": {"amount": 1500}}
 NOON = 1_900_000_000.0
@@ -68,7 +69,7 @@ class There:
 
     def __post_init__(self) -> None:
         self.host = AdkHost(self.ear.server(), clock=lambda: self.at)
-        self.ear.instead[f"/apps/clerk/users/{OURS.user}/sessions/{OURS.id}"] = self._session
+        self.ear.instead[f"/apps/clerk/users/{OURS.user_id}/sessions/{OURS.id}"] = self._session
         self.ear.instead["/run_sse"] = self._run
         self.after_sending = self.events
 
@@ -137,7 +138,7 @@ async def test_words_that_are_in_the_session_are_not_said_again(there: There, ma
 async def test_an_answer_costs_two_readings_and_the_second_shows_what_became_of_it(there: There) -> None:
     assert there.events is not None
     there.after_sending = [*there.events, approved(), paid()]
-    session = f"/apps/clerk/users/{OURS.user}/sessions/{OURS.id}"
+    session = f"/apps/clerk/users/{OURS.user_id}/sessions/{OURS.id}"
     await there.answers()
     after = await there.host.look(OURS, after_exchange=True)
     assert kind_of(after.calls["r1"]) is OutcomeKind.DONE

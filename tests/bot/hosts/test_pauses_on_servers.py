@@ -51,7 +51,7 @@ async def sent(server: Foreign, visit: Visit, part: JsonObject) -> int:
     """Somebody who is not the bot sends this; the status."""
     key = visit.session
     message = {"role": "user", "parts": [part]}
-    body = {"appName": key.app, "userId": key.user, "sessionId": key.id, "newMessage": message}
+    body = {"appName": key.app, "userId": key.user_id, "sessionId": key.id, "newMessage": message}
     async with aiohttp.ClientSession() as http, http.post(f"{server.url}/run", json=body) as answer:
         return answer.status
 

@@ -11,7 +11,6 @@ import pytest
 from aiohttp import web
 
 from adk_confirm.bot.config.settings import AgentSettings
-from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
 from adk_confirm.bot.hosts.open_host import open_host
@@ -30,12 +29,12 @@ from adk_confirm.runtime.adk.signing import MARK
 from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database
-from adk_confirm.runtime.wire import Content
+from adk_confirm.runtime.wire import Content, SessionId
 from tests.support.foreign.ear import Ear, Handler, listening, saying
 from tests.support.foreign.visit import Visit
 
 HELLO = Content.of_text("hello")
-OURS = SessionKey("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
+OURS = SessionId("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +91,7 @@ async def test_a_server_that_describes_nothing_gets_the_plain_form(ear: Ear, hos
     assert set(ear.sent()) == {"appName", "userId", "sessionId", "newMessage", "streaming"}
     await visit.approve(request)
     assert set(ear.sent()) == {"appName", "userId", "sessionId", "newMessage", "streaming"}
-    assert (ear.sent()["userId"], ear.sent()["sessionId"]) == (OURS.user, OURS.id)  # whoever clicked
+    assert (ear.sent()["userId"], ear.sent()["sessionId"]) == (OURS.user_id, OURS.id)  # whoever clicked
     assert len(ear.at("/openapi.json")) == 1  # found out once
 
 
@@ -307,7 +306,7 @@ async def test_a_session_that_can_not_be_read_is_none_only_if_it_is_not_listed(
     async def sessions(_: web.Request) -> web.Response:
         return listed()
 
-    path = f"/apps/{OURS.app}/users/{OURS.user}/sessions"
+    path = f"/apps/{OURS.app}/users/{OURS.user_id}/sessions"
     ear.instead.update({path: sessions, f"{path}/{OURS.id}": saying("session not found, or the database is gone", 500)})
     if there:
         with pytest.raises(Unreachable, match="its session could not be read, 500"):
@@ -344,7 +343,7 @@ async def test_a_server_that_is_down_is_asked_less_and_less_often_and_then_as_be
     async def maybe(_: web.Request) -> web.Response:
         return web.Response(status=404 if up else 503)
 
-    path = f"/apps/{OURS.app}/users/{OURS.user}/sessions"
+    path = f"/apps/{OURS.app}/users/{OURS.user_id}/sessions"
     ear.instead[path] = ear.instead[f"{path}/{OURS.id}"] = maybe
 
     async def pause() -> float:
@@ -362,7 +361,7 @@ async def test_a_server_that_is_down_is_asked_less_and_less_often_and_then_as_be
 # What a hostile server sends
 
 
-SESSION = f"/apps/{OURS.app}/users/{OURS.user}/sessions/{OURS.id}"
+SESSION = f"/apps/{OURS.app}/users/{OURS.user_id}/sessions/{OURS.id}"
 DEEP = "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1)
 DEEPER = "[" * 1_000_000
 MEGABYTE = b"x" * (1 << 20)

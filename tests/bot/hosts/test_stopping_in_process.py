@@ -11,10 +11,9 @@ import pytest
 from google.adk.tools.function_tool import FunctionTool
 
 from adk_confirm import ConfirmationPlugin
-from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts.adk_in_process import AdkServer
 from adk_confirm.runtime.jsontypes import JsonObject, as_object
-from adk_confirm.runtime.wire import Content, FunctionResponse, Part
+from adk_confirm.runtime.wire import Content, FunctionResponse, Part, SessionId
 from tests.support.foreign.alone import USER, Alone, ran
 from tests.support.foreign.tools import log as write
 
@@ -50,7 +49,7 @@ async def server(request: pytest.FixtureRequest, tool: Lingering) -> AsyncIterat
     await server.close()
 
 
-SESSION = SessionKey("clerk", USER, "stopped")
+SESSION = SessionId("clerk", USER, "stopped")
 
 
 async def read(server: AdkServer, part: Part) -> list[JsonObject]:

@@ -19,17 +19,18 @@ from aiohttp import web
 from aiohttp.client import DEFAULT_TIMEOUT
 
 from adk_confirm.bot.config.settings import AgentSettings
-from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
+from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
 from adk_confirm.bot.hosts.host import DeliveryUnknown, RunOutput, UserWords
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.wire import SessionId
 from tests.support.foreign.ear import Ear, listening, saying
 from tests.support.foreign.fifos import all_let_go, hold, let_go
 from tests.support.foreign.visit import Visit
 from tests.support.skipping import Skipping, in_skipping_time
 from tests.support.waiting import until
 
-OURS = SessionKey("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
+OURS = SessionId("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
 MINUTE = 60.0
 DEFAULT = 10 * MINUTE
 

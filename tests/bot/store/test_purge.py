@@ -19,9 +19,9 @@ from adk_confirm.bot.store.purge import purge_sessions
 from adk_confirm.bot.store.repository import find_session, lock_confirmation, now
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.records import SessionId
 from adk_confirm.runtime.store.schema_version import tables
 from adk_confirm.runtime.store.sessions import create
+from adk_confirm.runtime.wire import SessionId
 from tests.support.backoffice import Backoffice, CommandOutput, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.office import office
@@ -210,7 +210,7 @@ async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) ->
     await at.is_posted()
     session = await at.database.read(find_session, at.key)
     assert session is not None
-    name = SessionId(session.session.app, session.session.user, session.session.id)
+    name = session.session
     await at.database.run(create, name, "oncall", {}, "desk")
     await at.database.run(say_later, at.key, host.AgentMessage(event="e1", author="oncall", text="Hello."))
     await at.database.run(mark_posted, at.key, None, SaidInThread("e1", "1.2"))

@@ -15,10 +15,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts.remote import RemoteServer
 from adk_confirm.runtime.telemetry import tracing
-from adk_confirm.runtime.wire import Content
+from adk_confirm.runtime.wire import Content, SessionId
 from tests.support.office import POLICY, Office, Opens
 from tests.support.waiting import until
 
@@ -140,6 +139,7 @@ def test_without_the_api_nothing_is_imported_and_nothing_happens() -> None:
 import sys
 sys.modules["opentelemetry"] = None
 from adk_confirm.runtime.telemetry import tracing
+from adk_confirm.runtime.wire import SessionId
 with tracing.span("x", parent="y", about=1):
     tracing.record_span("z", 0, parent=None)
 assert (tracing.traceparent(), tracing.headers(), tracing.trace_id()) == (None, {}, None)
@@ -160,7 +160,7 @@ async def test_a_server_elsewhere_is_told_which_trace_it_belongs_to(recorded: In
     async with TestServer(site) as server:
         remote = RemoteServer(str(server.make_url("")), "clerk")
         with tracing.span("run"):
-            assert [event async for event in remote.run(SessionKey("clerk", "ann", "s"), Content(), {})]
+            assert [event async for event in remote.run(SessionId("clerk", "ann", "s"), Content(), {})]
             here = tracing.traceparent()
         await remote.close()
     assert heard == [here]

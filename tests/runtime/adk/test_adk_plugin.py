@@ -76,7 +76,7 @@ async def raw(server: Foreign, visit: Visit, request: HostRequest, response: Jso
     given: Json = {"id": request.request_id, "name": "adk_request_confirmation", "response": response}
     body = {
         "appName": "clerk",
-        "userId": visit.session.user,
+        "userId": visit.session.user_id,
         "sessionId": visit.session.id,
         "newMessage": {"role": "user", "parts": [{"functionResponse": given}]},
     }

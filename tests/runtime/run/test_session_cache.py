@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from adk_confirm.runtime.calls.view import View
 from adk_confirm.runtime.run.journal import SessionCache
-from adk_confirm.runtime.store.records import SessionId, StoredSession
+from adk_confirm.runtime.store.records import StoredSession
+from adk_confirm.runtime.wire import SessionId
 
 
 def stored(name: str = "s", *, key: int = 1, version: int = 1, events: int = 1, created: float = 1.0) -> StoredSession:

@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from adk_confirm.bot.config.settings import AgentSettings
-from adk_confirm.bot.confirmation.model import SessionKey
 from adk_confirm.bot.hosts.host import Host
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.store.open import open_store
+from adk_confirm.runtime.wire import SessionId
 from tests.support.foreign.fifos import all_let_go
 from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign
@@ -38,7 +38,7 @@ async def opened(target: str, store: str | None = None) -> AsyncIterator[Host]:
 async def visiting(target: str, store: str | None = None) -> AsyncIterator[Visit]:
     """Visits with the same session each time, also in the next process."""
     async with opened(target, store) as host:
-        yield Visit(host, SessionKey(host.app, "slack-T1-U0ANN", "slack-T1-C1-1.1"))
+        yield Visit(host, SessionId(host.app, "slack-T1-U0ANN", "slack-T1-C1-1.1"))
 
 
 class InProcessScene(Scene):

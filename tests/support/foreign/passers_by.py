@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import aiohttp
 
-from adk_confirm.bot.confirmation.model import SessionKey
-from adk_confirm.runtime.wire import REQUEST_CONFIRMATION
+from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, SessionId
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.foreign.rig import Foreign
 from tests.support.office import Staff
 
 
-def session_of(at: Staff, seen: Seen) -> SessionKey:
+def session_of(at: Staff, seen: Seen) -> SessionId:
     """The agent's session behind a thread that ann began."""
     team = at.ann.user.team_id
-    return SessionKey("clerk", f"slack-{team}-{at.ann.id}", f"slack-{team}-{seen.channel}-{seen.thread}")
+    return SessionId("clerk", f"slack-{team}-{at.ann.id}", f"slack-{team}-{seen.channel}-{seen.thread}")
 
 
 async def answered_by_others(server: Foreign, at: Staff, card: Seen, *, confirmed: bool, takes: int = 200) -> None:
     """Sends an answer without the bot. `takes`: the server's response to it."""
     session = session_of(at, card)
     async with aiohttp.ClientSession(server.url) as http:
-        there = f"/apps/{session.app}/users/{session.user}/sessions/{session.id}"
+        there = f"/apps/{session.app}/users/{session.user_id}/sessions/{session.id}"
         async with http.get(there) as response:
             events = (await response.json())["events"]
         parts = [part for event in events for part in (event.get("content") or {}).get("parts") or ()]
@@ -30,7 +29,7 @@ async def answered_by_others(server: Foreign, at: Staff, card: Seen, *, confirme
         given = {"id": asked, "name": REQUEST_CONFIRMATION, "response": {"confirmed": confirmed}}
         body = {
             "appName": session.app,
-            "userId": session.user,
+            "userId": session.user_id,
             "sessionId": session.id,
             "newMessage": {"role": "user", "parts": [{"functionResponse": given}]},
         }

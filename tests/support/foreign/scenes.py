@@ -414,7 +414,7 @@ async def answered_by_others(at: Scene, visit: Visit, request: HostRequest) -> N
     given = {"id": request.request_id, "name": REQUEST_CONFIRMATION, "response": {"confirmed": True}}
     body = {
         "appName": visit.session.app,
-        "userId": visit.session.user,
+        "userId": visit.session.user_id,
         "sessionId": visit.session.id,
         "newMessage": {"role": "user", "parts": [{"functionResponse": given}]},
     }

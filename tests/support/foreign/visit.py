@@ -7,12 +7,13 @@ from itertools import count, groupby
 from typing import Literal, NamedTuple
 
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind, SessionKey
+from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of, text_of
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
 from adk_confirm.bot.hosts.host import AgentMessage, Host, HostAnswer, RunOutput, UserWords
 from adk_confirm.runtime.calls.call import Call, CallState, Word
 from adk_confirm.runtime.jsontypes import Json
+from adk_confirm.runtime.wire import SessionId
 
 _numbers = count(1)
 
@@ -53,9 +54,9 @@ def answer_to(
 class Visit:
     """One session, seen from the bot."""
 
-    def __init__(self, host: Host, session: SessionKey | None = None) -> None:
+    def __init__(self, host: Host, session: SessionId | None = None) -> None:
         self.host = host
-        self.session = session or SessionKey(host.app, "slack-T1-U0ANN", f"slack-T1-C1-{next(_numbers)}.1")
+        self.session = session or SessionId(host.app, "slack-T1-U0ANN", f"slack-T1-C1-{next(_numbers)}.1")
         self.marks = count(1)
 
     async def say(self, text: str, *, mark: str | None = None, since: float | None = None) -> list[str]:
@@ -116,7 +117,7 @@ class Visit:
         if not isinstance(self.host, EmbeddedHost):
             calls = (await self.host.look(self.session)).calls
             return {request: what_became(call) for request, call in calls.items()}
-        own = await self.host.runner.calls(user_id=self.session.user, session_id=self.session.id)
+        own = await self.host.runner.calls(user_id=self.session.user_id, session_id=self.session.id)
         told = (call for call in own if call.state not in (CallState.HELD, CallState.READY))
         return {call.request.request_id: what_became(call) for call in told if call.request}
 
