@@ -96,7 +96,10 @@ class Deliveries:
             await self._lease.run(follow_outcome, row.id, call)
 
     async def _first_attempt(self, session: Session, letter: Letter) -> float | None:
-        """When sending this letter was first tried, or None if this is the first attempt."""
+        """When sending this letter was first tried, or None if this is the first attempt. A host that tells knows the
+        letter by its mark or its request."""
+        if self._host.tells:
+            return None
         before = await self._attempts.begin(session.key, _mark(letter))
         return None if before is None else before.at
 
