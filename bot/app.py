@@ -19,7 +19,7 @@ from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.cards.agent_sessions import AgentSessions
 from adk_confirm.bot.cards.draw import Cards
-from adk_confirm.bot.cards.thread import Thread
+from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.cards.thread_worker import ThreadWorker
 from adk_confirm.bot.config.reload import PolicyReloader
 from adk_confirm.bot.config.settings import Rules, Settings

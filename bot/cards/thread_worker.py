@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.agent_sessions import AgentSessions
-from adk_confirm.bot.cards.thread import Thread
+from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.confirmation.model import Confirmation, State
 from adk_confirm.bot.store.outbox import (
     NextPost,

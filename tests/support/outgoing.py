@@ -17,7 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adk_confirm.bot.audit.ledger import Head, LedgerLine, append
 from adk_confirm.bot.cards.draw import PLAIN, CardContext, Cards
-from adk_confirm.bot.cards.thread import Thread
+from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, Place
