@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from adk_confirm.runtime.calls.call import Call
-from adk_confirm.runtime.calls.view import View
+from adk_confirm.runtime.calls.model_history import ModelHistory
 from adk_confirm.runtime.errors import Busy, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, OutcomeUnknown, Tx
@@ -28,7 +28,7 @@ class CachedSession:
     """A session in memory. A view may lack events that others wrote; these are read when it is used."""
 
     stored: StoredSession
-    views: dict[str, View] = field(default_factory=dict)
+    views: dict[str, ModelHistory] = field(default_factory=dict)
     events: int = field(init=False)  # events that are written, or about to be
 
     def __post_init__(self) -> None:
@@ -118,10 +118,10 @@ class Journal:
     def begin_turn(self, turn: int) -> None:
         self._change.turn = turn
 
-    async def view(self, agent: str) -> View:
+    async def view(self, agent: str) -> ModelHistory:
         """The history as the agent's model sees it. Call this after a `flush`: it reads events that the view has
         missed."""
-        view = self._live.views.setdefault(agent, View(agent))
+        view = self._live.views.setdefault(agent, ModelHistory(agent))
         if self._live.events > view.seen:
             for event in await self._database.read(read_events, self.stored.key, view.seen):
                 view.add(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_confirm.runtime.calls.view import View
+from adk_confirm.runtime.calls.model_history import ModelHistory
 from adk_confirm.runtime.run.journal import SessionCache
 from adk_confirm.runtime.store.records import StoredSession
 from adk_confirm.runtime.wire import SessionId
@@ -34,7 +34,7 @@ def test_what_is_kept_is_bounded_by_sessions_and_by_events(moves: list[tuple[str
     for name, events, back in moves:
         live = kept.take(last.get(name, stored(name)))
         live.stored = stored(name, events=events)
-        live.views = {"a": View("a")}
+        live.views = {"a": ModelHistory("a")}
         if back:
             last[name] = live.stored
             kept.put(live)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adk_confirm.runtime.calls.model_history import ModelHistory
 from adk_confirm.runtime.calls.turn import PLACEHOLDER
-from adk_confirm.runtime.calls.view import View
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.wire import (
     REQUEST_CONFIRMATION,
@@ -107,8 +107,8 @@ def conversations(draw: st.DrawFn) -> list[Event]:
     return talk.events
 
 
-def seen(events: list[Event], agent: str = OWN) -> View:
-    view = View(agent)
+def seen(events: list[Event], agent: str = OWN) -> ModelHistory:
+    view = ModelHistory(agent)
     for event in events:
         view.add(event)
     return view
@@ -124,7 +124,7 @@ def test_requests_and_answers_are_never_shown(events: list[Event]) -> None:
 
 @given(conversations())
 def test_calls_are_followed_at_once_by_exactly_their_responses(events: list[Event]) -> None:
-    view = View(OWN)
+    view = ModelHistory(OWN)
     for event in events:
         view.add(event)
         contents = view.contents
@@ -170,7 +170,7 @@ def test_each_call_shows_the_last_response_to_it(events: list[Event]) -> None:
 def test_a_view_grown_event_by_event_is_the_one_read_from_the_store(events: list[Event]) -> None:
     stored = [Event.model_validate_json(event.to_json()) for event in events]
     for agent in (OWN, OTHER):
-        grown = View(agent)
+        grown = ModelHistory(agent)
         for number, event in enumerate(events, 1):
             grown.add(event)
             assert shown(grown.contents) == shown(seen(stored[:number], agent).contents)
@@ -179,7 +179,7 @@ def test_a_view_grown_event_by_event_is_the_one_read_from_the_store(events: list
 @given(conversations())
 def test_no_call_follows_the_models_own_words_when_it_came_late(events: list[Event]) -> None:
     """Gemini wants a function call to come right after a user's turn or a function's response."""
-    view = View(OWN)
+    view = ModelHistory(OWN)
     for event in events:
         places = {id(content): place for place, content in enumerate(view.contents)}
         view.add(event)

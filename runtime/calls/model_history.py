@@ -41,7 +41,7 @@ class _Turn:
         return len(self.final) == len(self.responses)
 
 
-class View:
+class ModelHistory:
     """`contents` is what the model gets. The list is lent, not copied, and a content in it never changes.
     `seen` counts the events in the view."""
 
