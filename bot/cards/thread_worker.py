@@ -11,6 +11,7 @@ from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.agent_sessions import AgentSessions
 from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.confirmation.model import Confirmation, State
+from adk_confirm.bot.store.due_posts import CARDS_FIRST, SOON
 from adk_confirm.bot.store.outbox import (
     NextPost,
     SaidInThread,
@@ -22,7 +23,6 @@ from adk_confirm.bot.store.outbox import (
     with_thread_look,
 )
 from adk_confirm.bot.store.repository import Session
-from adk_confirm.bot.store.slack_lanes import CARDS_FIRST, SOON
 from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import Lease
 

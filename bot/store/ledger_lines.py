@@ -10,7 +10,7 @@ from typing import Any
 from adk_confirm.bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, fault, is_sealed, stamp, to_show
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.stored_json import step_content
-from adk_confirm.bot.store.slack_lanes import mark_thread_due
+from adk_confirm.bot.store.due_posts import mark_thread_due
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import seal_in, seal_of

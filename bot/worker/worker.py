@@ -23,6 +23,7 @@ from adk_confirm.bot.confirmation.votes import needs_asking, waits_for_slack
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.store.cast_vote import count_next
+from adk_confirm.bot.store.due_posts import SOON, count_due_cards, waits_for_end
 from adk_confirm.bot.store.grants_in_force import grants_in
 from adk_confirm.bot.store.mailbox import read_pause, read_session
 from adk_confirm.bot.store.outbox import note_possible_copies
@@ -35,7 +36,6 @@ from adk_confirm.bot.store.repository import (
     recompute_due,
     session_in,
 )
-from adk_confirm.bot.store.slack_lanes import SOON, count_due_cards, waits_for_end
 from adk_confirm.bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
 from adk_confirm.bot.telemetry.tracing import work_span
 from adk_confirm.runtime.store.database import Database, Tx
