@@ -57,7 +57,7 @@ def check_expression(expression: str) -> None:
     Traceback (most recent call last):
     adk_confirm.runtime.errors.Invalid: is not a CEL expression: use == to compare, as in args.env == 'prod'
     """
-    from adk_confirm.bot.policy.expression_checks import compile_expression
+    from adk_confirm.bot.policy.cel_expression import compile_expression
 
     try:
         program = compile_expression(expression)
