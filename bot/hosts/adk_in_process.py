@@ -26,7 +26,7 @@ from adk_confirm.bot.hosts.host import Host, HostFailed, ServerInfo, Unreachable
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import sqlite_path
-from adk_confirm.runtime.store.private import make_private_file, make_private_folder
+from adk_confirm.runtime.store.private_files import make_private_file, make_private_folder
 from adk_confirm.runtime.target import BadTarget, load_object
 from adk_confirm.runtime.wire import Content, SessionId
 

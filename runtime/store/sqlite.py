@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote
 
 from adk_confirm.runtime.errors import StoreError
-from adk_confirm.runtime.store.private import make_private_file, open_private
+from adk_confirm.runtime.store.private_files import make_private_file, open_private
 from adk_confirm.runtime.store.transaction import Admission, Job, Limits, R, SqlDialect, Tx
 from adk_confirm.runtime.store.wakeups import Hub, topic_key
 
