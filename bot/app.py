@@ -40,7 +40,7 @@ from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.transactions import follow_call
 from adk_confirm.bot.telemetry.metrics import Metrics
 from adk_confirm.bot.telemetry.readiness import Readiness, add_probes, store_probe
-from adk_confirm.bot.telemetry.tracing import log_line
+from adk_confirm.bot.telemetry.spans import log_line
 from adk_confirm.bot.worker.checkpoint_job import CheckpointJob
 from adk_confirm.bot.worker.supervision import RestartPauses, Shutdown, StopDeadline, Supervisor, TaskFunction
 from adk_confirm.bot.worker.worker import Worker

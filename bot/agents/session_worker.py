@@ -50,7 +50,7 @@ from adk_confirm.bot.store.outbox import say_later, say_waits, spoken_events
 from adk_confirm.bot.store.repository import Session, note_turn, now, session_confirmations
 from adk_confirm.bot.store.requests import asked_call, open_request
 from adk_confirm.bot.store.transactions import follow_outcome, record_out_of_reach
-from adk_confirm.bot.telemetry.tracing import work_span
+from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.run.arrival import invocation_of

@@ -46,7 +46,7 @@ from adk_confirm.bot.store.repository import (
     read_confirmation,
     read_history,
 )
-from adk_confirm.bot.telemetry.tracing import trace_vote
+from adk_confirm.bot.telemetry.spans import trace_vote
 from adk_confirm.runtime.errors import ConfirmError, NotFound, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, canonical
 from adk_confirm.runtime.store.database import Database, Tx

@@ -34,7 +34,7 @@ from adk_confirm.bot.store.mailbox import (
     stop_run,
     why_it_waits,
 )
-from adk_confirm.bot.telemetry.tracing import work_span
+from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.jsontypes import as_object, as_text
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.telemetry import tracing

@@ -37,7 +37,7 @@ from adk_confirm.bot.store.repository import (
     session_in,
 )
 from adk_confirm.bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
-from adk_confirm.bot.telemetry.tracing import work_span
+from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import JobKind, LeaseLoop, NotNow, Precedence, settle
 from adk_confirm.runtime.store.lease import TERM, Keeper, Lease

@@ -19,7 +19,7 @@ from adk_confirm.bot.ops.changes import pause_runs, switch_runs
 from adk_confirm.bot.store.ledger_lines import write_step
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.repository import now
-from adk_confirm.bot.telemetry.tracing import log_line
+from adk_confirm.bot.telemetry.spans import log_line
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
