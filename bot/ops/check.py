@@ -37,7 +37,7 @@ from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.private_files import FILE, FOLDER
-from adk_confirm.runtime.store.schema_version import StoreSchema, version
+from adk_confirm.runtime.store.tables import StoreSchema, version
 from adk_confirm.runtime.target import load_object
 
 R = TypeVar("R")

@@ -31,7 +31,7 @@ from adk_confirm.bot.store.open import SCHEMAS, open_beside, sqlite_file
 from adk_confirm.runtime.errors import Invalid, NotFound, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database
-from adk_confirm.runtime.store.schema_version import lay_out
+from adk_confirm.runtime.store.tables import lay_out
 
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar

@@ -44,7 +44,7 @@ class ExpressionFailed(ConfirmError):
     """The expression gave neither true nor false for this call."""
 
 
-_EVALUATED = BoundedCheck(Path(__file__).with_name("expression_checks.py"))
+_EVALUATED = BoundedCheck(Path(__file__).with_name("cel_expression.py"))
 
 
 def check_expression(expression: str) -> None:

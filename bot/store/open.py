@@ -11,9 +11,9 @@ from adk_confirm.bot.store.outbox import note_possible_copies
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store import jobs
 from adk_confirm.runtime.store.database import Database, Tx, sqlite_path
-from adk_confirm.runtime.store.open import SCHEMA as RUNTIME_SCHEMA
-from adk_confirm.runtime.store.schema_version import StoreSchema, lay_out
 from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.store.tables import SCHEMA as RUNTIME_SCHEMA
+from adk_confirm.runtime.store.tables import StoreSchema, lay_out
 
 SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"))
 SCHEMAS = (RUNTIME_SCHEMA, SCHEMA)

@@ -15,7 +15,7 @@ from adk_confirm.bot.store.open import SCHEMAS
 from adk_confirm.bot.telemetry.metrics import Metrics
 from adk_confirm.runtime.errors import ConfirmError, reason
 from adk_confirm.runtime.store.database import Database
-from adk_confirm.runtime.store.schema_version import version
+from adk_confirm.runtime.store.tables import version
 
 log = logging.getLogger(__name__)
 

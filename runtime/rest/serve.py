@@ -16,8 +16,8 @@ from adk_confirm.runtime.rest.api import make_app
 from adk_confirm.runtime.rest.guard import Guard
 from adk_confirm.runtime.rest.listening import listen, server_for
 from adk_confirm.runtime.run.runner import Runner
-from adk_confirm.runtime.store.open import open_store
 from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.store.tables import open_store
 from adk_confirm.runtime.telemetry.logs import configure
 from adk_confirm.runtime.tool import end_threads
 from adk_confirm.runtime.wire import Dialect

@@ -37,9 +37,7 @@ from adk_confirm.runtime.run.work import AppContext
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import AGAIN, JobKind, LeaseLoop, settle
 from adk_confirm.runtime.store.lease import TERM, Keeper, Lease
-from adk_confirm.runtime.store.open import SCHEMA, open_store
 from adk_confirm.runtime.store.records import SessionChange, StoredSession, split_temporary
-from adk_confirm.runtime.store.schema_version import lay_out
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.sessions import (
     OnChange,
@@ -57,6 +55,7 @@ from adk_confirm.runtime.store.sessions import (
     run_kind,
     update_state,
 )
+from adk_confirm.runtime.store.tables import SCHEMA, lay_out, open_store
 from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import USER, Dialect, Event, EventActions, SessionId, SessionRecord
 

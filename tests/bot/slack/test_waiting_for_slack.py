@@ -81,7 +81,7 @@ async def test_no_condition_is_evaluated_while_an_edit_is_counted(at: Office) ->
     await at.bob.clicks(card, "Edit")
     await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
     await hang.reached()
-    evaluates = [process for process in children() if b"expression_checks" in process[1]]
+    evaluates = [process for process in children() if b"cel_expression" in process[1]]
     assert evaluates
     for pid, _ in evaluates:
         os.kill(pid, signal.SIGSTOP)

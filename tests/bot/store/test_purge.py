@@ -19,8 +19,8 @@ from adk_confirm.bot.store.purge import purge_sessions
 from adk_confirm.bot.store.repository import find_session, lock_confirmation, now
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.schema_version import tables
 from adk_confirm.runtime.store.sessions import create
+from adk_confirm.runtime.store.tables import tables
 from adk_confirm.runtime.wire import SessionId
 from tests.support.backoffice import Backoffice, CommandOutput, backoffice
 from tests.support.deciding import ANNA, BEN

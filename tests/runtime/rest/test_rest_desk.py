@@ -12,8 +12,7 @@ from adk_confirm import Agent, Forbidden, FunctionTool, Invalid, Runner, Scripte
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.rest.api import Api
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.open import SCHEMA
-from adk_confirm.runtime.store.schema_version import lay_out
+from adk_confirm.runtime.store.tables import SCHEMA, lay_out
 from tests.support.dialogue import Chat
 from tests.support.served import browsing, served
 from tests.support.twins.client import Client, answers_with

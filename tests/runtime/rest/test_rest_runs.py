@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 from adk_confirm import Agent, FunctionTool, Runner, ScriptedModel, ToolContext
 from adk_confirm.runtime.models.scripted import call
 from adk_confirm.runtime.store.database import Database
-from adk_confirm.runtime.store.open import SCHEMA
-from adk_confirm.runtime.store.schema_version import lay_out
+from adk_confirm.runtime.store.tables import SCHEMA, lay_out
 from adk_confirm.runtime.tool import ToolOutcomeUnknown
 from adk_confirm.runtime.wire import FunctionCall
 from tests.support.served import browsing, served

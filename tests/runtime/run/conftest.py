@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from adk_confirm.runtime.store.database import Database
-from adk_confirm.runtime.store.open import open_store
+from adk_confirm.runtime.store.tables import open_store
 
 
 @pytest.fixture

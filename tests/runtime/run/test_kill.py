@@ -34,7 +34,7 @@ from adk_confirm import (
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.models.scripted import ScriptLine
-from adk_confirm.runtime.store.open import open_store
+from adk_confirm.runtime.store.tables import open_store
 from tests.runtime.run.test_exactly_once import Log
 from tests.support.dialogue import Chat, Heard, shown
 from tests.support.kill import child, here

@@ -8,7 +8,7 @@ import pytest
 
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import JobKey, claim
-from adk_confirm.runtime.store.open import open_store
+from adk_confirm.runtime.store.tables import open_store
 from tests.support.kill import child, here
 
 JOB = JobKey("lab", "s1")

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 
 from adk_confirm import Agent, Content, FunctionTool, ModelRequest, ModelResponse, Part, Runner
-from adk_confirm.runtime.store.open import open_store
+from adk_confirm.runtime.store.tables import open_store
 from adk_confirm.runtime.wire import Dialect
 from tests.support.served import served
 from tests.support.stores import temporary_store

@@ -10,8 +10,7 @@ import pytest
 
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.open import SCHEMA
-from adk_confirm.runtime.store.schema_version import StoreSchema, lay_out, version
+from adk_confirm.runtime.store.tables import SCHEMA, StoreSchema, lay_out, version
 from tests.support.kill import child, here
 
 

@@ -1,8 +1,8 @@
-"""The version of a package's tables. A new store gets the tables as they are in the package's `schema.sql`.
+"""Opens a store: creates the tables of a package, or upgrades them.
 
-To change a table of a released version: change it in `schema.sql`, and append a function to the schema's `upgrades`
-that changes a store of the version before in the same way. Upgrades run in order, in one transaction, when a service
-starts.
+A new store gets the tables as they are in the package's `schema.sql`. To change a table of a released version: change
+it there, and append a function to the schema's `upgrades` that changes a store of the version before in the same way.
+Upgrades run in order, in one transaction, when a service starts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pathlib import Path
 
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.jobs import free_all
+from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.transaction import SqlDialect
 
 _ONE_AT_A_TIME = 0x61646B636F6E66  # the lock for replicas that start together
@@ -54,6 +56,22 @@ class StoreSchema:
         if at is None or at < self.version:
             return f"{found}: start the service of this program once on the store."
         return f"{found}: a newer program was started on it. Use that one."
+
+
+SCHEMA = StoreSchema("runtime", Path(__file__).with_name("schema.sql"))
+
+
+async def open_store(url: str, clock: Callable[[], float] | None = None, seal: Seal | None = None) -> Database:
+    """Opens the runtime's store, and ends the leases of processes that no longer exist. Raises `StoreError`, which says
+    what to do. Without a `seal`, calls are neither sealed nor checked."""
+    database = await Database.open(url, clock=clock, context=seal)
+    try:
+        await lay_out(database, SCHEMA)
+        await database.run_if_alone(free_all)
+    except BaseException:
+        await database.close()
+        raise
+    return database
 
 
 async def lay_out(database: Database, schema: StoreSchema) -> None:
