@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.exact_values import spell_value
+from adk_confirm.blocks.exact_values import spell_on_one_line, spell_value
 from adk_confirm.blocks.readable import (
     BOXED,
     LONGEST_TITLE,
@@ -49,6 +49,7 @@ from adk_confirm.blocks.text import fit_visible, right_to_left, units, visible
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import ABSENT, Absent, Argument, FieldDiff, Shown
 from adk_confirm.runtime.calls.preview import Preview
+from adk_confirm.runtime.titles import title_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Space:
     preview: int = 500
     preview_lines: int = 8
     exact: bool = False
+    titled: bool = False
+    """The headline stands above it. What that shows whole is not repeated."""
 
     @property
     def enough(self) -> int:
@@ -199,18 +202,53 @@ def _part(given: Mapping[str, Argument], path: str) -> str | None:
 
 def _default_title(view: Shown) -> str:
     """`Deploy (service checkout, env prod)`."""
+    tool, parts = words_of(fit_visible(view.tool, TOOL_IN_TITLE).text), _first_values(view)
+    return f"{tool} ({', '.join(parts.values())})" if parts else tool
+
+
+def _first_values(view: Shown) -> dict[str, str]:
     tool = words_of(fit_visible(view.tool, TOOL_IN_TITLE).text)
-    parts: list[str] = []
+    parts: dict[str, str] = {}
     for argument in [one for one in view.arguments if not one.is_default][:_FIRST]:
         kind = dict(argument.formats).get("")
         value = None if argument.masked else in_title(argument.value, kind, argument.name)
         if value is None or not argument.name.isidentifier():
             continue
         part = f"{readable_name(argument.name)} {value}"
-        if units(f"{tool} ({', '.join([*parts, part])})") > LONGEST_TITLE:
+        if units(f"{tool} ({', '.join([*parts.values(), part])})") > LONGEST_TITLE:
             break
-        parts.append(part)
-    return f"{tool} ({', '.join(parts)})" if parts else tool
+        parts[argument.name] = part
+    return parts
+
+
+def _in_headline(view: Shown) -> frozenset[str]:
+    """The arguments that the headline shows whole, and so that it can be read in one way only: each is a word apart
+    from the others. One of them may be a sentence, if the title says where it stands."""
+    if view.answered:
+        return frozenset()
+    named = alone = {*_first_values(view)}
+    if titled := _policy_title(view) is not None:
+        try:
+            in_words = [title_fields(word) for word in (view.title or "").split()]
+        except ValueError:
+            return frozenset()
+        named = {field.split(".")[0] for fields in in_words for field in fields}
+        alone = {fields[0] for fields in in_words if len(fields) == 1}
+    long = {one.name for one in view.arguments if one.name in named and not _is_word(one.value)}
+    sentence = {one.name for one in view.arguments if isinstance(one.value, str) and _is_plain(one.value)}
+    known = {one.name for one in view.arguments}
+    return frozenset(alone & known - (long - sentence if titled and len(long) == 1 else long))
+
+
+def _is_word(value: JsonValue) -> bool:
+    if isinstance(value, str):
+        return " " not in value and _is_plain(value)
+    return not isinstance(value, dict | list)
+
+
+def _is_plain(value: str) -> bool:
+    """Whether it reads the same with quotes and without them."""
+    return " ".join(value.split()) == value == spell_on_one_line(value)
 
 
 def _say_tool(view: Shown, drawing: _Drawing) -> None:
@@ -250,10 +288,11 @@ def _say_arguments(view: Shown, drawing: _Drawing) -> None:
     changed = {change.path: change for change in view.diff}
     answer = view.payload if view.answered else ()
     if not view.arguments and not view.question:
-        drawing.add(Line((Say("No arguments"),)))
+        drawing.add(ShortLine((Say("No arguments"),)))
     if view.arguments and view.question:
         drawing.add(Line((Say("About"),)))
-    _say_values(view.arguments, {} if view.wants_payload else changed, drawing)
+    titled = _in_headline(view) if drawing.room.titled else frozenset[str]()
+    _say_values(view.arguments, {} if view.wants_payload else changed, drawing, titled)
     if answer:
         drawing.add(Line((Say("The answer" if view.question else "With this answer"),)))
         _say_values(answer, changed, drawing)
@@ -261,12 +300,18 @@ def _say_arguments(view: Shown, drawing: _Drawing) -> None:
     _say_changes([change for change in view.diff if change.path not in own], drawing)
 
 
-def _say_values(arguments: Sequence[Argument], changed: Mapping[str, FieldDiff], drawing: _Drawing) -> None:
-    """The values that somebody chose, then the defaults."""
-    arguments = sorted(arguments, key=lambda argument: argument.is_default)
+def _say_values(
+    arguments: Sequence[Argument],
+    changed: Mapping[str, FieldDiff],
+    drawing: _Drawing,
+    titled: frozenset[str] = frozenset(),
+) -> None:
+    """The values that somebody chose, then the defaults. Those `titled` stand in the headline, unless they changed."""
+    there = titled - changed.keys()
+    arguments = sorted((one for one in arguments if one.name not in there), key=lambda argument: argument.is_default)
     for index, argument in enumerate(arguments):
         if argument.is_default and (not index or not arguments[index - 1].is_default):
-            drawing.add(Line((Say("Not given, so by default"),)))
+            drawing.add((ShortLine if titled else Line)((Say("Not given, so by default"),)))
         if index >= drawing.room.arguments or drawing.left < _LEAST:
             drawing.add(Line((Say(words.more_arguments(len(arguments) - index)),)))
             drawing.left_out()

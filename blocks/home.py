@@ -1,7 +1,8 @@
 """Draws the Home tab, and the list that `/approvals` shows. They have the same buttons as a card.
 
-An item is a call in three lines, its first button and a menu. If it leaves something out of what would run, Approve
-opens the full view first.
+An item is what one needs to pick a call on a phone: its title, why, who asks, how long is left; then its first button
+and a menu. Where the title does not show everything that would run, what is missing stands below it if that is one
+line; otherwise Approve opens the full view first.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import Space, content, headline
+from adk_confirm.blocks.call_details import Space, asked_by_line, content, headline
 from adk_confirm.blocks.card import (
     approval_status,
     by,
@@ -54,7 +55,7 @@ from adk_confirm.bot.confirmation.shown import GrantView, Shown
 from adk_confirm.bot.confirmation.states import SAID_BY_PEOPLE
 
 WAITING, ASKED, DECIDED, _GRANTS = 20, 8, 5, 4  # how many of each are shown
-_ITEM = Space(value=60, lines=1, total=200, arguments=6, hint=86, result=120)
+_ITEM = Space(value=60, lines=1, total=200, arguments=6, hint=86, result=120, titled=True)
 _LISTED = 10
 _MESSAGE_BYTES = 18_000
 MANY = 1000
@@ -147,20 +148,24 @@ def help_message() -> Message:
 
 def decidable(view: Shown, part: str, version: int) -> list[JsonObject]:
     """A call that the reader may decide."""
-    row = list_buttons(view, blind=content(view, _ITEM).blind)
+    _, blind = _values(view)
     item = rich(_summary(view), _block_id(part, view, version))
-    return [item, *actions(row, _block_id(f"{part}.buttons", view, version))]
+    return [item, *actions(list_buttons(view, blind=blind), _block_id(f"{part}.buttons", view, version))]
+
+
+def _values(view: Shown) -> tuple[list[Piece], bool]:
+    """What the title leaves out, if it fits on one line; and whether something of what would run is not shown."""
+    what = content(view, _ITEM)
+    blind = what.blind or not all(isinstance(piece, ShortLine) for piece in what.arguments)
+    return [] if blind else beside_each_other(what.arguments, words.DOT), blind
 
 
 def _summary(view: Shown) -> list[Piece]:
-    """What the call is, for whom, until when, and where its card is. If Approve opens a view anyway, what needs
-    more than a line is only there."""
-    what = content(view, _ITEM)
+    """What the call is, why, from whom, until when, and where its card is."""
+    values, _ = _values(view)
     became, _ = outcome(view, _ITEM)
-    said = [piece for piece in what.intro if not isinstance(piece, Line)]  # the agent's own words
-    short = [piece for piece in what.arguments if isinstance(piece, ShortLine) or not what.blind]
-    values = beside_each_other(short, words.DOT)
-    facts: list[Sequence[TextSpan]] = [say("Asked by {asker}", asker=User(view.asked_by))] if view.asked_by else []
+    said = [piece for piece in content(view, _ITEM).intro if piece != asked_by_line(view)]  # the agent's own words
+    facts: list[Sequence[TextSpan]] = [say("From {asker}", asker=User(view.asked_by))] if view.asked_by else []
     if view.stage is State.WAITING and view.quorum > 1:
         facts.append(say(votes_of(view, len(view.voted))))
     if view.stage is State.WAITING:
@@ -173,7 +178,7 @@ def _headline(view: Shown, *after: TextSpan) -> Line:
 
 
 def _card_link(view: Shown) -> list[Sequence[TextSpan]]:
-    return [(Link(view.card_link, words.OPEN_CARD),)] if view.card_link else []
+    return [(Link(view.card_link, words.CARD),)] if view.card_link else []
 
 
 def _other_item(view: Shown, part: str, version: int) -> list[JsonObject]:
@@ -199,9 +204,8 @@ def _request_item(view: Shown, version: int) -> list[JsonObject]:
     """One of the reader's own requests, and a button to withdraw it while it waits."""
     if view.stage is not State.WAITING:
         return [_line_item(view, "a", version)]
-    row = [withdraw_button(view)] if view.withdrawable else []
     item = rich(_other(view), _block_id("a", view, version))
-    return [item, *actions(row, _block_id("a.buttons", view, version))]
+    return [item, *actions([withdraw_button(view)], _block_id("a.buttons", view, version))]
 
 
 def _grant(grant: GrantView, version: int) -> list[JsonObject]:

@@ -11,7 +11,7 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.click_ids import Action, Callback
 from adk_confirm.blocks.rich_text import JsonObject as JsonObject
 from adk_confirm.blocks.rich_text import Line, Piece, markup, part, text
-from adk_confirm.blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, fit, plain
+from adk_confirm.blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, SECTION, fit, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,12 @@ def small_print(lines: Sequence[Line], block_id: str) -> list[JsonObject]:
     """Secondary facts, in grey. Supplied text is made safe here too."""
     elements: list[JsonValue] = [part("mrkdwn", text=markup(line.spans, 120)) for line in lines[:_LINES_IN_CONTEXT]]
     return [part("context", elements=elements, block_id=block_id)] if elements else []
+
+
+def section(lines: Sequence[Line], block_id: str, accessory: JsonObject | None = None) -> JsonObject:
+    """Lines with a button or a menu beside them."""
+    said = part("mrkdwn", text=text([], lines, [], SECTION))
+    return part("section", text=said, block_id=block_id, accessory=accessory)
 
 
 def actions(elements: Sequence[JsonObject], block_id: str) -> list[JsonObject]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 MESSAGE_TEXT = 4000
 HEADER = 150
+SECTION = 3000
 BUTTON = 75
 OPTION = 75
 INPUT = 3000

@@ -73,8 +73,8 @@ def _markup(payload: Payload) -> Iterator[str]:
     if isinstance(text := payload.get("text"), str):
         yield text
     for block in objects(payload.get("blocks")):
-        if block["type"] == "context":
-            for part in objects(block["elements"]):
+        if block["type"] in ("context", "section"):
+            for part in objects(block.get("elements") or [block["text"]]):
                 assert part["type"] == "mrkdwn"
                 assert isinstance(part["text"], str)
                 yield part["text"]
@@ -91,7 +91,7 @@ def shown(payload: Payload) -> str:
             for key, inner in value.items():
                 if key != "confirm":
                     walk(inner)
-            if value.get("type") in ("rich_text_section", "header", "context", "rich_text_preformatted"):
+            if value.get("type") in ("rich_text_section", "header", "context", "mrkdwn", "rich_text_preformatted"):
                 parts.append("\n")
         elif isinstance(value, list):
             for inner in value:

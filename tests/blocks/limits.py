@@ -17,7 +17,7 @@ from adk_confirm.sandbox.reading import JsonObject, objects
 
 Payload = Mapping[str, JsonValue]
 
-BLOCKS = {"header", "rich_text", "context", "actions", "divider"}
+BLOCKS = {"header", "rich_text", "section", "context", "actions", "divider"}
 RICH_BYTES, MESSAGE_BYTES, VIEW_BYTES = 24_000, 30_000, 250_000
 TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
 ACTING = {"button", "static_select", "radio_buttons", "checkboxes", "overflow", "plain_text_input", "number_input"}

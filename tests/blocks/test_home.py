@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.home import HomeView, approvals, home_tab
@@ -71,3 +72,51 @@ def test_a_call_whose_outcome_nobody_knows_waits_for_me_too() -> None:
     home = home_tab(HomeView(version=1, waiting=(samples.UNKNOWN,)))
     assert "nobody knows how it ended" in inert.shown(home)
     assert action_ids(home) == [Action.HAPPENED, Action.NOT_HAPPENED, Action.RUN_AGAIN, Action.MORE]
+
+
+ONE_PRESS, OPENS = [Action.APPROVE, Action.MORE], [Action.APPROVE_OPEN, Action.MORE]
+
+
+@pytest.mark.parametrize(
+    ("title", "arguments", "below"),
+    [
+        ("Deploy {a} to {b}", {"a": "checkout", "b": "prod"}, ""),
+        ("Pay {a} for {b}", {"a": 1200.5, "b": "the team dinner"}, ""),
+        ("Pay {a}", {"a": 5, "to": "Ada"}, "to Ada"),
+        (None, {"a": "one", "b": 5}, ""),
+        (None, {"a": "one, b 6", "b": 5}, "a one, b 6"),
+        ("From {a} to {b}", {"a": "x to y", "b": "z w"}, "a x to y · b z w"),
+        ("From {a}-{b}", {"a": "x", "b": "y"}, "a x · b y"),
+        ("Write {a}", {"a": "two  spaces"}, "a two  spaces"),
+        ("Write {a}", {"a": "5"}, 'a "5"'),
+        ("Take {{a}}", {"a": "all"}, "a all"),
+        ("Pay", {}, "No arguments"),
+    ],
+)
+def test_an_item_approves_at_one_press_and_shows_below_the_title_what_that_leaves_open(
+    title: str | None, arguments: dict[str, JsonValue], below: str
+) -> None:
+    call = samples.WAITING.but(
+        title=title, hint=None, quorum=1, arguments=tuple(Argument(name, value) for name, value in arguments.items())
+    )
+    home = home_tab(HomeView(version=1, waiting=(call,)))
+    assert action_ids(home) == ONE_PRESS
+    said = inert.shown(home).split("\n")[2]
+    assert said == below or (not below and said.startswith("From U0DANA"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [["x", "y"] * 40, {"deep": {"er": ["x" * 60]}}, [{"item": "a mug", "amount": 20}], "two\nlines", "x" * 70],
+    ids=["long list", "object", "list of objects", "lines", "long"],
+)
+def test_what_one_line_can_not_show_is_opened_before_it_is_approved(value: JsonValue) -> None:
+    call = samples.WAITING.but(arguments=(*samples.WAITING.arguments[:3], Argument("extra", value)))
+    home = home_tab(HomeView(version=1, waiting=(call,)))
+    assert action_ids(home) == OPENS
+    assert "extra" not in inert.shown(home)
+
+
+def test_an_edited_value_is_shown_below_the_title_with_what_it_was() -> None:
+    call = samples.REIMBURSE.but(title="Reimburse {amount}", arguments=(Argument("amount", 1200),))
+    assert "amount 1,500 → 1,200" in inert.shown(home_tab(HomeView(version=1, waiting=(call,))))
