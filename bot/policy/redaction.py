@@ -27,33 +27,42 @@ PAYLOAD = "answer"
 SHORTEST = 6
 """Shorter hidden values are not searched for in other texts: "prod" would blacken half the card."""
 
-_LONGEST = 400
+_LONGEST = 100
 """Of a longer value only the beginning is searched for. Where that occurs, the whole text is hidden."""
 
-_MOST_STEPS, _MOST_PLACES = 10_000_000, 50_000
-"""A search that would take more than about half a second is not made. The whole text is hidden instead."""
+_MOST_STEPS, _TO_COMPILE, _MOST_PLACES = 20_000_000, 4000, 50_000
+"""What is masked at once takes about a second at most, however many texts are in it. What is left then is hidden."""
 
 _SHORT_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 
 
-def _blacken(text: str, secrets: frozenset[str]) -> str:
-    """The text with hidden values masked."""
-    if not secrets or len(text) < SHORTEST:
-        return text
-    if len(secrets) * len(text) > _MOST_STEPS:
-        return MASK
-    places: list[tuple[int, int]] = []
-    for value in secrets:
-        for found in _pattern(value[:_LONGEST]).finditer(text):
-            places.append(found.span(1))
-            if len(value) > _LONGEST or len(places) > _MOST_PLACES:
-                return MASK
-    parts, at = list[str](), 0
-    for start, end in sorted(places):
-        if start >= at:
-            parts += (text[at:start], MASK)
-        at = max(at, end)  # places that overlap are one
-    return "".join([*parts, text[at:]])
+class _Search:
+    """Masks hidden values in texts that belong together."""
+
+    def __init__(self, secrets: frozenset[str]) -> None:
+        self.secrets = secrets
+        self._letters = sum(min(len(value), _LONGEST) for value in secrets)
+        self._left = _MOST_STEPS - self._letters * _TO_COMPILE
+
+    def blacken(self, text: str) -> str:
+        """The text with hidden values masked."""
+        if not self.secrets or len(text) < SHORTEST:
+            return text
+        self._left -= self._letters * len(text)
+        if self._left < 0:
+            return MASK
+        places: list[tuple[int, int]] = []
+        for value in self.secrets:
+            for found in _pattern(value[:_LONGEST]).finditer(text):
+                places.append(found.span(1))
+                if len(value) > _LONGEST or len(places) > _MOST_PLACES:
+                    return MASK
+        parts, at = list[str](), 0
+        for start, end in sorted(places):
+            if start >= at:
+                parts += (text[at:start], MASK)
+            at = max(at, end)  # places that overlap are one
+        return "".join([*parts, text[at:]])
 
 
 @lru_cache(maxsize=1024)
@@ -159,12 +168,16 @@ class Redactor:
     def repeats(self, *values: Json) -> tuple[MaskedText, ...]:
         """The arguments, or fields of a payload, that hold a hidden value outside of a hidden name, or in their own
         name. Also those with a hidden name inside a text of JSON, since a tool may read that text as something else."""
+        if not self._names:
+            return ()
         named = [self._mask_names(value if isinstance(value, dict) else {PAYLOAD: value})[0] for value in values]
         parts = [(name, {name: item}) for one in named if isinstance(one, dict) for name, item in one.items()]
-        return tuple(dict.fromkeys(self.mask_text(name) for name, part in parts if self.mask(part) != part))
+        search = self._search(*named)
+        masked = (self._mask_string(name, search) for name, part in parts if self._mask(part, search) != part)
+        return tuple(dict.fromkeys(map(MaskedText, masked)))
 
     def mask(self, value: Json) -> Json:
-        return self._mask(value, self._secrets.union(self._find(value))) if self._names else value
+        return self._mask(value, self._search(value)) if self._names else value
 
     def mask_text(self, text: str) -> MaskedText:
         """Masks a hint, a reason, a result or an error: the hidden values of `known` and, if the text is JSON, values
@@ -184,34 +197,37 @@ class Redactor:
             case _:
                 return value, 0
 
-    def _mask(self, value: Json, secrets: frozenset[str]) -> Json:
+    def _search(self, *values: Json) -> _Search:
+        return _Search(self._secrets.union(secret for value in values for secret in self._find(value)))
+
+    def _mask(self, value: Json, search: _Search) -> Json:
         match value:
             case dict():
-                return self._mask_object(value, secrets)
+                return self._mask_object(value, search)
             case list():
-                return [self._mask(item, secrets) for item in value]
+                return [self._mask(item, search) for item in value]
             case str():
-                return self._mask_string(value, secrets)
+                return self._mask_string(value, search)
             case bool() | None:
                 return value
             case int() | float():
-                return value if secrets.isdisjoint(_numerals(value)) else MASK
+                return value if search.secrets.isdisjoint(_numerals(value)) else MASK
 
-    def _mask_string(self, text: str, secrets: frozenset[str]) -> str:
+    def _mask_string(self, text: str, search: _Search) -> str:
         try:
             inside = _json_in(text)
-            shown = self._mask(inside, secrets)
+            shown = self._mask(inside, search)
         except _TooDeep:  # too deep to search
             return MASK
-        return _blacken(text, secrets) if shown == inside else json.dumps(shown, ensure_ascii=False)
+        return search.blacken(text) if shown == inside else json.dumps(shown, ensure_ascii=False)
 
-    def _mask_object(self, value: JsonObject, secrets: frozenset[str]) -> JsonObject:
+    def _mask_object(self, value: JsonObject, search: _Search) -> JsonObject:
         shown: JsonObject = {}
         for name, item in value.items():
-            key = _blacken(name, secrets)
+            key = search.blacken(name)
             while key in shown:  # two names may differ only in what is hidden: keep both
-                key += "·"
-            shown[key] = MASK if self.hides(name) else self._mask(item, secrets)
+                key += f"·{len(shown)}"
+            shown[key] = MASK if self.hides(name) else self._mask(item, search)
         return shown
 
     def _find(self, value: Json) -> Iterator[str]:

@@ -224,11 +224,25 @@ def test_only_what_is_hidden_is_blackened(text: str) -> None:
         (["aaaaaa"], "a" * 1_000_000),
         ([f"s3cr3t-{number:05}" for number in range(20_000)], "x" * 500_000),
         (["a" * 500 + "b"], "a" * 1000),
+        (["a" * 399 + "b"], "a" * 1_000_000),
+        ([f"s3cr3t-{number:05}" for number in range(20_000)], "x" * 100),
     ],
-    ids=["all begin alike", "it begins everywhere", "many in a long text", "a long one begins"],
+    ids=["all begin alike", "it begins everywhere", "many in a long text", "a long one begins", "it almost", "many"],
 )
 def test_what_would_take_long_to_look_into_is_hidden_as_a_whole(many: list[Json], text: str) -> None:
     assert Redactor(["token"], {"token": many}).mask_text(text) == MASK
+
+
+def test_many_short_texts_take_no_longer_than_a_long_one() -> None:
+    """A tool's result, or a model's call, has as many texts, names and hidden values as it likes."""
+    result: JsonObject = {
+        "token": [f"s3cr3t-{number:05}" for number in range(300)],
+        "rows": ["x" * 100 for _ in range(10_000)],
+        "names": {f"name of {number}": number for number in range(10_000)},
+    }
+    shown = json.loads(Redactor(["token"], result).mask_text(json.dumps(result)))
+    assert (shown["rows"].count(MASK) > 9_900, len(shown["names"])) == (True, 10_000)
+    assert Redactor(["token"], result).repeats(result) == ("rows", "names")
 
 
 json_values: st.SearchStrategy[Json] = st.recursive(
