@@ -260,6 +260,7 @@ class ConfirmationPlugin(BasePlugin):
                 defaults=about.defaults,
                 confirmed=confirmation.confirmed,
                 payload=confirmation.payload,
+                preview=about.preview,
                 nth=nth,
             )
             if any(verdict.signed_by(secret, confirmation.hint) for secret in self.secrets):
@@ -327,7 +328,7 @@ class ConfirmationPlugin(BasePlugin):
                 _refuse_other_call(tool, tool_args, about)
                 tool_args.update(edit := about.edit_in(confirmation) or {})
                 _refuse_unseen(edit, about.defaults, bind(tool, tool_args))
-                seen = Preview.of(about.announcement.preview) if about.announcement is not None else None
+                seen = Preview.of(about.preview)
                 if seen is not None and not seen.same(await self._preview(tool, tool_args, tool_context)):
                     raise Forbidden(PREVIEW_CHANGED)
             bind(tool, tool_args)

@@ -155,6 +155,7 @@ class Signer:
             defaults=announced.defaults,
             confirmed=given.get("confirmed") is True,
             payload=given.get("payload"),
+            preview=announced.preview,
             nth=asks.answered,
         )
         given["hint"] = verdict.sign(self._secret, until)
@@ -449,7 +450,7 @@ def _is_another(asks: AdkRequest, answer: HostAnswer) -> bool:
     decided = answer.asked
     if not answer.delivery.approves:
         return False
-    return asks.twice or not same(asks.call, [decided.call_id, decided.tool, decided.arguments])
+    return asks.twice or not same(asks.shown, [decided.call_id, decided.tool, decided.arguments, decided.preview])
 
 
 def _by_agent(answers: Sequence[tuple[AdkRequest, HostAnswer]]) -> list[list[HostAnswer]]:

@@ -85,8 +85,14 @@ class AdkRequest:
         return self.request.call.id or self.request.id
 
     @property
-    def call(self) -> list[Json]:
-        return [self.call_id, self.request.call.name, {**self.request.call.arguments, **self.defaults}]
+    def preview(self) -> Preview | None:
+        return Preview.of(self.announcement.preview) if self.announcement is not None else None
+
+    @property
+    def shown(self) -> list[Json]:
+        """What people decide on."""
+        arguments: JsonObject = {**self.request.call.arguments, **self.defaults}
+        return [self.call_id, self.request.call.name, arguments, self.preview.as_json() if self.preview else None]
 
     @property
     def defaults(self) -> JsonObject:
@@ -108,7 +114,7 @@ class AdkRequest:
 
     def is_about(self, other: AdkRequest) -> bool:
         """Whether both requests are about exactly the same call."""
-        return same(self.call, other.call)
+        return same(self.shown, other.shown)
 
     def as_call(self) -> Call:
         """The call, as it waits for people."""
@@ -131,7 +137,7 @@ class AdkRequest:
                     request.hint,
                     request.payload,
                     schema,
-                    preview=Preview.of(announced.preview) if announced else None,
+                    preview=self.preview,
                 ),
             ),
             tool_schema=announced.schema if announced else None,

@@ -47,6 +47,11 @@ class SessionRequest:
         return {} if self.announcement is None else self.announcement.defaults
 
     @property
+    def preview(self) -> JsonObject | None:
+        """What people saw that the call would do."""
+        return None if self.announcement is None else self.announcement.preview
+
+    @property
     def signed_name(self) -> str:
         return bound_to_event(self.request, self.event) if self.is_from_node else self.request
 

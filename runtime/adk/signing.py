@@ -118,13 +118,14 @@ class _Signed:
 
 @dataclass(frozen=True, kw_only=True)
 class SignedAnswer(_Signed):
-    """A signed answer to a confirmation of this call, and of no other."""
+    """A signed answer to a confirmation of this call with this preview, and of no other."""
 
     tool: str
     arguments: JsonObject
     defaults: JsonObject = field(default_factory=dict)
     confirmed: bool
     payload: Json = None
+    preview: JsonObject | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import AgentMessage, CallAltered, DeliveryUnknown, RequestLost, UserWords
-from adk_confirm.runtime.adk.signing import MARK
+from adk_confirm.runtime.adk.signing import MARK, Announcement, announcement_metadata
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.wire import SessionId
@@ -209,6 +209,18 @@ async def test_another_call_under_the_request_is_not_answered(there: There) -> N
     there.events = asked({**CALL, "args": {"amount": 99_999}})
     with pytest.raises(CallAltered):
         await there.answers()
+    assert there.sent == 0
+
+
+async def test_what_now_announces_another_preview_is_not_answered(there: There) -> None:
+    """Each reading of the session says something else about what the call would do."""
+    assert there.events is not None
+    saw, now = (Announcement(gated=True, preview={"shows": what}) for what in ("pays one", "pays all"))
+    there.events[2]["customMetadata"] = announcement_metadata({"c1": saw})
+    (asked,) = (await there.host.look(OURS)).requests
+    there.events[2]["customMetadata"] = announcement_metadata({"c1": now})
+    with pytest.raises(CallAltered):
+        await texts(there.host.answer(OURS, [answer_to(asked, mark="m1")]))
     assert there.sent == 0
 
 

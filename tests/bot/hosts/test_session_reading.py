@@ -487,6 +487,7 @@ class TestPlugin:
             "defaults": {"currency": "EUR"},
             "confirmed": not confirmed,
             "payload": payload + "x",
+            "preview": {"shows": "drops users"},
             "nth": 1,
         }
         assert set(changes) == {one.name for one in fields(SignedAnswer)}

@@ -19,10 +19,10 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from adk_confirm.runtime.adk.session_requests import SessionRequest
-from adk_confirm.runtime.adk.signing import GOOD_FOR, UNSIGNED, SignedAnswer
+from adk_confirm.runtime.adk.signing import ANNOUNCEMENTS, GOOD_FOR, UNSIGNED, SignedAnswer
 from adk_confirm.runtime.adk_plugin import OTHER_CALL, ConfirmationPlugin
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject, as_object
 from tests.support.foreign.alone import USER, Alone, ran, results
 from tests.support.foreign.tools import log as write
 
@@ -45,6 +45,7 @@ def verdict(
         defaults=asked.defaults,
         confirmed=confirmed,
         payload=payload,
+        preview=asked.preview,
     )
 
 
@@ -67,6 +68,7 @@ FORGERIES: dict[str, Forgery] = {
     "meant for another tool": lambda right: signed(replace(right, tool="deploy")),
     "meant for other arguments": lambda right: signed(replace(right, arguments={"amount": 1})),
     "meant for other defaults": lambda right: signed(replace(right, defaults={"currency": "USD"})),
+    "meant for another preview": lambda right: signed(replace(right, preview={"shows": "nothing"})),
     "signed too long ago": lambda right: signed(right, seconds=-1),
     "signed too long ago, with a later date": lambda right: {
         "confirmed": True,
@@ -280,6 +282,25 @@ async def test_on_a_session_that_was_rewound_a_used_answer_runs_nothing(resumed:
         with pytest.raises(RuntimeError, match="Not signed"):
             await at.answer(asked, right)
     assert ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+@pytest.mark.parametrize("announced", [{"shows": "pays all"}, None], ids=["as it is now", "none"])
+async def test_after_people_saw_another_preview_nothing_runs(announced: JsonObject | None) -> None:
+    """Whoever writes to the session store announces what the call would do by now, or that nobody was to look."""
+    now = ["pays one"]
+    at = Alone(ConfirmationPlugin(secret=SECRET, previews={"reimburse": lambda: now[0]}))
+    asked = await at.asks("please pay 1500")
+    events, right = await at.events(), signed(verdict(at, asked))
+    now[0] = "pays all"
+    for one in events:
+        for call in as_object(as_object((one.custom_metadata or {}).get(ANNOUNCEMENTS)).get("calls")).values():
+            as_object(call).update({"preview": announced})
+    sessions = at.runner.session_service
+    await sessions.delete_session(app_name="clerk", user_id=USER, session_id=at.session)
+    await at.begin(*events)
+    with pytest.raises(RuntimeError, match="Not signed"):
+        await at.answer(asked, right)
+    assert ran() == []
 
 
 async def test_while_the_secret_changes_both_count() -> None:
