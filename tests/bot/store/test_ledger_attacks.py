@@ -222,21 +222,19 @@ async def _nothing() -> None:
 # The end, that no checkpoint covers yet
 
 
-@pytest.mark.parametrize("forged", ["a guess", "", "0" * 64, "é"])
-async def test_i_add_an_approval_at_the_end(at: Backoffice, forged: str) -> None:
-    await sealed(at)
-    await i_write(at, lambda tx: i_forge(tx, at.key, 9, sealed=forged))
-    assert await verdict(at) == "broken: its session, line 9: it was not written with this secret"
-
-
-async def test_i_turn_the_denial_at_the_end_into_an_approval(at: Backoffice) -> None:
-    await i_write(at, lambda tx: i_forge(tx, at.key, 8))
-    assert await verdict(at) == "broken: its session, line 8: it was not written with this secret"
-
-
-async def test_i_begin_a_chain_of_my_own(at: Backoffice) -> None:
-    await i_write(at, lambda tx: i_forge(tx, "a/b/c", 1))
-    assert await verdict(at) == "broken: a/b/c, line 1: it was not written with this secret"
+@pytest.mark.parametrize(
+    ("chain", "seq", "forged"),
+    [
+        *((None, 9, forged) for forged in ("a guess", "", "0" * 64, "é")),
+        (None, 8, "a guess"),  # in place of the denial
+        ("a/b/c", 1, "a guess"),
+    ],
+)
+async def test_i_add_an_approval_at_the_end(at: Backoffice, chain: str | None, seq: int, forged: str) -> None:
+    if seq == 9:
+        await sealed(at)
+    await i_write(at, lambda tx: i_forge(tx, chain or at.key, seq, sealed=forged))
+    assert await verdict(at) == f"broken: {chain or 'its session'}, line {seq}: it was not written with this secret"
 
 
 async def test_i_let_the_service_seal_my_approval_and_write_after_it(at: Backoffice) -> None:
