@@ -33,7 +33,7 @@ from adk_confirm.runtime.run.arrival import (
     one_per_call,
 )
 from adk_confirm.runtime.run.sequencer import Run, Sequencer
-from adk_confirm.runtime.run.work import AppContext
+from adk_confirm.runtime.run.turn_loop import AppContext
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import AGAIN, JobKind, LeaseLoop, settle
 from adk_confirm.runtime.store.lease import TERM, Keeper, Lease

@@ -14,7 +14,7 @@ from adk_confirm.runtime.calls.call import ALTERED, CallState
 from adk_confirm.runtime.errors import Busy, ConfirmError
 from adk_confirm.runtime.run.arrival import AcceptedMessage, Arrival, enter, look_in
 from adk_confirm.runtime.run.journal import Journal, SessionCache
-from adk_confirm.runtime.run.work import AppContext, Work
+from adk_confirm.runtime.run.turn_loop import AppContext, TurnLoop
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.records import SessionChange
@@ -170,7 +170,7 @@ class Sequencer:
         async with nullcontext() if lease is arrival.held else lease:
             temporary, on_change = dict(message.temporary), arrival.on_change
             journal = Journal(app.database, live, lease, run.emit, temporary, on_change, to_write)
-            work = Work(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
+            work = TurnLoop(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
             for invocation, calls in message.work:
                 await work.drive(invocation, calls, ask=message.speaking in (None, invocation.id))
             ends = lease.job == job  # otherwise it is a job of the sender's, who has more to do

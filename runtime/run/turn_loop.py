@@ -121,7 +121,7 @@ class AppContext:
     asks_why: Callable[[str], bool] = bool  # whether the model is asked why it calls this tool
 
 
-class Work:
+class TurnLoop:
     """Drives a session's invocations."""
 
     def __init__(
