@@ -33,7 +33,9 @@ from adk_confirm.bot.slack.lookups import PATIENCE, Lookups
 from adk_confirm.bot.slack.names import NameLookup, Seen
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, canonical, objects, texts
 
-KNOWN_FOR = 30.0
+RIGHTS_KNOWN_FOR = 30.0
+"""Seconds for which an answer about a person's rights is used again."""
+
 MOST_DMS = 10
 _PAGE, _PAGES = 1000, 20
 
@@ -67,7 +69,7 @@ class Directory:
         self.names, self._rules = NameLookup(slack, seen), rules
         self._python_approvers = python_approvers or PythonApprovers()
         self._slack = slack
-        self._lookups = Lookups(KNOWN_FOR, patience, slack.clock, slack.pause)
+        self._lookups = Lookups(RIGHTS_KNOWN_FOR, patience, slack.clock, slack.pause)
 
     # Accounts and members
 

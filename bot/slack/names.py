@@ -20,7 +20,7 @@ Seen = Callable[[str, str], None]
 
 OF_THESE = 30
 """How many calls a minute may ask for names. The rest is for questions that decisions wait for."""
-KNOWN_FOR = 3600.0
+NAMES_KNOWN_FOR = 3600.0
 PATIENCE = 2.0
 _KEEP = 5000
 
@@ -64,7 +64,7 @@ class NameLookup:
 
     def _get(self, user: str) -> str | None:
         noted, name = self._known.get(user, (float("-inf"), ""))
-        return name if self._slack.clock() - noted < KNOWN_FOR else None
+        return name if self._slack.clock() - noted < NAMES_KNOWN_FOR else None
 
     async def _ask(self, user: str) -> None:
         try:

@@ -47,7 +47,7 @@ AT_ONCE, LATER = 2.0, 1.0
 """A row waits this many seconds for Slack. Then others get their turn, and it looks for the answer at intervals of the
 second number."""
 
-KNOWN_FOR = 30.0
+FORGOTTEN_AFTER = 30.0
 """Seconds after which an answer is forgotten that no row asked for again, since rights may change."""
 
 
@@ -90,7 +90,7 @@ class BackgroundLookup:
     def _keep(self, key: tuple[str, int, str], asked: asyncio.Task[Facts]) -> None:
         self._asked[key] = asked
         loop = asyncio.get_running_loop()
-        asked.add_done_callback(lambda _: loop.call_later(KNOWN_FOR, self._forget, key, asked))
+        asked.add_done_callback(lambda _: loop.call_later(FORGOTTEN_AFTER, self._forget, key, asked))
 
     def _forget(self, key: tuple[str, int, str], asked: asyncio.Task[Facts]) -> None:
         if self._asked.get(key) is asked:
