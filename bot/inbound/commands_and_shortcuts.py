@@ -23,7 +23,7 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone
-from adk_confirm.bot.slack.limits import UPDATE_VIEW
+from adk_confirm.bot.slack.rate_limits import UPDATE_VIEW
 from adk_confirm.bot.store.repository import read_confirmation, read_history
 from adk_confirm.bot.store.transactions import RetryResult, ask_once_more, say_again
 from adk_confirm.runtime.jsontypes import JsonObject, as_text

@@ -23,7 +23,7 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import SlackTrouble
-from adk_confirm.bot.slack.limits import SUGGEST_PROMPTS
+from adk_confirm.bot.slack.rate_limits import SUGGEST_PROMPTS
 from adk_confirm.bot.store.mailbox import (
     MessageHint,
     MessageResult,

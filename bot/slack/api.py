@@ -38,7 +38,8 @@ from adk_confirm.bot.slack.errors import (
     Unsure,
     trouble_from,
 )
-from adk_confirm.bot.slack.limits import (
+from adk_confirm.bot.slack.lookups import LookupCache
+from adk_confirm.bot.slack.rate_limits import (
     DELETE,
     EPHEMERAL,
     HISTORY,
@@ -55,7 +56,6 @@ from adk_confirm.bot.slack.limits import (
     Method,
     Rate,
 )
-from adk_confirm.bot.slack.lookups import LookupCache
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 from adk_confirm.runtime.store.lease import Lease
 

@@ -20,7 +20,9 @@ from adk_confirm.bot.policy.model import CallFacts, Policies
 from adk_confirm.bot.policy.python_approvers import PythonApprovers
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.errors import Gone
-from adk_confirm.bot.slack.limits import (
+from adk_confirm.bot.slack.lookups import PATIENCE, Lookups
+from adk_confirm.bot.slack.names import NameLookup, Seen
+from adk_confirm.bot.slack.rate_limits import (
     BY_EMAIL,
     CHANNEL_INFO,
     CHANNEL_MEMBERS,
@@ -29,8 +31,6 @@ from adk_confirm.bot.slack.limits import (
     USERS_INFO,
     Method,
 )
-from adk_confirm.bot.slack.lookups import PATIENCE, Lookups
-from adk_confirm.bot.slack.names import NameLookup, Seen
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, canonical, objects, texts
 
 RIGHTS_KNOWN_FOR = 30.0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.errors import Later, SlackTrouble
-from adk_confirm.bot.slack.limits import GROUP_NAMES, MINUTE, USER_NAME, Limiter
+from adk_confirm.bot.slack.rate_limits import GROUP_NAMES, MINUTE, USER_NAME, Limiter
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 from adk_confirm.runtime.recent_dict import RecentDict
 

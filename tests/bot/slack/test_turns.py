@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adk_confirm.bot.slack.errors import Later
-from adk_confirm.bot.slack.limits import Limiter, Rate
 from adk_confirm.bot.slack.lookups import LookupCache
+from adk_confirm.bot.slack.rate_limits import Limiter, Rate
 from adk_confirm.bot.store.attempts import KEPT, Attempts
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.errors import NotFound
