@@ -168,14 +168,14 @@ async def serve(config: Path) -> None:
     """Runs the bot until it is ended."""
     from adk_confirm.bot.app import running_bot
     from adk_confirm.bot.config.settings import load_settings
-    from adk_confirm.bot.slack import api, directory, limits
+    from adk_confirm.bot.slack import api, directory, rate_limits
     from adk_confirm.bot.slack.api import CallLimits
 
     call_limits = None
     if _NO_LIMITS in os.environ:
-        vars(api)["POST"] = replace(limits.POST, per_minute=100_000)
-        vars(api)["UPDATE"] = replace(limits.UPDATE, per_minute=100_000)
-        vars(directory)["CHANNEL_INFO"] = replace(limits.CHANNEL_INFO, per_minute=100_000)
+        vars(api)["POST"] = replace(rate_limits.POST, per_minute=100_000)
+        vars(api)["UPDATE"] = replace(rate_limits.UPDATE, per_minute=100_000)
+        vars(directory)["CHANNEL_INFO"] = replace(rate_limits.CHANNEL_INFO, per_minute=100_000)
         call_limits = CallLimits(posts=10_000)
     async with running_bot(load_settings(config, os.environ), limits=call_limits) as bot:
         print(bot.url, flush=True)

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.text import plain
-from adk_confirm.runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
+from adk_confirm.runtime.bounded.bounded_check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
 from adk_confirm.runtime.errors import ConfirmError
 
 Schema = Mapping[str, JsonValue]

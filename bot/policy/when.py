@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from adk_confirm.runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
+from adk_confirm.runtime.bounded.bounded_check import BoundedCheck, CheckBroke, TooCostly
 from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from adk_confirm.runtime.recent_dict import RecentDict

@@ -1,4 +1,4 @@
-"""Reads JSON schemas, and says what is wrong with a value. Run by `check`, because both may be hostile.
+"""Reads JSON schemas, and says what is wrong with a value. Run by `bounded_check`, because both may be hostile.
 
 A schema is JSON Schema of any draft, or Gemini's dialect of it (`nullable`, types in capitals), which a form's schema
 is rewritten from. Nothing is fetched: a reference leads into the same schema, or a value can't be checked.

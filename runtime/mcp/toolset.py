@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 from adk_confirm.runtime.adk.type_checks import misfits, with_defaults
-from adk_confirm.runtime.bounded.check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
+from adk_confirm.runtime.bounded.bounded_check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
 from adk_confirm.runtime.context import ToolContext
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, is_deeper
 from adk_confirm.runtime.mcp.session import (

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
-from adk_confirm.runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
+from adk_confirm.runtime.bounded.bounded_check import BoundedCheck, CheckBroke, TooCostly
 from adk_confirm.runtime.jsontypes import JsonObject
 
 CHECK = """
@@ -130,7 +130,7 @@ def test_each_thread_gets_its_own_answer(check: BoundedCheck) -> None:
 def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
     (tmp_path / "check.py").write_text(CHECK)
     code = (
-        "import os, sys; from pathlib import Path; from adk_confirm.runtime.bounded.check import BoundedCheck; "
+        "import os, sys; from pathlib import Path; from adk_confirm.runtime.bounded.bounded_check import BoundedCheck; "
         f"check = BoundedCheck(Path({str(tmp_path / 'check.py')!r})); print(check('pid'), flush=True); {{end}}"
     )
     for end in ("pass", "os._exit(0)", "os.kill(os.getpid(), 9)"):

@@ -30,7 +30,7 @@ MOST_BYTES = 10 * 1024 * 1024
 SCHEMAS = Path(__file__).with_name("schemas.py")
 """The check of JSON schemas."""
 
-_WORKER = Path(__file__).with_name("worker.py")
+_CHILD = Path(__file__).with_name("child.py")
 _PATIENCE = 30.0
 """How long the process may take to start and answer on a busy machine, even if it was stopped or swapped out."""
 
@@ -125,7 +125,7 @@ class _Process:
         limits = [str(seconds), str(MOST_BYTES)]
         with theirs:
             self._popen = subprocess.Popen(  # noqa: S603  (our own file)
-                [sys.executable, "-I", str(_WORKER), json.dumps(sys.path), str(file), *limits],
+                [sys.executable, "-I", str(_CHILD), json.dumps(sys.path), str(file), *limits],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
