@@ -8,14 +8,24 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.target import load_object
+from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import TRANSFER_TO_AGENT
 
-Tools = Mapping[str, bool]
-"""Maps each tool's name to whether people may be asked about it."""
+
+@dataclass(frozen=True)
+class ListedTool:
+    """`ours`: as our own runtime calls it."""
+
+    may_ask: bool
+    ours: Tool | None = None
+
+
+Tools = Mapping[str, ListedTool]
 
 
 async def tools_of(settings: AgentSettings) -> Tools | None:
@@ -34,11 +44,12 @@ async def tools_of(settings: AgentSettings) -> Tools | None:
 
 
 async def _tools_of_ours(agent: Agent) -> Tools:
-    found: dict[str, bool] = {}
+    found: dict[str, ListedTool] = {}
     try:
         for one in agent.walk():
             for name, tool in (await one.resolve_tools()).items():
-                found[name] = found.get(name, False) or getattr(tool, "may_ask", True)
+                if name not in found or not found[name].may_ask:
+                    found[name] = ListedTool(getattr(tool, "may_ask", True), tool)
     finally:
         await agent.close()
     found.pop(TRANSFER_TO_AGENT, None)
@@ -48,7 +59,7 @@ async def _tools_of_ours(agent: Agent) -> Tools:
 async def _tools_of_google(target: object) -> Tools | None:
     """An agent of google-adk, or the agent of an `App` or a `Runner`."""
     agent = getattr(target, "root_agent", None) or getattr(target, "agent", None) or target
-    found: dict[str, bool] = {}
+    found: dict[str, ListedTool] = {}
     rest = [agent]
     while rest:
         one = rest.pop()
@@ -60,7 +71,8 @@ async def _tools_of_google(target: object) -> Tools | None:
             return None  # an agent without a model, such as a workflow, may call anything
         by_callback = bool(getattr(one, "before_tool_callback", None))
         for tool in await listing():
-            found[tool.name] = found.get(tool.name, False) or by_callback or google_may_ask(tool)
+            if tool.name not in found or not found[tool.name].may_ask:
+                found[tool.name] = ListedTool(by_callback or google_may_ask(tool))
     return found
 
 

@@ -34,8 +34,11 @@ from adk_confirm.bot.policy.model import (
 )
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.known_names import KnownNames, read_names
+from adk_confirm.runtime.adk.type_checks import with_defaults
 from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.signature import BadArguments
+from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import SessionId
 
 
@@ -57,9 +60,10 @@ async def explain(call: CommandLine, tool: str, asking: str, given: str | None, 
     if bool(tool) == bool(asking):
         raise click.UsageError("Name either a tool (--tool) or what asks a question (--input).")
     args = {} if given is None else _arguments(given)
-    facts = CallFacts(tool=tool or asking, args=args, question=bool(asking), **about)
     settings = call.settings
-    await _check_tool(settings, facts)
+    if tool and (called := await _find_tool(settings, tool)) is not None:
+        args = _as_the_tool_gets_them(called, args, partial=given is None)
+    facts = CallFacts(tool=tool or asking, args=args, question=bool(asking), **about)
     found, policies = settings.policies.resolve(facts), settings.policies.entries
     if isinstance(found, CallRefusal) and found.why is CallRefusalReason.WHEN_FAILED and given is None:
         _ask_for_arguments(policies, found)
@@ -102,17 +106,31 @@ async def _known_names(call: CommandLine) -> KnownNames:
         return KnownNames()
 
 
-async def _check_tool(settings: Settings, facts: CallFacts) -> None:
-    """Raises `Invalid` if the agent is known to have no such tool."""
+async def _find_tool(settings: Settings, name: str) -> Tool | None:
+    """The tool, if it is one of our own runtime. Raises `Invalid` if the agent is known to have none of that name."""
     try:
         tools = None if settings.agent is None else await tools_of(settings.agent)
     except ConfirmError as error:
         print(f"The agent's tools can't be listed: {error}", file=sys.stderr)
         tools = None
-    if tools is not None and not facts.question and facts.tool not in tools:
-        near = get_close_matches(facts.tool, tools, n=1)
+    if tools is None:
+        return None
+    if name not in tools:
+        near = get_close_matches(name, tools, n=1)
         meant = f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(tools)) or 'none'}."
-        raise Invalid(visible(f"The agent has no tool {facts.tool}. {meant}"))
+        raise Invalid(visible(f"The agent has no tool {name}. {meant}"))
+    return tools[name].ours
+
+
+def _as_the_tool_gets_them(tool: Tool, args: JsonObject, *, partial: bool) -> JsonObject:
+    """The arguments with the tool's defaults and in its types, on which the policies decide."""
+    whole = with_defaults(tool.declaration.schema, args)
+    try:
+        return tool.bind(whole).args
+    except BadArguments as error:
+        if not partial:
+            print(visible(f"The agent would have to call it again before anybody is asked. {error}"), file=sys.stderr)
+        return whole
 
 
 # What it says. Pure
@@ -201,7 +219,8 @@ def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterat
     others = () if isinstance(policy.edit, bool) else policy.edit
     fields = [*editable_names(row), *(f"{name} (not in this call)" for name in others if name not in call.args)]
     masked = Redactor(policy.redact)
-    yield f"May be edited: {', '.join(map(masked.mask_text, fields)) or 'nothing'}."
+    if not call.question:
+        yield f"May be edited: {', '.join(map(masked.mask_text, fields)) or 'nothing'}."
     if policy.grant is not None:
         terms = policy.grant
         length = "the session" if terms.length == "session" else spell_duration(terms.length)

@@ -67,7 +67,7 @@ def covering_policies(policies: Policies, tool: str) -> list[tuple[int, Policy]]
 
 def coverage(policies: Policies, tools: Tools) -> Iterator[JsonObject]:
     """The policies of each tool that may ask people, a line of the table each."""
-    for tool in sorted(name for name, may_ask in tools.items() if may_ask):
+    for tool in sorted(name for name, tool in tools.items() if tool.may_ask):
         found = covering_policies(policies, tool)
         for index, one in found:
             approvers = [str(entry) for entry in one.approvers]
@@ -84,7 +84,7 @@ def coverage_findings(policies: Policies, tools: Tools) -> Iterator[Finding]:
                 yield fix(
                     f"policy[{index}].tools", f'"{pattern}" matches no tool of the agent{_suggestion(pattern, tools)}'
                 )
-    for tool in sorted(name for name, may_ask in tools.items() if may_ask):
+    for tool in sorted(name for name, tool in tools.items() if tool.may_ask):
         found = covering_policies(policies, tool)
         if not found:
             said = f'no policy covers it, so each of its calls is refused. Write one with tools = ["{tool}"]'

@@ -91,6 +91,7 @@ class Says:
 
     sentence: str
     of: str | None = None  # only of this value
+    question: str | None = None  # the sentence about a question
 
 
 class Policy(BaseModel):
@@ -109,10 +110,17 @@ class Policy(BaseModel):
     remind_after: Annotated[Duration | None, Says("A reminder comes after {}.")] = None
     escalate_after: Duration | None = None
     escalate_to: tuple[ApproverField, ...] = ()
-    expires_after: Annotated[Duration, Says("Without a decision it expires after {}.")] = timedelta(hours=24)
-    start_within: Annotated[Duration, Says("Once approved, it must start within {}, or it does not run.")] = timedelta(
-        hours=1
-    )
+    expires_after: Annotated[
+        Duration,
+        Says("Without a decision it expires after {}.", question="Without an answer it expires after {}."),
+    ] = timedelta(hours=24)
+    start_within: Annotated[
+        Duration,
+        Says(
+            "Once approved, it must start within {}, or it does not run.",
+            question="An answer must reach the agent within {}, or it does not count.",
+        ),
+    ] = timedelta(hours=1)
     edit: Annotated[bool | tuple[str, ...], PlainValidator(_edit), PlainSerializer(_spell_edit), CALLS_ONLY] = True
     deny_reason: Annotated[
         Literal["optional", "required"], CALLS_ONLY, Says("A Deny needs a reason.", of="required")
@@ -174,7 +182,8 @@ class Policy(BaseModel):
             value = getattr(self, key)
             for says in about.metadata if value else ():
                 if isinstance(says, Says) and says.of in (None, value):
-                    yield says.sentence.format(spell_duration(value) if isinstance(value, timedelta) else value)
+                    sentence = says.question if self.inputs and says.question else says.sentence
+                    yield sentence.format(spell_duration(value) if isinstance(value, timedelta) else value)
 
     def freeze(self) -> JsonObject:
         empty = {key for key in ("tools", "inputs") if not getattr(self, key)}

@@ -13,7 +13,7 @@ from google.adk.tools.load_memory_tool import load_memory_tool
 from google.adk.tools.tool_context import ToolContext
 
 from adk_confirm.bot.config.settings import AgentSettings
-from adk_confirm.bot.ops.agent_tools import google_may_ask, tools_of
+from adk_confirm.bot.ops.agent_tools import ListedTool, google_may_ask, tools_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
@@ -56,4 +56,4 @@ async def test_a_tool_that_runs_commands_asks_by_itself() -> None:
 async def test_the_tools_of_agents_that_others_run() -> None:
     pytest.importorskip("google.adk.workflow")
     found = await tools_of(AgentSettings(target="tests.support.foreign.shapes:branches_in_turn__resumable"))
-    assert found == {"deploy": True}
+    assert found == {"deploy": ListedTool(may_ask=True)}

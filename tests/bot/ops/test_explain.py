@@ -63,7 +63,9 @@ class Explained:
 
     def __call__(self, *arguments: str, code: int = 0) -> list[str]:
         assert main(["explain", *arguments]) == code
-        return self._capsys.readouterr().out.splitlines()
+        said = self._capsys.readouterr()
+        self.warned = said.err
+        return said.out.splitlines()
 
     def refusal(self, *arguments: str) -> str:
         assert main(["explain", *arguments]) == 2
@@ -132,6 +134,40 @@ async def test_people_and_groups_are_named_and_an_unknown_tool_is_refused(explai
     said = await asyncio.to_thread(explained, "--tool", "deploy", *call[2:])
     assert "Who may decide: members of the group @oncall (S0ONCALL); " in said[2]
     assert "Nobody who spoke to the agent in the session may approve, lee (U0LEE) included; they may deny." in said
+
+
+def test_a_policy_decides_on_the_arguments_that_the_tool_gets(explained: Explained) -> None:
+    """After defaults and coercion, as the runtime stores and shows them."""
+    Path("mine.py").write_text(
+        "from adk_confirm import Agent, FunctionTool\n"
+        "def deploy(service: str, replicas: int, env: str = 'prod') -> str: return service\n"
+        "agent = Agent('mine', tools=[FunctionTool(deploy, require_confirmation=True)])\n"
+    )
+    Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "mine:agent"\n{FILE}')
+    said = explained("--tool", "deploy", "--args", '{"service": "checkout", "replicas": "3"}')
+    assert said[0] == "policy[0] applies to this call (tools deploy*; when args.env == 'prod')."
+    assert "Arguments: service checkout, replicas 3, env prod." in said
+    assert explained.warned == ""
+    assert "Arguments: service checkout, env prod." in explained(
+        "--tool", "deploy", "--args", '{"service": "checkout"}'
+    )
+    assert explained.warned.startswith(
+        "The agent would have to call it again before anybody is asked. The arguments of deploy do not fit: replicas: "
+    )
+
+
+def test_who_answers_a_question(explained: Explained) -> None:
+    Path("adk-confirm.toml").write_text(
+        '[[policy]]\ninputs = ["ask_*"]\napprovers = ["user:U0HR"]\nstart_within = "15m"\n'
+    )
+    assert explained("--input", "ask_days") == [
+        "policy[0] applies to this question (inputs ask_*).",
+        "Who may answer: U0HR.",
+        "Without an answer it expires after 1d.",
+        "An answer must reach the agent within 15m, or it does not count.",
+        "Arguments: none.",
+        "The card goes to the thread of the session, and its channel shows it.",
+    ]
 
 
 def test_what_nobody_would_be_asked(explained: Explained) -> None:
