@@ -11,11 +11,11 @@ from adk_confirm.blocks.call_details import CARD, Space, asked_by_line, content,
 from adk_confirm.blocks.click_ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, message, small_print
+from adk_confirm.blocks.mentions import MOST_NAMED, approver_names, people_names
 from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich_text import (
     Box,
     Channel,
-    Group,
     Line,
     Link,
     Piece,
@@ -29,7 +29,6 @@ from adk_confirm.blocks.rich_text import (
     call_name,
     code,
     join,
-    join_list,
     line,
     name,
     rich,
@@ -40,7 +39,7 @@ from adk_confirm.blocks.rich_text import (
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantView, Shown
-from adk_confirm.bot.policy.approvers import Approver, ApproverKind
+from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.runtime.jsontypes import Json, canonical
 
 
@@ -186,7 +185,9 @@ def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), tro
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
         sentence = Line((*say("The card for {call} is in {channel}", call=call, channel=Channel(channel)), *link))
     else:
-        sentence = line("The card for {call} went to {people} as a direct message.", call=call, people=by(people))
+        sentence = line(
+            "The card for {call} went to {people} as a direct message.", call=call, people=people_names(people)
+        )
     blocks = [rich([sentence], f"pointer.{view.id}.{view.version}")]
     if view.stage is State.WAITING and view.withdrawable and trouble is None:
         blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")
@@ -212,7 +213,6 @@ def note(view: Shown) -> Message:
 # -- its texts
 
 _OPEN = (State.WAITING, OutcomeKind.UNKNOWN)
-_PEOPLE = 8
 
 
 def title(view: Shown) -> tuple[TextSpan, ...]:
@@ -290,7 +290,7 @@ def after_a_no(asked: Asked) -> str:
 
 
 def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
-    people, no = by(view.decided_by), after_a_no(view)
+    people, no = people_names(view.decided_by), after_a_no(view)
     runs, yes = not (view.question or view.operation), "Answered" if view.question else "Approved"
 
     def decided(verb: str, after: str = "") -> tuple[TextSpan, ...]:
@@ -356,7 +356,7 @@ def _unknown_outcome(view: Shown, room: Space) -> Line:
     )
     if room.exact:
         row += say(" It won't run again by itself.")
-        row += say(" Approved by {people}.", people=by(view.decided_by)) if view.decided_by else ()
+        row += say(" Approved by {people}.", people=people_names(view.decided_by)) if view.decided_by else ()
         row += say(" In the agent's events the call is {id}.", id=name(view.call_id))
     return Line((*row, *say(" Check before you answer.")))
 
@@ -364,12 +364,12 @@ def _unknown_outcome(view: Shown, room: Space) -> Line:
 # -- the facts around it
 
 
-def approval_status(view: Shown, most: int = _PEOPLE) -> list[Line]:
+def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
     """For an open request: who approved, how many approvals are missing and from whom, and until when. Only some people
     are named."""
     rows = [_voting_status(view, most)]
     if view.spoke and view.stage is State.WAITING:
-        rows.append(say("{people} can't approve: they spoke to the agent here.", people=by(view.spoke)))
+        rows.append(say("{people} can't approve: they spoke to the agent here.", people=people_names(view.spoke)))
     return [Line(row) for row in rows if row]
 
 
@@ -390,11 +390,11 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     """`Approved by @ops · Needs 1 more approval from @oncall · expires today at 09:05`."""
     if view.stage is OutcomeKind.UNKNOWN:
         count = (Say(f"{len(view.voted)} of {view.quorum} to run it again", bold=True),)
-        votes = [say("{count}: {people}", count=count, people=by(view.voted))] if view.voted else []
+        votes = [say("{count}: {people}", count=count, people=people_names(view.voted))] if view.voted else []
         return join([*votes, deciders(view, "{approvers} can answer", most)], words.DOT)
     if view.stage is not State.WAITING:
         return ()
-    parts = [say("Approved by {people}", people=by(view.voted))] if view.voted else []
+    parts = [say("Approved by {people}", people=people_names(view.voted))] if view.voted else []
     needed = (Say(words.needed(len(view.voted), view.quorum), bold=True),)
     template = "{approvers} can answer" if view.question else "{needed} from {approvers}"
     if view.lacks_preview:
@@ -404,10 +404,10 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     return join(parts, words.DOT)
 
 
-def deciders(view: Shown, template: str, most: int = _PEOPLE, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
+def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
     """The people who can still decide. Somebody who is named and has approved already is left out."""
     left = [one for one in view.approvers if one.kind is not ApproverKind.USER or one.value not in view.voted]
-    named = approvers(left, most) or approvers(view.approvers, most)
+    named = approver_names(left, most) or approver_names(view.approvers, most)
     if not named:
         return say(
             "Nobody can answer: the policy names no one"
@@ -415,7 +415,7 @@ def deciders(view: Shown, template: str, most: int = _PEOPLE, **spans: tuple[Tex
             else "Nobody can approve this: the policy names no one"
         )
     row = say(template, approvers=named, **spans)
-    if view.escalated_to and (leads := approvers(view.escalated_to, most)):
+    if view.escalated_to and (leads := approver_names(view.escalated_to, most)):
         row += (Say(words.DOT), *say("escalated to {approvers}", approvers=leads))
     return row
 
@@ -423,39 +423,10 @@ def deciders(view: Shown, template: str, most: int = _PEOPLE, **spans: tuple[Tex
 def who_can(view: Shown) -> tuple[TextSpan, ...]:
     """` @oncall can, @lead from 14:11.`, after a sentence about somebody who can't."""
     now = [one for one in (*view.approvers, *view.escalated_to) if one.kind is not ApproverKind.EMAIL]
-    row = say(" {approvers} can", approvers=approvers(now)) if now else say(" The card says who can")
-    if now and view.escalates_at and (leads := approvers(view.escalates_to)):
+    row = say(" {approvers} can", approvers=approver_names(now)) if now else say(" The card says who can")
+    if now and view.escalates_at and (leads := approver_names(view.escalates_to)):
         row += say(", and {leads} {when}", leads=leads, when=When(view.escalates_at, lead="from "))
     return (*row, Say("."))
-
-
-def approvers(who: Sequence[Approver], most: int = _PEOPLE) -> tuple[TextSpan, ...]:
-    """`@oncall, @lead or whoever my.rota:on_call names`; empty when nobody is named."""
-    named = [_approver(one) for one in who]
-    if len(named) > most:
-        named = [*named[:most], say(words.more(len(named) - most))]
-    return join(named, last=" or ")
-
-
-def _approver(one: Approver) -> tuple[TextSpan, ...]:
-    match one.kind:
-        case ApproverKind.GROUP:
-            return (Group(one.value),)
-        case ApproverKind.USER:
-            return (User(one.value),)
-        case ApproverKind.EMAIL:
-            return code(one.value), Say(" (no such account)")
-        case ApproverKind.PYTHON:
-            return say("whoever {name} names", name=code(one.value))
-
-
-def by(users: Sequence[str]) -> tuple[TextSpan, ...]:
-    if not users:
-        return say(words.SOMEBODY)
-    spans: list[TextSpan] = [User(user) for user in users[:_PEOPLE]]
-    if len(users) > _PEOPLE:
-        spans.append(Say(words.more(len(users) - _PEOPLE)))
-    return join_list(spans)
 
 
 def _revision_notes(view: Shown) -> tuple[TextSpan, ...]:
@@ -486,7 +457,7 @@ def grant_text(grant: GrantView, *, listed: bool = False) -> Line:
     calls, uses = calls_like(grant.tool, grant.on), words.uses(grant.uses, grant.used)
     place = Channel(grant.channel) if grant.channel else words.DIRECT_MESSAGES
     template = words.GRANT_LISTED if listed else words.GRANT
-    return line(template, who=by(grant.by), calls=calls, when=When(grant.until), uses=uses, place=place)
+    return line(template, who=people_names(grant.by), calls=calls, when=When(grant.until), uses=uses, place=place)
 
 
 def calls_like(tool: str, on: Sequence[Argument]) -> tuple[TextSpan, ...]:

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import WHOLE, content
-from adk_confirm.blocks.card import by, calls_like, confirm_withdraw, heading
+from adk_confirm.blocks.card import calls_like, confirm_withdraw, heading
 from adk_confirm.blocks.click_ids import Callback, Ref
 from adk_confirm.blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
 from adk_confirm.blocks.full_view import (
@@ -30,6 +30,7 @@ from adk_confirm.blocks.full_view import (
 )
 from adk_confirm.blocks.json_schema import Schema, Shape, problems, shapes
 from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
+from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.readable import readable_name
 from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantOffer, Shown, payload_fields
@@ -114,7 +115,7 @@ class Form:
             blocks = [_heading(view), rich([line(words.NO_ROOM_TO_EDIT)], "no_room")]
             return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, None)
         intro = words.EDIT_INTRO_VOTED if view.voted else words.EDIT_INTRO
-        does = line(words.EDIT_INTRO_DENIES if view.edit_denies else intro, people=by(view.voted))
+        does = line(words.EDIT_INTRO_DENIES if view.edit_denies else intro, people=people_names(view.voted))
         blocks = [_heading(view), *above.blocks, rich([does], "consequence"), *inputs, *below.blocks]
         blocks += small_print(self._notes(), "fixed")
         return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if self.inputs else None)

@@ -15,7 +15,6 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import Space, asked_by_line, content, headline
 from adk_confirm.blocks.card import (
     approval_status,
-    by,
     grant_text,
     list_buttons,
     outcome,
@@ -32,6 +31,7 @@ from adk_confirm.blocks.kit import (
     home,
     message,
 )
+from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.rich_text import (
     Line,
     Link,
@@ -195,7 +195,7 @@ def _line_item(view: Shown, part: str, version: int) -> JsonObject:
     """A call in one line: its state, and a link to its card."""
     state: Sequence[TextSpan] = (Say(words.STATES[view.stage]),)
     if isinstance(view.stage, OutcomeKind) and view.stage in SAID_BY_PEOPLE and view.decided_by:
-        state = say(f"{words.STATES[view.stage]}, says {{who}}", who=by(view.decided_by))
+        state = say(f"{words.STATES[view.stage]}, says {{who}}", who=people_names(view.decided_by))
     facts = join([state, (When(view.asked_at),), *_card_link(view)], words.DOT)
     return rich([_headline(view, Say(words.DOT), *facts)], _block_id(part, view, version))
 

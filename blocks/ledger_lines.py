@@ -15,8 +15,8 @@ from typing import Self
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import describe_answer
-from adk_confirm.blocks.card import approvers
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
+from adk_confirm.blocks.mentions import approver_names
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.shown import ABSENT, NO_ACCOUNTS, Argument, FieldDiff, Shown, epoch, named_approvers
 from adk_confirm.bot.policy.approvers import Approver
@@ -238,7 +238,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.REMINDED: LineEntry(
         # By whether it is known who may decide until when.
         sentence=lambda step: (
-            words.LINE_REMINDED_WHO if step.until and approvers(step.approvers) else words.LINE_REMINDED
+            words.LINE_REMINDED_WHO if step.until and approver_names(step.approvers) else words.LINE_REMINDED
         ),
         approvers=True,
     ),

@@ -1,4 +1,4 @@
-"""Mentions and names in messages and views. A mention in a message notifies a person, a name does not."""
+"""Who is named: people, groups and approvers in a sentence. A mention in a message notifies a person, a name does not."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import cast
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.card import approvers
 from adk_confirm.blocks.kit import JsonObject, Message, small_print
-from adk_confirm.blocks.rich_text import line, markup
+from adk_confirm.blocks.rich_text import Group, Say, TextSpan, User, code, join, join_list, line, markup, say
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
-from adk_confirm.bot.policy.approvers import Approver
+from adk_confirm.bot.policy.approvers import Approver, ApproverKind
+
+MOST_NAMED = 8
+"""How many people or groups a sentence names. Then it counts the others."""
 
 _NAME = 80
 _ROOM = 600
@@ -53,9 +55,39 @@ def groups(message: Message) -> frozenset[str]:
 
 def with_mention_line(message: Message, who: Sequence[Approver], name: str) -> Message:
     """The message with a last line that mentions these people and groups."""
-    said = line(words.NOTIFIED, approvers=approvers(who))
+    said = line(words.NOTIFIED, approvers=approver_names(who))
     text = fit(message.text, MESSAGE_TEXT - _ROOM).text + "\n" + markup(said.spans)
     return replace(message, text=text, blocks=(*message.blocks, *small_print([said], name)))
+
+
+def approver_names(who: Sequence[Approver], most: int = MOST_NAMED) -> tuple[TextSpan, ...]:
+    """`@oncall, @lead or whoever my.rota:on_call names`; empty when nobody is named."""
+    named = [_approver(one) for one in who]
+    if len(named) > most:
+        named = [*named[:most], say(words.more(len(named) - most))]
+    return join(named, last=" or ")
+
+
+def _approver(one: Approver) -> tuple[TextSpan, ...]:
+    match one.kind:
+        case ApproverKind.GROUP:
+            return (Group(one.value),)
+        case ApproverKind.USER:
+            return (User(one.value),)
+        case ApproverKind.EMAIL:
+            return code(one.value), Say(" (no such account)")
+        case ApproverKind.PYTHON:
+            return say("whoever {name} names", name=code(one.value))
+
+
+def people_names(users: Sequence[str]) -> tuple[TextSpan, ...]:
+    """`@ann, @ben and 3 more`; "Somebody" when nobody is known."""
+    if not users:
+        return say(words.SOMEBODY)
+    spans: list[TextSpan] = [User(user) for user in users[:MOST_NAMED]]
+    if len(users) > MOST_NAMED:
+        spans.append(Say(words.more(len(users) - MOST_NAMED)))
+    return join_list(spans)
 
 
 def _find(value: JsonValue) -> Iterator[str]:

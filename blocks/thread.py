@@ -14,12 +14,13 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import LIST, asked_by_line, describe_answer, differences, headline, result, values
-from adk_confirm.blocks.card import after_a_no, approvers, audit_line, by, calls_like, took, votes_of
+from adk_confirm.blocks.card import after_a_no, audit_line, calls_like, took, votes_of
 from adk_confirm.blocks.click_ids import Callback, LineMark, Ref, block_id
 from adk_confirm.blocks.full_view import room_beside, split_pages
 from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_print
 from adk_confirm.blocks.ledger_kinds import LineKind
 from adk_confirm.blocks.ledger_lines import LINES, End, ShownLine, shown_line, stopped_calls, words_for
+from adk_confirm.blocks.mentions import approver_names, people_names
 from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich_text import (
     Box,
@@ -181,12 +182,12 @@ def _thread_line(step: ShownLine) -> tuple[Piece, ...]:
             edited = "changed the answer" if step.answer else "edited the call"
             return (Line(say(template, edited=edited, **_spans(step))),)
         case LineKind.REMINDED if step.past:
-            who = approvers(step.notified or step.approvers) or words.SOMEBODY.lower()
+            who = approver_names(step.notified or step.approvers) or words.SOMEBODY.lower()
             return (Line(say(words.THREAD_REMINDED, **{**_spans(step), "who": who})),)
         case LineKind.ESCALATED if step.past:
             return (Line(say(words.THREAD_ESCALATED, **_spans(step))),)
         case LineKind.REMINDED if step.notified:
-            return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
+            return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approver_names(step.notified))))
     return history_pieces(step)
 
 
@@ -197,7 +198,7 @@ def _asked_to_say(step: ShownLine) -> tuple[Piece, ...]:
     able = step.notified or step.approvers
     what = "" if step.several else ": {tool}"  # then the line has begun with it
     sentence = f"{{able}} can say on the card what happened{what}." if able else f"The card asks what happened{what}."
-    return (Line(say(sentence, able=approvers(able) if able else (), tool=_spans(step)["tool"])),)
+    return (Line(say(sentence, able=approver_names(able) if able else (), tool=_spans(step)["tool"])),)
 
 
 def notified_users(step: ShownLine) -> frozenset[str]:
@@ -252,8 +253,8 @@ def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
         "tool": say("the question of {name}", name=named) if step.question else call_name(step.headline, step.tool),
         "name": named,
         "who": User(step.who) if step.who else words.SOMEBODY.lower(),
-        "people": by(step.people),
-        "approvers": approvers(step.approvers) or words.SOMEBODY.lower(),
+        "people": people_names(step.people),
+        "approvers": approver_names(step.approvers) or words.SOMEBODY.lower(),
         "votes": votes_of(step, step.votes),
         "attempt": str(step.attempt),
         "channel": Channel(step.channel or ""),
