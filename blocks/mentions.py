@@ -1,4 +1,4 @@
-"""Who is named: people, groups and approvers in a sentence. A mention in a message notifies a person, a name does not."""
+"""Who is named: people, groups and approvers. A mention in a message notifies a person, a name does not."""
 
 from __future__ import annotations
 
