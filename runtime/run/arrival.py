@@ -284,10 +284,12 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
     return replace(accepted, stored=add(tx, session, accepted.change, arrival.on_change))
 
 
-def look_in(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"]:
-    """The same for answers of a sender that has the session, and that keeps them until the run has ended: nothing is
-    stored yet."""
+def look_in(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"] | None:
+    """The same for a sender that has the session, and that keeps the message until the run has ended: nothing is stored
+    yet. None if the session is still to be made."""
     session = find(tx, arrival.name)
+    if arrival.create and (session is None or session.opened_by != arrival.sender.opens):
+        return None
     if session is None:
         raise NotFound(f"Session not found: {arrival.name.id}")
     check_sender(tx, arrival.sender, arrival.name, session, arrival.writes)

@@ -94,6 +94,7 @@ class Journal:
         self._database, self._live, self._lease = database, live, lease
         self._on_change = on_change
         self._change = change
+        self._arrived = 0 if any(change.state()) else len(change.events)
         self._writing = asyncio.Lock()
 
     @property
@@ -119,13 +120,19 @@ class Journal:
         self._change.turn = turn
 
     async def view(self, agent: str) -> ModelHistory:
-        """The history as the agent's model sees it. Call this after a `flush`: it reads events that the view has
-        missed."""
+        """The history as the agent's model sees it."""
         view = self._live.views.setdefault(agent, ModelHistory(agent))
         if self._live.events > view.seen:
             for event in await self._database.read(read_events, self.stored.key, view.seen):
                 view.add(event)
+            for event in self._change.events[view.seen - self.stored.events :]:
+                view.add(event)
         return view
+
+    async def flush_news(self) -> None:
+        """Writes what was collected, unless it is only a message, which its sender keeps until the run has ended."""
+        if self._change.calls or len(self._change.events) > self._arrived:
+            await self.flush()
 
     async def flush(self, *, release: bool = False) -> dict[str, Call]:
         """Writes what was collected, then sends its events. Returns the calls that `on_change` had stored
@@ -133,7 +140,7 @@ class Journal:
         async with self._writing:
             if not (release or self._change.any):
                 return {}
-            change, self._change = self._change, SessionChange()
+            change, self._change, self._arrived = self._change, SessionChange(), 0
             change.release = release
             refused: dict[str, Call] = {}
             self._live.stored = await self._write(change, refused)

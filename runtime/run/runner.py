@@ -276,7 +276,7 @@ class Runner:
         approved calls run.
 
         `held` is the lease of a sender that keeps all others from the session itself, and that releases it when the
-        run has ended. It keeps the message until then, so answers are stored with what follows from them.
+        run has ended. It keeps the message until then, so the message is stored with what follows from it.
         """
         check_state(state_delta)
         name = self._name(user_id, session_id)

@@ -183,10 +183,8 @@ class Sequencer:
 async def _begin(database: Database, arrival: Arrival) -> AcceptedMessage | None:
     """The message, with its session leased. None: nothing is to be done."""
     message: AcceptedMessage | Literal["nothing to do"] | None
-    if arrival.held is not None and arrival.answers:
-        message = await database.read(look_in, arrival)
-    elif arrival.held is not None:
-        message = await database.run(enter, arrival)
+    if arrival.held is not None:
+        message = await database.read(look_in, arrival) or await database.run(enter, arrival)
     elif (message := await _enter(database, arrival)) is None:
         with database.waiter(topic(arrival.name)) as waiter:
             while (message := await _enter(database, arrival)) is None:

@@ -304,7 +304,7 @@ class TurnLoop:
     async def _ask_model(self, invocation: Invocation) -> Event | None:
         """The model's answer as an event. None if the run was stopped, or if the model failed: the failure is then
         added as an event here."""
-        await self._journal.flush()
+        await self._journal.flush_news()
         agent = self._agent(invocation.agent)
         event_id = new_event_id()  # one id for the answer and its pieces
         try:

@@ -51,7 +51,7 @@ checkpoint_every = "1s"
 ORDER = {"order.txt": b"Twenty for Ada."}
 TRANSACTIONS = (
     "receive_mention",  # a mention is heard
-    "begin",  # its file is fetched
+    "begin",  # a post begins
     "open_request",
     "save_drawn",  # a card is drawn
     "cast",

@@ -10,12 +10,25 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adk_confirm import Agent, Answer, Busy, FunctionTool, Runner, ScriptedModel, StoreError, call
+from adk_confirm import (
+    Agent,
+    Answer,
+    Busy,
+    FunctionTool,
+    ModelRequest,
+    ModelResponse,
+    Runner,
+    ScriptedModel,
+    StoreError,
+    call,
+)
 from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.store.database import Database, OutcomeUnknown
+from adk_confirm.runtime.store.lease import Lease
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, heard, lines_of, shown
 from tests.support.forked import ROOT
+from tests.support.leased import a_lease
 from tests.support.waiting import until
 from tests.support.watched import Watched, When
 
@@ -270,8 +283,10 @@ async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_inten
 # What is taken up
 
 
-async def start(chat: Chat, words: str, mark: str | None = None) -> Run:
-    return await chat.runner.start(user_id=chat.user, session_id=chat.session, message=words, mark=mark, create=True)
+async def start(chat: Chat, words: str, mark: str | None = None, held: Lease | None = None) -> Run:
+    return await chat.runner.start(
+        user_id=chat.user, session_id=chat.session, message=words, mark=mark, create=True, held=held
+    )
 
 
 @asynccontextmanager
@@ -309,6 +324,40 @@ async def test_the_same_words_under_one_mark_are_stored_once(database: Database,
         assert (await heard(await start(chat, "Work", "m1"))).events == []
         assert (await heard(await start(chat, "Work", "m2"))).texts == ["Hello."]
         assert [event.text for event in await chat.history() if event.author == "user"] == ["Work", "Work"]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["in memory", "read again"])
+async def test_what_its_sender_keeps_is_stored_with_the_answer_and_once(
+    database: Database, app: str, known: bool
+) -> None:
+    """A run breaks off while the model thinks: its message is said again, and stands there once for the model too."""
+    thinking, model = asyncio.Event(), ScriptedModel("Hello.", "Hello again.", "What did you say?")
+
+    class Thoughtful(ScriptedModel):
+        async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
+            thinking.set()
+            await asyncio.Event().wait()
+            async for response in super().generate(request):
+                yield response
+
+    def runner(of: ScriptedModel) -> Runner:
+        return Runner(Agent("greeter", of), database, app_name=app)
+
+    held, first, thoughtful = await a_lease(database), Chat(runner(model)), Chat(runner(Thoughtful()))
+    thoughtful.session = first.session
+    await heard(await start(first, "One", "m1", held))
+    broken = await start(thoughtful, "Two", "m2", held)
+    await thinking.wait()
+    assert [event.text for event in await first.history()] == ["One", "Hello."]
+    await broken.close()
+    again = first if known else Chat(runner(model), first.session)
+    await heard(await start(again, "Two", "m2", held))
+    await heard(await start(again, "Three", "m3", held))
+    said = ["One", "Hello.", "Two", "Hello again.", "Three", "What did you say?"]
+    assert [event.text for event in await first.history()] == said
+    assert [content.text for content in model.requests[-1]] == said[:-1]
+    for chat in (first, thoughtful, again):
+        await chat.runner.close()
 
 
 async def test_a_session_at_work_is_not_taken_up(database: Database, app: str) -> None:
