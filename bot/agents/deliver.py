@@ -25,7 +25,7 @@ from adk_confirm.bot.hosts.host import (
     Unreachable,
     UserWords,
 )
-from adk_confirm.bot.store.attempts import Attempts
+from adk_confirm.bot.store.attempts import begin_attempt, forget_attempt
 from adk_confirm.bot.store.mailbox import Letter, Mail
 from adk_confirm.bot.store.repository import Session, now, read_confirmation, seconds
 from adk_confirm.bot.store.transactions import (
@@ -50,7 +50,7 @@ class Deliveries:
     """Turns a session's letters into calls to the host, and records what became of them."""
 
     def __init__(self, lease: Lease, host: Host) -> None:
-        self._lease, self._host, self._attempts = lease, host, Attempts(lease)
+        self._lease, self._host = lease, host
 
     async def exchange(
         self,
@@ -74,7 +74,7 @@ class Deliveries:
     async def record_not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""
         for letter in letters:
-            await self._attempts.forget(session.key, _mark(letter))
+            await self._lease.run(forget_attempt, session.key, _mark(letter))
             if letter.confirmation is not None:
                 with suppress(Illegal):  # not an approval, or not being delivered
                     await self._lease.run(record_not_arrived, letter.confirmation)
@@ -100,7 +100,7 @@ class Deliveries:
         letter by its mark or its request."""
         if self._host.tells:
             return None
-        before = await self._attempts.begin(session.key, _mark(letter))
+        before = await self._lease.run(begin_attempt, session.key, _mark(letter))
         return None if before is None else before.at
 
     async def _answer(self, session: Session, mail: Mail, letter: Letter) -> HostAnswer | None:

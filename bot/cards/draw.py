@@ -25,7 +25,7 @@ from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone, Later, SlackTrouble, Unsure
 from adk_confirm.bot.slack.names import NameLookup
-from adk_confirm.bot.store.attempts import Attempts
+from adk_confirm.bot.store.attempts import begin_attempt, earlier_attempts, forget_attempt
 from adk_confirm.bot.store.repository import Session, read_confirmation
 from adk_confirm.runtime.store.lease import Lease
 
@@ -50,13 +50,13 @@ class Drawing:
     def __init__(
         self,
         slack: Slack,
-        attempts: Attempts,
+        lease: Lease,
         row: Confirmation,
         session: Session,
         around: CardContext,
         names: NameLookup,
     ) -> None:
-        self._slack, self._attempts, self._names = slack, attempts, names
+        self._slack, self._lease, self._names = slack.at(lease), lease, names
         self._row, self._session, self._around = row, session, around
         self._conversation: str | None = None
         self._accounts: dict[str, str] = {}
@@ -125,7 +125,7 @@ class Drawing:
         return place
 
     async def _post(self, place: Place, message: Message) -> str:
-        before = await self._attempts.begin(self._row.id, _mark(place))
+        before = await self._lease.run(begin_attempt, self._row.id, _mark(place))
         if before is not None:
             found = await self._find(place, message, before.at)
             if found is not None:
@@ -136,7 +136,7 @@ class Drawing:
             return await self._slack.post(place.channel, message, thread_ts=place.thread_ts, broadcast=broadcast)
         except SlackTrouble as trouble:
             if before is None and not isinstance(trouble, Unsure):
-                await self._attempts.forget(self._row.id, _mark(place))
+                await self._lease.run(forget_attempt, self._row.id, _mark(place))
             raise
 
     def _shown_in_channel(self, place: Place) -> bool:
@@ -145,7 +145,7 @@ class Drawing:
 
     async def _delete_duplicates(self, place: Place, message: Message) -> None:
         """Deletes the extra messages of a place to which several were posted."""
-        before = await self._attempts.earlier(self._row.id, _mark(place))
+        before = await self._lease.read(earlier_attempts, self._row.id, _mark(place))
         if before is not None and before.tries > 1:
             await self._find(place, message, before.at)
 
@@ -265,8 +265,7 @@ class Cards:
         error is raised.
         """
         places, unknown = await self._places.of(row, session)
-        slack, attempts = self._slack.at(lease), Attempts(lease)
-        drawing = Drawing(slack, attempts, row, session, around, self._names)
+        drawing = Drawing(self._slack, lease, row, session, around, self._names)
         facts = await drawing.draw(places, self._directory)
         if set(facts) == set(row.places):
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")

@@ -27,7 +27,7 @@ from adk_confirm.bot.slack.api import SentMessage, Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
 from adk_confirm.bot.store.agent_status import note_status, read_status
-from adk_confirm.bot.store.attempts import Attempts
+from adk_confirm.bot.store.attempts import begin_attempt, forget_attempt
 from adk_confirm.bot.store.ledger_lines import confirmation_lines, lines_to_tell
 from adk_confirm.bot.store.outbox import note_possible_copies, third_tries
 from adk_confirm.bot.store.repository import Session
@@ -63,7 +63,7 @@ class Thread:
         if not steps:
             return last
         mark = f"lines:{lines[0].seq}"
-        before = await Attempts(lease).begin(session.key, mark)
+        before = await lease.run(begin_attempt, session.key, mark)
         if before is not None:
             posted_to = await self._last_line_posted(session, before.at)
             steps = [step for step in steps if step.seq > posted_to]
@@ -139,7 +139,7 @@ class Thread:
         """
         messages = _reply_messages(session, _mask(said, rows), retry)
         mark = f"said:{said.event}"[:300]
-        before = await Attempts(lease).begin(session.key, mark)
+        before = await lease.run(begin_attempt, session.key, mark)
         there = await self._posted_by_identity(session, before.at) if before is not None else {}
         posted: list[str] = []
         for message in messages:
@@ -194,7 +194,7 @@ class Thread:
         except SlackTrouble as trouble:
             if first and not isinstance(trouble, Unsure):
                 for mark in marks:
-                    await Attempts(lease).forget(session.key, mark)
+                    await lease.run(forget_attempt, session.key, mark)
             raise
 
     async def _last_line_posted(self, session: Session, since: float) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.lease import Lease
 
 KEPT = 30 * 86_400.0
 
@@ -25,7 +24,7 @@ class EarlierAttempts:
     tries: int
 
 
-def begin(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
+def begin_attempt(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
     """Notes an attempt, and returns the earlier ones, or None if this is the first. The caller holds the scope's
     lease."""
     before, now = earlier_attempts(tx, scope, mark), tx.now()
@@ -48,19 +47,3 @@ def earlier_attempts(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
 def forget_attempt(tx: Tx, scope: str, mark: str) -> None:
     """Deletes the marks of an attempt that is settled: nothing of it is in Slack, or its result is stored."""
     tx.run("DELETE FROM bot_attempts WHERE scope = :scope AND mark = :mark", scope=scope, mark=mark)
-
-
-class Attempts:
-    """The attempts of a lease holder. Once the lease is lost, it begins no more posts."""
-
-    def __init__(self, lease: Lease) -> None:
-        self._lease = lease
-
-    async def begin(self, scope: str, mark: str) -> EarlierAttempts | None:
-        return await self._lease.run(begin, scope, mark)
-
-    async def earlier(self, scope: str, mark: str) -> EarlierAttempts | None:
-        return await self._lease.read(earlier_attempts, scope, mark)
-
-    async def forget(self, scope: str, mark: str) -> None:
-        await self._lease.run(forget_attempt, scope, mark)

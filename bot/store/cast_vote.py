@@ -18,7 +18,7 @@ from adk_confirm.bot.confirmation.stored_json import step_content, to_json
 from adk_confirm.bot.confirmation.votes import count, needs_asking, store_vote
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
-from adk_confirm.bot.store.attempts import begin
+from adk_confirm.bot.store.attempts import begin_attempt
 from adk_confirm.bot.store.ledger_lines import write_step
 from adk_confirm.bot.store.repository import Session, lock_confirmation, now, save, session_is_sealed
 from adk_confirm.runtime.jsontypes import Json, JsonObject
@@ -211,7 +211,7 @@ def with_speakers(tx: Tx, session: Session, row: Confirmation, facts: Facts) -> 
 
 def warn_of_session(tx: Tx, session: Session) -> None:
     """Warns once that a session's row was changed from outside."""
-    if begin(tx, session.key, "unsealed session") is None:
+    if begin_attempt(tx, session.key, "unsealed session") is None:
         write_step(tx, session.key, Step(kind=LineKind.UNSEALED, at=now(tx), text=UnsealedPart.SESSION))
 
 

@@ -17,7 +17,7 @@ from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.agent_status import end_work, note_stopped
-from adk_confirm.bot.store.attempts import begin, earlier_attempts
+from adk_confirm.bot.store.attempts import begin_attempt, earlier_attempts
 from adk_confirm.bot.store.ledger_lines import content_of, unbroken_lines, write_step
 from adk_confirm.bot.store.repository import (
     Session,
@@ -360,11 +360,11 @@ def receive_reply(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
         return MessageResult()  # Slack delivered it late: it was said before anybody called the agent
     if len(present) == 1 and not (stops and waiting):
         return receive_mention(tx, heard, stops)
-    if not waiting or begin(tx, key, f"reply:{heard.ts}") is not None:
+    if not waiting or begin_attempt(tx, key, f"reply:{heard.ts}") is not None:
         return MessageResult()  # people talk to each other, or Slack delivered the message twice
     if stops:
         return MessageResult(sign=MessageHint.STOP, session=key, waiting=waiting)
-    first = begin(tx, key, f"reply hint:{heard.person.user}") is None
+    first = begin_attempt(tx, key, f"reply hint:{heard.person.user}") is None
     return MessageResult(sign=MessageHint.HINT if first else None, session=key, waiting=waiting)
 
 
@@ -462,11 +462,11 @@ def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
     if key is None:
         return False
     lock_session(tx, key)
-    if begin(tx, key, f"stop event:{stop.event}"[:320]) is not None:
+    if begin_attempt(tx, key, f"stop event:{stop.event}"[:320]) is not None:
         return False
     note_stopped(tx, key)  # Slack waits for a new status, even if no run was under way
     letters = next_letters(tx, key, together=together)
-    if not letters or begin(tx, key, stop_mark(letters[0].id)) is not None:
+    if not letters or begin_attempt(tx, key, stop_mark(letters[0].id)) is not None:
         return False
     rows = session_confirmations(tx, key)
     goes_on = [row.asked.tool for row in rows if row.runs]

@@ -23,7 +23,7 @@ from adk_confirm.bot.policy.model import (
     too_many_denials,
 )
 from adk_confirm.bot.policy.redaction import own_words
-from adk_confirm.bot.store.attempts import begin
+from adk_confirm.bot.store.attempts import begin_attempt
 from adk_confirm.bot.store.cast_vote import warn_of_session
 from adk_confirm.bot.store.grants_in_force import grant_for
 from adk_confirm.bot.store.ledger_lines import write_step
@@ -147,7 +147,7 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> N
     }
     put_mail(tx, session.key, kind="refusal", mark=_refusal_mark(asked), body=canonical(body))
     turn = asked.invocation_id or asked.turn or asked.request_id
-    if found.why in _ONCE_A_TURN and begin(tx, session.key, storable(f"{found.why}:{turn}")) is not None:
+    if found.why in _ONCE_A_TURN and begin_attempt(tx, session.key, storable(f"{found.why}:{turn}")) is not None:
         return  # the thread says it already
     text = own_words(decision_texts.ungoverned(found))
     step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=text)

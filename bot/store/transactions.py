@@ -6,7 +6,9 @@ result. Nothing here calls Slack or a host: callers pass in what they looked up.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import Enum
 
 from adk_confirm.bot.confirmation import decision_texts
@@ -47,11 +49,15 @@ from adk_confirm.runtime.wire import SessionId
 _ASKED = "SELECT id FROM bot_confirmations WHERE session = :session AND request_id = :request"
 
 
+def _change(tx: Tx, confirmation_id: str, step: Callable[[Confirmation, datetime], Transition]) -> Confirmation:
+    session, row = lock_confirmation(tx, confirmation_id)
+    change = step(row, now(tx))
+    return row if change.row is row else save(tx, session, change)
+
+
 def keep_time(tx: Tx, confirmation_id: str) -> Confirmation:
     """Applies the clock: reminders, escalation, expiry, an approval that did not start in time."""
-    session, row = lock_confirmation(tx, confirmation_id)
-    change = tick(row, now(tx))
-    return row if change.row is row else save(tx, session, change)
+    return _change(tx, confirmation_id, tick)
 
 
 def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery) -> Confirmation:
@@ -107,22 +113,17 @@ def _start(tx: Tx, confirmation_id: str, call: Call, *, again: bool, changed: Pr
 
 def record_not_arrived(tx: Tx, confirmation_id: str) -> Confirmation:
     """Records that the host does not have the approval."""
-    session, row = lock_confirmation(tx, confirmation_id)
-    return save(tx, session, take_back(row, now(tx)))
+    return _change(tx, confirmation_id, take_back)
 
 
 def record_out_of_reach(tx: Tx, confirmation_id: str) -> Confirmation:
     """Records that the host can't be reached now."""
-    session, row = lock_confirmation(tx, confirmation_id)
-    change = record_unreached(row, now(tx))
-    return row if change.row is row else save(tx, session, change)
+    return _change(tx, confirmation_id, record_unreached)
 
 
 def follow_outcome(tx: Tx, confirmation_id: str, call: Call) -> Confirmation:
     """Copies what the host says became of the call."""
-    session, row = lock_confirmation(tx, confirmation_id)
-    change = copy_outcome(row, call, now(tx))
-    return row if change.row is row else save(tx, session, change)
+    return _change(tx, confirmation_id, lambda row, at: copy_outcome(row, call, at))
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class VotesShown:
 
 
 def save_drawn(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmation:
-    """Stores where cards are and which version they show. If that is the current version, nothing is left to draw."""
+    """Stores where cards are and which version they show. If all show the current version, nothing is left to draw."""
     _, row = lock_confirmation(tx, confirmation_id)
     by_place = {(place.channel, place.thread_ts): place for place in places}
     kept = tuple(by_place.pop((place.channel, place.thread_ts), place) for place in row.places)
@@ -142,23 +143,16 @@ def save_drawn(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confi
     if fresh:
         at = now(tx)
         tx.report(VotesShown(tuple((at - vote.stored_at).total_seconds() for vote in fresh)))
-    save_places(tx, after)
+    if places:
+        save_places(tx, after)
     if not needs_drawing(after):
         settle(tx, "card", confirmation_id)
     return after
 
 
-def mark_drawn(tx: Tx, confirmation_id: str) -> None:
-    """Records that all cards show the row, unless it has changed meanwhile."""
-    _, row = lock_confirmation(tx, confirmation_id)
-    if not needs_drawing(row):
-        settle(tx, "card", confirmation_id)
-
-
 def draw_again(tx: Tx, confirmation_id: str) -> None:
     """Draws each place once more, because an older drawing may have arrived after a newer one."""
-    session, row = lock_confirmation(tx, confirmation_id)
-    save(tx, session, Transition(row=next_version(row, now(tx))))
+    _change(tx, confirmation_id, lambda row, at: Transition(row=next_version(row, at)))
 
 
 class RetryResult(Enum):

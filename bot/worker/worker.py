@@ -30,13 +30,12 @@ from adk_confirm.bot.store.outbox import note_possible_copies
 from adk_confirm.bot.store.repository import (
     Session,
     chain_of,
-    lock_confirmation,
     now,
     read_confirmation,
     recompute_due,
     session_in,
 )
-from adk_confirm.bot.store.transactions import draw_again, keep_time, mark_drawn, save_drawn
+from adk_confirm.bot.store.transactions import draw_again, keep_time, save_drawn
 from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import JobKind, LeaseLoop, NotNow, Precedence, settle
@@ -183,7 +182,7 @@ class Worker:
         nothing_was_due = True
         found = await lease.read(read_due_work, confirmation_id)
         if found is None:
-            found = await lease.run(with_due_work(end_if_void), confirmation_id)
+            found = await lease.run(with_due_work(keep_time), confirmation_id)
         row, owed_now = found
         while not nothing_is_due((row, owed_now)):
             row, owed_now = await self._decide(row, owed_now, lease)
@@ -208,7 +207,7 @@ class Worker:
         if isinstance(due, float):
             raise NotNow(due, "The call was approved just now, and may end in a moment.")
         if due is None:  # or the row is void, and is ended
-            await lease.finish(mark_drawn, confirmation_id)
+            await lease.finish(save_drawn, confirmation_id, ())
             return
         with work_span("draw", row=due.row):
             places = tuple(await self._drawing.draw(lease, due.row, due.session, due.around))
@@ -241,11 +240,6 @@ def nothing_is_due(found: RowWithDueWork) -> bool:
 def read_due_work(tx: Tx, confirmation_id: str) -> RowWithDueWork | None:
     row = read_confirmation(tx, confirmation_id)
     return None if row is None else (row, due_work(row, now(tx)))
-
-
-def end_if_void(tx: Tx, confirmation_id: str) -> Confirmation:
-    """The row, which is ended if somebody changed it in the database."""
-    return lock_confirmation(tx, confirmation_id)[1]
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.outbox import mark_all_posted, posted_up_to
 from adk_confirm.bot.store.repository import read_confirmation, session_confirmations
 from adk_confirm.bot.store.requests import Opening, asked_call, open_request
-from adk_confirm.bot.store.transactions import follow_outcome, hand_over, mark_drawn, save_drawn
+from adk_confirm.bot.store.transactions import follow_outcome, hand_over, save_drawn
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
 from tests.support.deciding import ASKER, TEAM, call_that_became, full_member
@@ -222,7 +222,7 @@ class Backoffice:
         for row in await self.database.read(session_confirmations, self.key):
             places = tuple(replace(place, drawn_version=row.face) for place in row.places)
             await self.database.run(save_drawn, row.id, places)
-            await self.database.run(mark_drawn, row.id)
+            await self.database.run(save_drawn, row.id, ())
 
     async def row(self, confirmation: str) -> Confirmation:
         row = await self.database.read(read_confirmation, confirmation)

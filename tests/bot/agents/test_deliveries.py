@@ -127,7 +127,7 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
         change_job(tx, "session", lease_token="another", lease_until=tx.now() + 60)
 
     async def watch(when: str, what: str) -> None:
-        if (when, what) == ("after", "begin"):
+        if (when, what) == ("after", "begin_attempt"):
             await at.database.run(taken)
 
     async with listening(Ear()) as ear, outgoing() as out:

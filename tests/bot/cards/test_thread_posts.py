@@ -10,7 +10,7 @@ import pytest
 from adk_confirm.bot.hosts.host import AgentMessage
 from adk_confirm.bot.slack.api import CallLimits
 from adk_confirm.bot.slack.errors import Later, SlackTrouble, Unsure
-from adk_confirm.bot.store.attempts import Attempts
+from adk_confirm.bot.store.attempts import forget_attempt
 from adk_confirm.bot.store.outbox import copies_until
 from tests.support.deciding import ANNA, BEN, make_policy
 from tests.support.outgoing import Outgoing, outgoing
@@ -130,7 +130,7 @@ async def test_lines_that_another_process_posted_too_are_deleted(out: Outgoing) 
     out.desk.deny(ANNA)
     for _ in range(2):
         await out.writer.post_lines(out.lease, out.session, out.lines(), [out.desk.row])
-        await Attempts(out.lease).forget(out.session.key, "lines:1")  # the other process has not seen that
+        await out.lease.run(forget_attempt, out.session.key, "lines:1")  # the other process has not seen that
     assert len(out.posted()) == 2
 
     await out.writer.delete_copies(out.lease, out.session, 0.0)

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from adk_confirm.bot.slack.errors import Later
 from adk_confirm.bot.slack.lookups import LookupCache
 from adk_confirm.bot.slack.rate_limits import Limiter, Rate
-from adk_confirm.bot.store.attempts import KEPT, Attempts
+from adk_confirm.bot.store.attempts import KEPT, begin_attempt, earlier_attempts
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.store.database import Database
-from tests.support.leased import a_lease
 from tests.support.secret import SECRET
 
 
@@ -161,10 +160,9 @@ async def test_attempts_of_a_month_ago_go(sqlite_url: str) -> None:
     time = Time()
     await (await open_store(sqlite_url, SECRET)).close()
     database = await Database.open(sqlite_url, clock=time)
-    ours = Attempts(await a_lease(database))
-    await ours.begin("s", "said:1")
+    await database.run(begin_attempt, "s", "said:1")
     time.now += KEPT + 1
-    assert await ours.begin("s", "said:1") is not None  # asked for, it still counts
-    await ours.begin("s", "said:2")
-    assert await ours.earlier("s", "said:1") is None
+    assert await database.run(begin_attempt, "s", "said:1") is not None  # asked for, it still counts
+    await database.run(begin_attempt, "s", "said:2")
+    assert await database.read(earlier_attempts, "s", "said:1") is None
     await database.close()

@@ -51,7 +51,7 @@ checkpoint_every = "1s"
 ORDER = {"order.txt": b"Twenty for Ada."}
 TRANSACTIONS = (
     "receive_mention",  # a mention is heard
-    "begin",  # a post begins
+    "begin_attempt",  # a post begins
     "open_request",
     "save_drawn",  # a card is drawn
     "cast",
@@ -63,7 +63,7 @@ TRANSACTIONS = (
     "mark_posted",
 )
 TAKEN_OVER = (
-    *("receive_mention", "begin", "open_request", "save_drawn"),
+    *("receive_mention", "begin_attempt", "open_request", "save_drawn"),
     *("count_next", "enter", "finish_and_read_next", "mark_posted"),
 )
 """Those after which something outside follows, or something that another process would do again."""
