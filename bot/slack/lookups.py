@@ -22,6 +22,9 @@ PATIENCE = 30.0
 AGAIN = (1.0, 2.0, 4.0, 8.0)
 """The pauses before a failed question is asked again. The last one repeats."""
 
+_MOST = 5000
+"""Answers that are kept."""
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -45,13 +48,12 @@ class LookupCache(Generic[K, V]):
         self,
         seconds: float | None = None,
         *,
-        keep: int = 5000,
         good: Callable[[V], bool] = lambda _: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._seconds, self._good, self._clock = seconds, good, clock
-        self._known: RecentDict[K, tuple[float, V]] = RecentDict(keep)
-        self._later: RecentDict[K, tuple[float, Later]] = RecentDict(keep)
+        self._known: RecentDict[K, tuple[float, V]] = RecentDict(_MOST)
+        self._later: RecentDict[K, tuple[float, Later]] = RecentDict(_MOST)
         self._asking: dict[K, _Question[V]] = {}
 
     async def get(self, key: K, ask: Callable[[], Awaitable[V]], *, anew: bool = False) -> V:
@@ -79,6 +81,10 @@ class LookupCache(Generic[K, V]):
         """What is known without asking."""
         known = self._fresh_entry(key)
         return None if known is None else known[1]
+
+    def put(self, key: K, answer: V) -> None:
+        """Keeps what somebody learned without asking for it."""
+        self._known[key] = self._clock(), answer
 
     def put_off(self, key: K) -> bool:
         """Whether Slack could not be asked when the answer was last needed."""

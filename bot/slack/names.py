@@ -8,85 +8,78 @@ the output of commands.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 
 from adk_confirm.bot.slack.api import Slack
-from adk_confirm.bot.slack.errors import Later, SlackTrouble
+from adk_confirm.bot.slack.errors import Gone, SlackTrouble
+from adk_confirm.bot.slack.lookups import LookupCache
 from adk_confirm.bot.slack.rate_limits import GROUP_NAMES, MINUTE, USER_NAME, Limiter
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
-from adk_confirm.runtime.recent_dict import RecentDict
 
 Seen = Callable[[str, str], None]
 
 OF_THESE = 30
 """How many calls a minute may ask for names. The rest is for questions that decisions wait for."""
-NAMES_KNOWN_FOR = 3600.0
+KNOWN_FOR = 3600.0
 PATIENCE = 2.0
-_KEEP = 5000
+_GROUPS = ""
 
 
 class NameLookup:
     def __init__(self, slack: Slack, seen: Seen | None = None) -> None:
-        self._slack, self._limiter, self._seen = slack, Limiter(slack.clock), seen
-        self._known: RecentDict[str, tuple[float, str]] = RecentDict(_KEEP)
+        self._slack, self._limiter = slack, Limiter(slack.clock)
+        self._known: LookupCache[str, str] = LookupCache(KNOWN_FOR, clock=slack.clock)
+        self.seen: Seen = seen or (lambda *_: None)
+        """Hears a name, of a person, a group or a channel, as people read it."""
 
     async def of(self, users: Collection[str]) -> Mapping[str, str]:
         """The names of these users, as far as they are known or Slack gives them in time."""
-        await asyncio.gather(*(self._ask(user) for user in users if self._get(user) is None))
+        await asyncio.gather(*(self._look_up(user, partial(self._ask, user)) for user in users))
         return self.known(users)
 
     def known(self, users: Collection[str]) -> Mapping[str, str]:
         """The names of these users, as far as they are known. Slack is not asked."""
-        known = {user: self._get(user) for user in users}
+        known = {user: self._known.peek(user) for user in users}
         return {user: name for user, name in known.items() if name}
 
     async def groups(self, ids: Collection[str]) -> Mapping[str, str]:
         """The handles of these user groups; for an unknown one, its id."""
-        if ids and any(self._get(group) is None for group in ids):
-            await self._ask_groups()
-        return {group: f"@{self._get(group) or group}" for group in ids}
+        if any(self._known.peek(group) is None for group in ids):
+            await self._look_up(_GROUPS, self._ask_groups, anew=True)
+        return {group: f"@{self._known.peek(group) or group}" for group in ids}
 
     def note(self, user: str, answer: JsonObject) -> None:
-        """Keeps a name from an answer of `users.info` to any caller. Empty: Slack gave no name."""
-        self._put(user, name := person_name(as_object(answer.get("user"))))
-        self.seen(user, name)
-
-    def seen(self, id_: str, name: str) -> None:
-        """Passes on a name, of a person, a group or a channel, as people read it."""
-        if self._seen is not None:
-            self._seen(id_, name)
-
-    def _put(self, id_: str, name: str) -> None:
-        self._known[id_] = (self._slack.clock(), name)
+        """Keeps a name from an answer of `users.info` to another caller."""
+        self._known.put(user, self._name(user, answer))
 
     def forget(self, user: str) -> None:
-        self._known.pop(user, None)
+        self._known.forget(lambda known: known == user)
 
-    def _get(self, user: str) -> str | None:
-        noted, name = self._known.get(user, (float("-inf"), ""))
-        return name if self._slack.clock() - noted < NAMES_KNOWN_FOR else None
-
-    async def _ask(self, user: str) -> None:
-        try:
-            self._limiter.take("names", [("names", OF_THESE, MINUTE)])
-        except Later:
-            return
-        try:
+    async def _look_up(self, key: str, ask: Callable[[], Awaitable[str]], *, anew: bool = False) -> None:
+        """Without an answer in time, the next card asks again."""
+        with suppress(SlackTrouble, TimeoutError):
             async with asyncio.timeout(PATIENCE):
-                answer = await self._slack.call(USER_NAME, user=user)
-        except (SlackTrouble, TimeoutError):
-            answer = {}
-        self.note(user, answer)
+                await self._known.get(key, ask, anew=anew)
 
-    async def _ask_groups(self) -> None:
+    async def _ask(self, user: str) -> str:
+        self._limiter.take("names", [("names", OF_THESE, MINUTE)])
         try:
-            async with asyncio.timeout(PATIENCE):
-                answer = await self._slack.call(GROUP_NAMES)
-        except (SlackTrouble, TimeoutError):
-            return
+            return self._name(user, await self._slack.call(USER_NAME, user=user))
+        except Gone:
+            return ""
+
+    def _name(self, user: str, answer: JsonObject) -> str:
+        self.seen(user, name := person_name(as_object(answer.get("user"))))
+        return name
+
+    async def _ask_groups(self) -> str:
+        answer = await self._slack.call(GROUP_NAMES)
         for group, handle in handles(answer.get("usergroups")):
-            self._put(group, handle)
+            self._known.put(group, handle)
             self.seen(group, handle and f"@{handle}")
+        return ""
 
 
 def person_name(user: JsonObject) -> str:

@@ -62,6 +62,22 @@ async def test_what_is_known_is_asked_again_after_half_a_minute_or_when_slack_sa
     assert len(out.slack.calls_of("users.info")) == 3
 
 
+async def test_a_name_that_slack_did_not_say_is_asked_again(out: Outgoing) -> None:
+    names = out.directory.names
+    out.slack.faults.limits("users.info", retry_after=60)
+    assert await names.of([ANNA.user]) == {}
+    out.slack.clock.advance(60)
+    assert (await names.of([ANNA.user])).keys() == {ANNA.user}
+    asked = len(out.slack.calls_of("users.info"))
+    assert (await names.of([ANNA.user])).keys() == {ANNA.user}
+    assert len(out.slack.calls_of("users.info")) == asked
+
+
+async def test_many_cards_that_name_somebody_ask_slack_once(out: Outgoing) -> None:
+    await asyncio.gather(*(out.directory.names.of([ANNA.user]) for _ in range(100)))
+    assert len(out.slack.calls_of("users.info")) == 1
+
+
 async def test_an_answer_from_before_a_change_is_not_kept(out: Outgoing) -> None:
     hang = out.slack.faults.hangs("users.info", acted=True)
     early = asyncio.create_task(out.directory.account(ANNA))

@@ -137,9 +137,10 @@ async def test_what_raises_is_asked_again_and_what_is_no_good_is_not_kept() -> N
     assert await lookups.get("k", ask) == 5
 
 
-async def test_an_answer_is_as_old_as_its_question_and_the_oldest_go_first() -> None:
+async def test_an_answer_is_as_old_as_its_question_and_the_oldest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("adk_confirm.bot.slack.lookups._MOST", 3)
     time = Time()
-    lookups: LookupCache[int, int] = LookupCache(30.0, keep=3, clock=time)
+    lookups: LookupCache[int, int] = LookupCache(30.0, clock=time)
 
     async def slowly() -> int:
         time.now += 20
