@@ -81,6 +81,7 @@ def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, no
         asked_at=now,
         revisions=(first,),
         deadline=now + policy.expires_after,
+        attempt=asked.attempts + 1,
         remind_at=now + policy.remind_after if policy.remind_after else None,
         escalate_at=now + policy.escalate_after if policy.escalate_after else None,
         changed_at=now,

@@ -51,8 +51,8 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
     """Whether the grant covers a call. `policy` is the policy that governs the call now."""
     if not grant.given_at <= now < grant.until or asked.wants_payload or grant.used_up:
         return False
-    if asked.preview is not None:
-        return False  # nobody has seen what this call would do
+    if asked.preview is not None or asked.attempts:
+        return False  # nobody has seen what this call would do, or knows what it did
     if grant.session != asked.session or grant.tool != asked.tool or grant.policy != policy.fingerprint:
         return False
     return canonical(fixed_arguments(asked.arguments, policy)) == canonical(grant.on)

@@ -88,6 +88,7 @@ class HostRequest:
     why: str = ""  # the agent's own reason
     preview: ExactObject | None = None  # what the tool says that the call would do: `Preview.as_json`
     approved_preview: ExactObject | None = None  # the one that people had approved, if it is different now
+    attempts: int = 0  # those before it: nobody knows whether the last of them took effect
     misfit: Annotated[str, Field(exclude=True)] = ""  # what its server says is wrong with the arguments
     unbound: bool = False  # nobody says which arguments the tool takes
     can_edit: bool = True  # whether edited arguments reach the tool; if not, an edit becomes a denial that says so
@@ -291,6 +292,11 @@ class Confirmation:
     @property
     def revision(self) -> Revision:
         return self.revisions[-1]
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this attempt is the one that was asked for: no other of this request ended unknown."""
+        return self.attempt == self.asked.attempts + 1
 
     @property
     def is_void(self) -> bool:

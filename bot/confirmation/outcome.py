@@ -171,9 +171,9 @@ def copy_outcome(row: Confirmation, call: Call, now: datetime) -> Transition:
         return change  # our own denial arrived
     if change.row.state not in (State.APPROVED, State.ELSEWHERE):
         return change if kind is OutcomeKind.REFUSED else record_outside_answer(row, True, now)
-    if kind not in OUTCOMES[before] or (not_given and row.attempt > 1 and kind is OutcomeKind.UNKNOWN):
+    if kind not in OUTCOMES[before] or (not_given and not row.is_first and kind is OutcomeKind.UNKNOWN):
         return change  # a later report sorts it out
-    if not_given and row.attempt == 1 and kind is not OutcomeKind.REFUSED:
+    if not_given and row.is_first and kind is not OutcomeKind.REFUSED:
         change = change.then(record_outside_answer(change.row, True, now))
     altered = call.state is CallState.REFUSED and call.reason == ALTERED
     report = _copy_report(change.row, kind, now, text_of(call.result), call.begun, altered=altered)
@@ -217,7 +217,7 @@ def lapse(row: Confirmation, now: datetime) -> Transition:
     unknown."""
     if row.outcome is not None:
         raise Illegal(row, "lapse")
-    if row.attempt == 1:
+    if row.is_first:
         reason = decision_texts.lapsed_to_model(row.policy.start_within)
         return refuse(row, State.LAPSED, LineKind.LAPSED, now, None, reason)
     step = step_of(row, LineKind.LAPSED, now)
@@ -227,7 +227,7 @@ def lapse(row: Confirmation, now: datetime) -> Transition:
 def record_altered(row: Confirmation, now: datetime) -> Transition:
     """Raises an alarm about a changed call. A first attempt is refused, and the agent gets the reason. For a later
     attempt, the outcome stays unknown."""
-    if row.attempt > 1:
+    if not row.is_first:
         step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
         return Transition(row=_become_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
     change = _copy_report(row, OutcomeKind.REFUSED, now, decision_texts.ALTERED, altered=True)
@@ -399,10 +399,12 @@ def from_ledger(confirmation: str, asked: AskedCall, known: Sequence[KnownStep],
         who = as_object(first.content.get("who"))
         asker = Person(as_text(who.get("team")), as_text(who.get("user")))
         arguments = as_object(first.content.get("arguments"))
-        asked = replace(asked, tool=first.tool, arguments=arguments, asked_by=asker)
+        asked_for = first.content.get("attempt")
+        earlier = asked_for - 1 if isinstance(asked_for, int) else 0
+        asked = replace(asked, tool=first.tool, arguments=arguments, asked_by=asker, attempts=earlier)
         for step in known:
             state, outcome = _AFTER.get(step.kind, (state, outcome))
-            if step.kind in (LineKind.LAPSED, LineKind.ALTERED) and step.content.get("attempt", 1) != 1:
+            if step.kind in (LineKind.LAPSED, LineKind.ALTERED) and step.content.get("attempt", 1) != earlier + 1:
                 state, outcome = State.APPROVED, OutcomeKind.UNKNOWN  # the attempt before may have taken effect
     attempts = [step.content.get("attempt") for step in known]
     attempt = max((number for number in attempts if isinstance(number, int)), default=1)

@@ -190,7 +190,7 @@ def approvals_held_back(rows: Sequence[Confirmation]) -> Iterator[tuple[Confirma
     for row in rows:
         turn = row.asked.turn
         undecided = [one for one in rows if turn and one.asked.turn == turn and one.state is State.WAITING]
-        if row.state is State.APPROVED and row.outcome is None and row.attempt == 1 and undecided:
+        if row.state is State.APPROVED and row.outcome is None and row.is_first and undecided:
             yield row, undecided
 
 

@@ -39,7 +39,7 @@ from adk_confirm.bot.store.repository import (
     save_places,
 )
 from adk_confirm.bot.store.rows import letter_is_sealed, storable
-from adk_confirm.runtime.calls.call import ALTERED, Begin, Call, CallState, refuse_to_start, step
+from adk_confirm.runtime.calls.call import ALTERED, EARLIER, Begin, Call, CallState, refuse_to_start, step
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Tx
@@ -91,7 +91,8 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
         if after.state is CallState.HELD:  # it asks once more
             ended = replace(after, state=CallState.DONE, asked=after.asked[:-1], result=None)
             if ready:
-                ended = replace(ended, state=CallState.REFUSED, result={"error": decision_texts.PREVIEW_CHANGED})
+                why = f"{decision_texts.PREVIEW_CHANGED} {EARLIER}" if after.attempt else decision_texts.PREVIEW_CHANGED
+                ended = replace(ended, state=CallState.REFUSED, result={"error": why})
             follow_outcome(tx, found.id, ended)
         else:
             follow_outcome(tx, found.id, after)

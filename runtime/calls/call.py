@@ -59,6 +59,7 @@ class HeldRequest:
     payload: Json = None
     payload_schema: JsonObject | None = None
     preview: Preview | None = None
+    attempts: int = 0  # those before it: nobody knows whether the last of them took effect
     confirmed: bool | None = None
     answer: Json = None  # the answer's payload
     note: str | None = None  # what the approvers said to it
@@ -238,15 +239,19 @@ def _step(call: Call, event: CallEvent) -> Call | None:
 
 
 def _hold(call: Call, event: Hold) -> Call:
+    # A run of the body that only asked does not count as an attempt.
+    attempts = call.attempt - 1 if call.state is CallState.RUNNING else call.attempt
+    hint = event.asked.hint
+    if attempts and not hint.startswith(EARLIER):
+        hint = f"{EARLIER} {hint}".strip()
     return replace(
         call,
         state=CallState.HELD,
         gate=event.gate,
-        asked=(*call.asked, event.asked),
+        asked=(*call.asked, replace(event.asked, attempts=attempts, hint=hint)),
         result=event.result,
         approved=None,
-        # A run of the body that only asked does not count as an attempt.
-        attempt=call.attempt - 1 if call.state is CallState.RUNNING else call.attempt,
+        attempt=attempts,
     )
 
 
@@ -292,8 +297,8 @@ def _with_answer(call: Call, confirmed: bool, payload: Json, note: str | None = 
 
 
 def refuse_to_start(call: Call, why: str, now: float) -> Call:
-    """The running call as it is if it may not begin after all. What may have taken effect before is unknown again."""
-    if call.attempt > 1:
+    """The running call as it is if it may not begin after all. What people had run again is unknown again."""
+    if call.attempt > (call.request.attempts if call.request is not None else 0) + 1:
         return replace(call, state=CallState.UNKNOWN, attempt=call.attempt - 1, since=now)
     ready = replace(call, state=CallState.READY, attempt=call.attempt - 1)
     return replace(step(ready, Refuse(why), now), told=False)

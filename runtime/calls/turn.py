@@ -179,6 +179,7 @@ def _announcement(call: Call) -> Announcement:
         payload_schema=asked.payload_schema,
         title=call.title,
         preview=asked.preview.as_json() if asked.preview else None,
+        attempts=asked.attempts or None,
         approved_preview=before.as_json() if before else None,
     )
 

@@ -357,6 +357,13 @@ class TestUnknown:
             begin(desk.row, second, desk.now)
         assert desk.vote(VoteKind.HAPPENED, BEN) is None
 
+    def test_one_that_was_asked_anew_and_expires_is_refused(self) -> None:
+        """The agent's call waits for an answer to the new request, and no word about the old one would reach it."""
+        desk = Desk(make_policy(start_within="15m"), make_asked(attempts=1))
+        desk.approve(ANNA)
+        desk.wait(minutes=15)
+        assert (desk.state(), desk.row.attempt, desk.deliveries[-1].word) == (State.LAPSED, 2, "denied")
+
     def test_what_others_answered_is_not_run_again_from_here(self) -> None:
         desk = Desk(make_policy())
         desk.answered_elsewhere()

@@ -104,6 +104,27 @@ async def test_even_so_it_asks_about_what_nobody_has_seen(at: Office, shows: Jso
 
 
 @pytest.mark.office(POLICIES, target=LAB)
+async def test_who_is_asked_anew_about_an_unknown_call_knows_that_it_may_have_run(at: Office) -> None:
+    """And what people say about its second attempt is of that attempt, and reaches the agent."""
+    lab.plan["breaks"] = True
+    card = await at.ask('migrate {"table": "users"}')
+    await at.bob.clicks(card, "Approve")
+    asks = await at.sees(card, "Did this take effect?")
+    lab.plan["shows"] = "drops users"
+    await at.bob.clicks(asks, "Run again", sure=True)
+    anew = await at.sees(card, "Run again? Migrate (table users)")
+    assert "Nobody knows whether an earlier attempt took effect." in anew.text
+    assert "Nobody knows whether an earlier attempt took effect." in at.ann.now(card).text
+    await at.rests()
+    assert len(at.ran()) == 1
+    await at.bob.clicks(anew, "Approve")
+    await at.sees(card, "Did this take effect?")
+    await at.bob.clicks(anew, "It took effect", sure=True)
+    await at.sees(card, "It took effect: people looked")
+    assert len(at.ran()) == 2
+
+
+@pytest.mark.office(POLICIES, target=LAB)
 async def test_who_edits_sees_what_the_edited_call_would_do_before_it_runs(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     await at.edits(at.bob, card, table="orders")

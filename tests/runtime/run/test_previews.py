@@ -231,6 +231,7 @@ async def test_who_denies_a_call_that_may_have_run_before_does_not_undo_that(run
     [waiting] = await chat.calls()
     anew = await chat.settle(waiting.id, "run again")
     assert (ran, shown(anew)[0]) == (["2.4.1"], {"shows": "2.4.1 → 2.4.1"})
+    assert anew.request.hint == f"{EARLIER} Approve execution of tool deploys?"
     denied = await chat.deny(anew.request)
     assert denied.result("deploys") == {"error": f"{REJECTED}. {EARLIER}"}
 
