@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from contextlib import suppress
 
 from adk_confirm.bot.config.settings import Rules
@@ -16,6 +17,7 @@ from adk_confirm.runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
+LONGEST_TITLE = 80
 _NO_STOP = "missing_agent_session_stopped_event_subscription"
 
 
@@ -61,7 +63,7 @@ class AgentSessions:
         rows = await lease.read(session_confirmations, session.key)
         if not rows and any(policy.redact for policy in self._rules.policies.entries):
             return ""
-        title = await lease.read(first_words, session.key)
+        title = title_of(await lease.read(first_words, session.key))
         for row in rows:
             title = row.redactor.mask_text(title)
         return title
@@ -69,3 +71,17 @@ class AgentSessions:
     async def _ask(self, lease: Lease, session: Session, method: Method, args: JsonObject) -> JsonObject:
         slack = self._slack.at(lease)
         return await slack.call(method, channel_id=session.channel, thread_ts=session.thread_ts, **args)
+
+
+def title_of(words: str) -> str:
+    """
+    >>> title_of("<@U0BOT> please  deploy\\ncheckout")
+    'please deploy checkout'
+    >>> len(title_of("word " * 100))
+    75
+    """
+    title = " ".join(re.sub(r"<[@!#][^>]*>", "", words).split())
+    if len(title) <= LONGEST_TITLE:
+        return title
+    cut = title[: LONGEST_TITLE - 1].rpartition(" ")[0]
+    return f"{cut or title[: LONGEST_TITLE - 1]}…"

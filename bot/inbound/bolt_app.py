@@ -200,12 +200,7 @@ def make_site(app: AsyncApp | None, signing_secret: str | None = None) -> web.Ap
             return await _events(slack, verifier, request)
 
         site.router.add_post("/slack/events", events)
-    site.router.add_get("/healthz", _liveness)
     return site
-
-
-async def _liveness(request: web.Request) -> web.Response:  # noqa: ARG001  (aiohttp's handlers take one)
-    return web.Response(text="ok\n")
 
 
 async def _events(app: AsyncApp, verifier: SignatureVerifier, request: web.Request) -> web.StreamResponse:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,7 +12,6 @@ from adk_confirm.runtime.store.database import Tx
 
 SUSPENDED_AFTER = 15.0
 """A call that is decided within this many seconds causes no change of status, which would cost a call to Slack."""
-LONGEST_TITLE = 80
 
 
 class AgentStatus(StrEnum):
@@ -77,20 +75,6 @@ def read_status(tx: Tx, key: str) -> ShownStatus:
 
 
 def first_words(tx: Tx, key: str) -> str:
-    """What somebody said first in the thread, as its title."""
+    """What somebody said first in the thread."""
     body = tx.value("SELECT body FROM bot_mail WHERE session = :key AND kind = 'words' ORDER BY id LIMIT 1", key=key)
-    return title_of(as_text(json.loads(body).get("text"))) if body else ""
-
-
-def title_of(words: str) -> str:
-    """
-    >>> title_of("<@U0BOT> please  deploy\\ncheckout")
-    'please deploy checkout'
-    >>> len(title_of("word " * 100))
-    75
-    """
-    title = " ".join(re.sub(r"<[@!#][^>]*>", "", words).split())
-    if len(title) <= LONGEST_TITLE:
-        return title
-    cut = title[: LONGEST_TITLE - 1].rpartition(" ")[0]
-    return f"{cut or title[: LONGEST_TITLE - 1]}…"
+    return as_text(json.loads(body).get("text")) if body else ""

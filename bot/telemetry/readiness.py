@@ -1,5 +1,5 @@
-"""Whether this process works: the answer of `/readyz`. Each part says what is wrong with it, or nothing. It is served
-here, beside `/metrics`."""
+"""Whether this process lives and works: `/healthz` and `/readyz`. Each part says what is wrong with it, or nothing. They
+are served here, beside `/metrics`."""
 
 from __future__ import annotations
 
@@ -83,6 +83,9 @@ def socket_probe(client: AsyncBaseSocketModeClient) -> Probe:
 
 
 def add_probes(site: web.Application, readiness: Readiness, metrics: Metrics) -> None:
+    async def alive(request: web.Request) -> web.Response:  # noqa: ARG001  (aiohttp's handlers take one)
+        return web.Response(text="ok\n")
+
     async def ready(request: web.Request) -> web.Response:  # noqa: ARG001  (aiohttp's handlers take one)
         parts = await readiness.look()
         lines = "".join(f"{part}: {trouble or 'ok'}\n" for part, trouble in parts.items())
@@ -93,5 +96,6 @@ def add_probes(site: web.Application, readiness: Readiness, metrics: Metrics) ->
         page, content_type = await metrics.page(request.headers.get("Accept", ""))
         return web.Response(body=page, headers={"Content-Type": content_type})
 
+    site.router.add_get("/healthz", alive)
     site.router.add_get("/readyz", ready)
     site.router.add_get("/metrics", measured)
