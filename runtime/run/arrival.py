@@ -30,13 +30,6 @@ from adk_confirm.runtime.signature import BadArguments
 from adk_confirm.runtime.store import lease
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import Lease, LeaseLost
-from adk_confirm.runtime.store.records import (
-    Invocation,
-    InvocationStatus,
-    SessionChange,
-    StoredSession,
-    split_temporary,
-)
 from adk_confirm.runtime.store.sessions import (
     ANYBODY,
     LockedSession,
@@ -58,6 +51,13 @@ from adk_confirm.runtime.store.sessions import (
     run_of,
     set_aside,
     take_over_session,
+)
+from adk_confirm.runtime.store.stored_session import (
+    Invocation,
+    InvocationStatus,
+    SessionChange,
+    StoredSession,
+    split_temporary,
 )
 from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import (

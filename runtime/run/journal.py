@@ -14,9 +14,9 @@ from adk_confirm.runtime.errors import Busy, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, OutcomeUnknown, Tx
 from adk_confirm.runtime.store.lease import Lease, LeaseLost
-from adk_confirm.runtime.store.records import Invocation, SessionChange, StoredSession
 from adk_confirm.runtime.store.seal import seal_in
 from adk_confirm.runtime.store.sessions import OnChange, read_events, was_written, write
+from adk_confirm.runtime.store.stored_session import Invocation, SessionChange, StoredSession
 from adk_confirm.runtime.wire import Event, SessionId
 
 MOST_SESSIONS = 1024

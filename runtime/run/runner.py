@@ -37,7 +37,6 @@ from adk_confirm.runtime.run.turn_loop import AppContext
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import AGAIN, JobKind, LeaseLoop, settle
 from adk_confirm.runtime.store.lease import TERM, Keeper, Lease
-from adk_confirm.runtime.store.records import SessionChange, StoredSession, split_temporary
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.sessions import (
     OnChange,
@@ -55,6 +54,7 @@ from adk_confirm.runtime.store.sessions import (
     run_kind,
     update_state,
 )
+from adk_confirm.runtime.store.stored_session import SessionChange, StoredSession, split_temporary
 from adk_confirm.runtime.store.tables import SCHEMA, lay_out, open_store
 from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import USER, Dialect, Event, EventActions, SessionId, SessionRecord

@@ -17,8 +17,8 @@ from adk_confirm.runtime.run.journal import Journal, SessionCache
 from adk_confirm.runtime.run.turn_loop import AppContext, TurnLoop
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import Lease
-from adk_confirm.runtime.store.records import SessionChange
 from adk_confirm.runtime.store.sessions import give_back, run_of, topic
+from adk_confirm.runtime.store.stored_session import SessionChange
 from adk_confirm.runtime.wire import Event, SessionId
 
 

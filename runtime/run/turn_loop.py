@@ -38,8 +38,8 @@ from adk_confirm.runtime.run.execute import (
 from adk_confirm.runtime.run.journal import Journal
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.lease import Keeper, Lease
-from adk_confirm.runtime.store.records import Invocation, InvocationStatus, split_temporary
 from adk_confirm.runtime.store.sessions import known_calls
+from adk_confirm.runtime.store.stored_session import Invocation, InvocationStatus, split_temporary
 from adk_confirm.runtime.telemetry import tracing
 from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import Content, Dialect, Event, EventActions, NodeInfo, new_event_id

@@ -19,7 +19,8 @@ from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store import lease
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import JobKey, Lease, LeaseLost, holds
-from adk_confirm.runtime.store.records import (
+from adk_confirm.runtime.store.seal import seal_in
+from adk_confirm.runtime.store.stored_session import (
     CALL,
     Invocation,
     InvocationStatus,
@@ -32,7 +33,6 @@ from adk_confirm.runtime.store.records import (
     read_shared,
     split_state,
 )
-from adk_confirm.runtime.store.seal import seal_in
 from adk_confirm.runtime.wire import Event, SessionId, is_storable_id, json_text
 
 _EVENTS = "SELECT body FROM runtime_events WHERE session = :key AND seq >= :after ORDER BY seq"

@@ -15,9 +15,9 @@ from adk_confirm.runtime.calls.call import ALTERED, Approve, Begin, Call, CallSt
 from adk_confirm.runtime.errors import Conflict
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.records import CALL, call_key
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.sessions import find
+from adk_confirm.runtime.store.stored_session import CALL, call_key
 from adk_confirm.runtime.wire import SessionId
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from adk_confirm.runtime.calls.model_history import ModelHistory
 from adk_confirm.runtime.run.journal import SessionCache
-from adk_confirm.runtime.store.records import StoredSession
+from adk_confirm.runtime.store.stored_session import StoredSession
 from adk_confirm.runtime.wire import SessionId
 
 
