@@ -1,5 +1,5 @@
-"""Whether this process lives and works: `/healthz` and `/readyz`. Each part says what is wrong with it, or nothing. They
-are served here, beside `/metrics`."""
+"""Whether this process lives and works: `/healthz` and `/readyz`, which are served here, beside `/metrics`. Each part
+says what is wrong with it, or nothing."""
 
 from __future__ import annotations
 
