@@ -37,7 +37,7 @@ from adk_confirm.runtime.wire import Event, SessionId, is_storable_id, json_text
 
 _EVENTS = "SELECT body FROM runtime_events WHERE session = :key AND seq >= :after ORDER BY seq"
 _CALLS = """
-    SELECT s.app, s.user_id, s.id AS name, c.id, c.body, c.sealed
+    SELECT s.app, s.user_id, s.id AS name, s.opened_by, c.id, c.body, c.sealed
     FROM runtime_calls c JOIN runtime_sessions s ON s.key = c.session
     WHERE c.session = :key
 """
@@ -45,7 +45,7 @@ _TURN = f"{_CALLS} AND c.turn = :turn"
 _CALL = f"{_CALLS} AND c.id = :id"
 _UNKNOWN = f"{_CALLS} AND c.state = 'unknown' AND c.since <= :until"
 _ASKED = """
-    SELECT s.app, s.user_id, s.id AS name, c.id, c.body, c.sealed
+    SELECT s.app, s.user_id, s.id AS name, s.opened_by, c.id, c.body, c.sealed
     FROM runtime_requests r
     JOIN runtime_calls c ON c.session = r.session AND c.id = r.call
     JOIN runtime_sessions s ON s.key = r.session
@@ -62,7 +62,7 @@ def read_events(tx: Tx, key: int, after: int = 0) -> list[Event]:
 def _call(tx: Tx, row: Any, *, as_void: bool) -> Call | None:
     """The stored call, if its seal fits. Otherwise there is no such call, or `as_void` what is left of it."""
     seal, name = seal_in(tx.context), SessionId(row.app, row.user_id, row.name)
-    if seal is None or seal.fits(row.sealed, "call", call_key(name, row.id), row.body):
+    if seal is None or seal.fits(row.sealed, "call", call_key(name, row.opened_by, row.id), row.body):
         return CALL.validate_json(row.body)
     if not as_void:
         return None
@@ -175,9 +175,7 @@ def find_run(tx: Tx, key: int) -> tuple[SessionId, list[Call]] | None:
     row = tx.first("SELECT app, user_id, id, opened_by FROM runtime_sessions WHERE key = :key", key=key)
     if row is None:
         return None
-    unknown = tx.all(
-        f"{_CALLS} AND c.state = 'unknown' AND c.since <= :until", key=key, until=tx.now() - LONGEST_UNKNOWN
-    )
+    unknown = tx.all(_UNKNOWN, key=key, until=tx.now() - LONGEST_UNKNOWN)
     given_up = [] if row.opened_by == "desk" else _calls(tx, unknown, as_void=True)
     return SessionId(row.app, row.user_id, row.id), given_up
 

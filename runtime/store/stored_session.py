@@ -74,9 +74,9 @@ OpenedBy = Literal["anyone", "desk"]
 Rows = dict[str, list[dict[str, object]]]
 
 
-def call_key(session: SessionId, call_id: str) -> Json:
-    """What the seal of a stored call says about which call it is."""
-    return [session.app, session.user_id, session.id, call_id]
+def call_key(session: SessionId, opened_by: OpenedBy, call_id: str) -> Json:
+    """What the seal of a stored call says about which call it is, and whether only a desk may answer it."""
+    return [session.app, session.user_id, session.id, opened_by, call_id]
 
 
 class InvocationStatus(StrEnum):
@@ -172,7 +172,9 @@ class SessionChange:
                     "state": call.state.value,
                     "since": call.since,
                     "body": bodies[call.id],
-                    "sealed": seal.of("call", call_key(session.name, call.id), bodies[call.id]) if seal else "",
+                    "sealed": seal.of("call", call_key(session.name, session.opened_by, call.id), bodies[call.id])
+                    if seal
+                    else "",
                 }
                 for call in calls
             ],

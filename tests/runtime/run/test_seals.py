@@ -65,7 +65,7 @@ def rewrites(tx: Tx, name: SessionId, change: Callable[[Call, str], Sealed]) -> 
 
 
 def sealed(one: Call, name: SessionId, seal: Seal = SEAL) -> Sealed:
-    return one, seal.of("call", call_key(name, one.id), CALL.dump_json(one).decode())
+    return one, seal.of("call", call_key(name, "anyone", one.id), CALL.dump_json(one).decode())
 
 
 def name_of(chat: Chat) -> SessionId:
@@ -276,3 +276,19 @@ async def test_a_runner_without_a_key_seals_nothing(run: MakeRunner) -> None:
     database = await chat.runner.open()
     found = "SELECT c.sealed FROM runtime_calls c JOIN runtime_sessions s ON s.key = c.session WHERE s.app = :app"
     assert (await database.read(lambda tx: tx.column(found, app=chat.runner.app_name)), paid) == ([""], [10])
+
+
+async def test_i_say_that_a_desk_s_session_is_anybody_s(run: MakeRunner) -> None:
+    """And I answer it through an API on the same store, which has the secret as well."""
+    desk = Chat(run(payer(99_999), seal=SEAL, desk="slack-"))
+    request = (await desk.say("Pay")).request
+
+    def lies(tx: Tx) -> None:
+        tx.run("UPDATE runtime_sessions SET opened_by = 'anyone' WHERE id = :id", id=desk.session)
+        tx.run("DELETE FROM runtime_desks WHERE app = :app", app=desk.runner.app_name)
+
+    await (await desk.runner.open()).run(lies)
+    await desk.runner.close()
+    api = Agent("payer", ScriptedModel("Done."), tools=[FunctionTool(pay, require_confirmation=True)])
+    after = await approve(Chat(run(api, seal=SEAL), desk.session, desk.user), request.id)
+    assert (after.state, paid) == (CallState.REFUSED, [])
