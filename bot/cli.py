@@ -81,18 +81,6 @@ class CommandGroup(click.Group):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
 
-def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        from importlib import metadata
-
-        try:
-            version = metadata.version(PROGRAM)
-        except metadata.PackageNotFoundError:
-            version = "(not installed)"
-        click.echo(f"{PROGRAM} {version}")
-        ctx.exit()
-
-
 @click.group(
     cls=CommandGroup,
     subcommand_metavar="COMMAND [OPTIONS]",
@@ -100,15 +88,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"{PROGRAM} COMMAND --help says more about one of them.",
 )
-@click.option(
-    "-V",
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_version,
-    help="Show the version and exit.",
-)
+@click.version_option(None, "-V", "--version", package_name=PROGRAM, message="%(prog)s %(version)s")
 def commands() -> None:
     """Approve, deny or edit the tool calls of ADK agents from Slack; each runs exactly once."""
 

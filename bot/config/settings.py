@@ -97,14 +97,20 @@ _SERVER = Annotated[
     _WITHOUT_SLASH,
 ]
 _CHANNEL = Annotated[StrictStr, _matching(r"[CG][A-Z0-9_]+", 'the channel\'s id, such as "C0AUDIT"')]
-_OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_TARGET = Annotated[
+    StrictStr,
+    _matching(
+        r".*/.*|[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*",
+        'a module and a name, such as "my_agents.oncall:agent", or a folder, such as "./hr"',
+    ),
+]
 _SERVICES = ("artifact_service", "memory_service", "credential_service")
 
 
 class AgentSettings(_Table):
     """Either `target`, an agent in this process, or `url` and `app`, an agent on any ADK server."""
 
-    target: StrictStr | None = None
+    target: _TARGET | None = None
     url: _SERVER | None = None
     app: StrictStr | None = None
     headers: dict[StrictStr, StrictStr] = Field(default_factory=dict, repr=False)
@@ -119,16 +125,6 @@ class AgentSettings(_Table):
     def services(self) -> dict[str, str]:
         """The services of google-adk that the settings file names."""
         return {name: found for name in _SERVICES if (found := getattr(self, name)) is not None}
-
-    @field_validator("target")
-    @classmethod
-    def _target(cls, target: str | None) -> str | None:
-        if target is not None and "/" not in target and not _OBJECT.fullmatch(target):
-            raise ValueError(
-                f'must be a module and a name, such as "my_agents.oncall:agent", or a folder, such as "./hr", '
-                f'not "{target}"'
-            )
-        return target
 
     @model_validator(mode="after")
     def _require_target_or_url(self) -> AgentSettings:

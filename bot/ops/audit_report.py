@@ -63,7 +63,7 @@ async def report(
             async for page in pages(database, lines, progress=more):
                 tally.add(page)
     done = tally.result(start, end, found)
-    call.tell(done, *report_text(done, names))
+    call.tell(done, "\n\n".join(report_text(done, names)))
     return 0 if found.broken is None else 1
 
 
@@ -210,56 +210,50 @@ DEMANDS = (
 
 
 def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
+    """Paragraphs and tables."""
     ledger, speed = as_object(found["ledger"]), as_object(found["approvals"])
     yield f"# Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
-    yield ""
     yield f"**Ledger**: {_cell(ledger['said'])}. The period has {ledger['lines']} lines, {ledger['purged']} purged."
-    yield ""
     yield (
         f"**Calls**: people were asked about {found['asked']}. Grants let {found['let_through_by_grants']} through. "
         f"{found['refused_without_asking']} were refused without asking anybody."
     )
-    yield from _counted("Decisions", found["decisions"])
-    yield from _counted("Ends", found["ends"])
-    yield from _counted("Besides", found["other"])
-    yield ""
+    yield _counted("Decisions", found["decisions"])
+    yield _counted("Ends", found["ends"])
+    yield _counted("Besides", found["other"])
     how = f"median {speed['median_seconds']} s after people could see the call; " if speed["timed"] else ""
     yield (
         f"**How fast**: timed approvals {speed['timed']}; {how}within {QUICK:g} s {speed['within_5_s']}; with one "
         f"press on the card {speed['with_one_press']}, the others in the opened form."
     )
-    yield from _counted("Votes that did not count", found["votes_that_did_not_count"])
-    yield from _counted("Alarms", found["alarms"])
-    for title, columns in _TABLES.items():
-        yield from _table(title, columns, objects(found[title.lower()]), names)
-    yield from _table("Which line answers what", _DEMANDED, objects(found["demands"]), names)
+    yield _counted("Votes that did not count", found["votes_that_did_not_count"])
+    yield _counted("Alarms", found["alarms"])
+    for (title, key), columns in _TABLES.items():
+        yield f"## {title}"
+        yield _table(columns, objects(found[key]), names)
 
 
-def _counted(title: str, counts: Json) -> Iterator[str]:
+def _counted(title: str, counts: Json) -> str:
     shown = [f"{_cell(name)} {count}" for name, count in as_object(counts).items() if count]
-    yield ""
-    yield f"**{title}**: {', '.join(shown) or 'none'}."
+    return f"**{title}**: {', '.join(shown) or 'none'}."
 
 
-_TABLES: Mapping[str, tuple[str, ...]] = {
-    "Tools": ("tool", "asked", *map(str, _DECIDED)),
-    "People": ("who", *_VOTES.values(), "with_one_press", "median_seconds", "within_5_s"),
-    "Denials": ("at", "tool", "confirmation", "who", "reason"),
-    "Grants": ("at", "tool", "confirmation", "given_by", "until", "used", "revoked"),
-    "Operators": ("at", "kind", "who", "reason"),
+_TABLES: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("Tools", "tools"): ("tool", "asked", *map(str, _DECIDED)),
+    ("People", "people"): ("who", *_VOTES.values(), "with_one_press", "median_seconds", "within_5_s"),
+    ("Denials", "denials"): ("at", "tool", "confirmation", "who", "reason"),
+    ("Grants", "grants"): ("at", "tool", "confirmation", "given_by", "until", "used", "revoked"),
+    ("Operators", "operators"): ("at", "kind", "who", "reason"),
+    ("Which line answers what", "demands"): ("line", "demand", "shows"),
 }
-_DEMANDED = ("line", "demand", "shows")
 
 
-def _table(title: str, columns: tuple[str, ...], rows: list[JsonObject], names: KnownNames) -> Iterator[str]:
-    yield from ("", f"## {title}", "")
+def _table(columns: tuple[str, ...], rows: list[JsonObject], names: KnownNames) -> str:
     if not rows:
-        yield "None."
-        return
-    yield f"| {' | '.join(column.replace('_', ' ').capitalize() for column in columns)} |"
-    yield f"|{' --- |' * len(columns)}"
-    for row in rows:
-        yield f"| {' | '.join(_cell(_said(column, row[column], names)) for column in columns)} |"
+        return "None."
+    lines = [[column.replace("_", " ").capitalize() for column in columns], ["---"] * len(columns)]
+    lines += [[_cell(_said(column, row[column], names)) for column in columns] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _said(column: str, value: Json, names: KnownNames) -> Json:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, TextIO
 
 import click
 
-from adk_confirm.bot.config.settings import Settings, load_settings
+from adk_confirm.bot.config.settings import DEFAULT_FILE, Settings, load_settings
 from adk_confirm.bot.policy.approvers import OPERATOR, Person, operator
 from adk_confirm.bot.store.known_names import KnownNames, read_names
 from adk_confirm.bot.store.open import SCHEMAS, open_beside, sqlite_file
@@ -36,7 +36,6 @@ from adk_confirm.runtime.store.tables import lay_out
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
 
-DEFAULT_FILE = "adk-confirm.toml"
 DATES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
 PORT = click.IntRange(0, 65535)
 FILE = click.Path(path_type=Path)
@@ -53,7 +52,7 @@ class CommandLine:
 
     config: Path
     json: bool = False
-    by: str | None = None
+    person: Person = OPERATOR  # who runs the command
     reason: str | None = None
     names: bool = False
     clock: Clock | None = None
@@ -75,11 +74,6 @@ class CommandLine:
 
     def now(self) -> datetime:
         return datetime.now(UTC) if self.clock is None else datetime.fromtimestamp(self.clock(), UTC)
-
-    @property
-    def person(self) -> Person:
-        """Who runs the command."""
-        return OPERATOR if self.by is None else operator(self.by)
 
     def reading(self) -> AbstractAsyncContextManager[Database]:
         """The store, read-only."""
@@ -148,13 +142,13 @@ def options(*, json: bool = False, changes: bool = False, names: bool = False) -
         def called(
             config: Path,
             json: bool = False,
-            by: str | None = None,
+            person: Person = OPERATOR,
             reason: str | None = None,
             names: bool = False,
             **own: Any,
         ) -> Code:
             clock = click.get_current_context().find_root().obj
-            done = run(CommandLine(config, json, by, reason, names, clock), **own)
+            done = run(CommandLine(config, json, person, reason, names, clock), **own)
             return asyncio.run(done) if isinstance(done, Coroutine) else done
 
         added = [click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help="The settings.")]
@@ -165,7 +159,7 @@ def options(*, json: bool = False, changes: bool = False, names: bool = False) -
         if changes:
             added.append(click.option("--reason", metavar="TEXT", help="Why: cards, threads and the audit show it."))
             name = "Your name, which cards, threads and the audit show. Default: your account's."
-            added.append(click.option("--as", "by", metavar="NAME", default=account, callback=_check_name, help=name))
+            added.append(click.option("--as", "person", metavar="NAME", default=account, callback=_person, help=name))
         wrapped: Callable[..., Code] = called
         for option in added:
             wrapped = option(wrapped)
@@ -185,14 +179,11 @@ def account() -> str | None:
         return None
 
 
-def _check_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
-    if name is None:
-        return None
+def _person(_: click.Context, __: click.Parameter, name: str | None) -> Person:
     try:
-        operator(name)
+        return OPERATOR if name is None else operator(name)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
-    return name
 
 
 # Printing
@@ -231,13 +222,8 @@ def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
 
 def paint(text: str, colour: str) -> str:
     """In colour, if the output is a terminal and nothing forbids it."""
-    return click.style(text, fg=colour) if _use_colours() else text
-
-
-def _use_colours() -> bool:
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return sys.stdout.isatty()
+    forbidden = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if forbidden or not sys.stdout.isatty() else click.style(text, fg=colour)
 
 
 def standard_output() -> TextIO:

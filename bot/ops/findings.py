@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import partial
 
 from adk_confirm.bot.ops.agent_tools import Tools
 from adk_confirm.bot.ops.command import in_columns
@@ -30,25 +31,15 @@ class Severity(StrEnum):
 class Finding:
     """`said` ends with what to do, if anything."""
 
-    what: str
     mark: Severity
+    what: str
     said: str
 
 
-def fine(what: str, said: str) -> Finding:
-    return Finding(what, Severity.OK, said)
-
-
-def note(what: str, said: str) -> Finding:
-    return Finding(what, Severity.NOTE, said)
-
-
-def warn(what: str, said: str) -> Finding:
-    return Finding(what, Severity.WARN, said)
-
-
-def fix(what: str, said: str) -> Finding:
-    return Finding(what, Severity.FIX, said)
+fine = partial(Finding, Severity.OK)
+note = partial(Finding, Severity.NOTE)
+warn = partial(Finding, Severity.WARN)
+fix = partial(Finding, Severity.FIX)
 
 
 # How the policies cover the tools

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import click
 
@@ -29,7 +29,6 @@ from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.identity import slack_client
 from adk_confirm.bot.store.repository import (
-    Session,
     chain_of,
     find_session,
     lock_confirmation,
@@ -62,8 +61,8 @@ async def reapply(call: CommandLine, dry_run: bool) -> int:
         policies = call.settings.policies
         # Slack is asked only if somebody has to be looked up. `_facts_in_turn` waits as long as Slack says.
         people = Directory(Slack(slack_client(call.settings)), Rules(policies))
-        found = reapply_all(database, people, policies, call.person, call.reason, dry_run=dry_run)
-        rows = [row async for row in found]
+        work = Reapplying(database, people, policies, call.person, call.reason, dry_run)
+        rows = [row async for row in work.rows()]
     left = sum(row["trouble"] is not None for row in rows)
     lines = [reapplied_line(row, dry_run=dry_run) for row in rows]
     lines = lines or ["Every waiting call is already under the policies in the file."]
@@ -85,102 +84,81 @@ def reapplied_line(one: JsonObject, *, dry_run: bool) -> str:
     return visible(begins + "; ".join(parts))
 
 
-async def reapply_all(
-    database: Database,
-    people: PeopleLookup,
-    policies: Policies,
-    by: Person = OPERATOR,
-    reason: str | None = None,
-    *,
-    dry_run: bool = False,
-) -> AsyncIterator[JsonObject]:
-    """Each waiting confirmation that these policies would treat differently."""
-    async for stored in stored_confirmations(database, "c.state = 'waiting'"):
-        done = await _reapply_one(database, people, policies, stored, by, reason, dry_run=dry_run)
-        if done is not None:
-            yield done
+@dataclass(frozen=True)
+class Reapplying:
+    """A run of the command. `by` and `reason` are for thread and audit; a dry run writes nothing."""
 
+    database: Database
+    people: PeopleLookup
+    policies: Policies
+    by: Person = OPERATOR
+    reason: str | None = None
+    dry_run: bool = False
 
-async def _reapply_one(
-    database: Database,
-    people: PeopleLookup,
-    policies: Policies,
-    stored: Any,
-    by: Person,
-    reason: str | None,
-    *,
-    dry_run: bool,
-) -> JsonObject | None:
-    row = await database.read(load, stored)
-    if row is None:
-        unread: JsonObject = {"id": stored.id, "tool": "?", "state": str(State.WAITING), "quorum": 0}
-        return {**unread, "fell": [], "why": None, "trouble": "somebody changed it in the database"}
-    for _ in range(_TIMES):
-        found = await asyncio.to_thread(policies.resolve, row.asked.facts(row.revision.arguments))
-        if _same_policy(row, found):
+    async def rows(self) -> AsyncIterator[JsonObject]:
+        """Each waiting confirmation that these policies would treat differently."""
+        async for stored in stored_confirmations(self.database, "c.state = 'waiting'"):
+            row = await self.database.read(load, stored)
+            if row is None:
+                unread: JsonObject = {"id": stored.id, "tool": "?", "state": str(State.WAITING), "quorum": 0}
+                yield {**unread, "fell": [], "why": None, "trouble": "somebody changed it in the database"}
+            elif (done := await self._reapply(row)) is not None:
+                yield done
+
+    async def _reapply(self, row: Confirmation) -> JsonObject | None:
+        for _ in range(_TIMES):
+            found = await asyncio.to_thread(self.policies.resolve, row.asked.facts(row.revision.arguments))
+            if _same_policy(row, found):
+                return None
+            facts = await self._facts_in_turn(row, found)
+            # A vote ends because its author may not decide, never because Slack gave no answer just now.
+            answers = (answer for one in facts.values() for answer in (one.account, *one.members.values()))
+            unknown = next((answer for answer in answers if isinstance(answer, Unresolved)), None)
+            if unknown is not None:
+                return _report(row, trouble=f"{unknown.what} could not be looked up: {unknown.why}")
+            work = self.database.read if self.dry_run else self.database.run
+            done = await work(self._put_under, row, found, facts)
+            if not isinstance(done, Confirmation):
+                return _report(done.row, done.steps) if done is not None else None
+            row = done  # somebody voted meanwhile, and has to be looked up as well
+        return _report(row, trouble="people vote on it right now")
+
+    async def _facts_in_turn(self, row: Confirmation, found: Found) -> dict[str, Facts]:
+        """The facts about everybody who approved, under the policy that now covers the call. It waits as long as
+        Slack's rate limit requires."""
+        if not isinstance(found, GoverningPolicy):
+            return {}
+        after = found.policy.escalate_after
+        under_policy = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
+        for _ in range(_TURNS):
+            facts = {vote.id: await self.people.facts(under_policy, vote, self.policies) for vote in row.approvals}
+            pauses = [one.after for one in facts.values() if one.after is not None]
+            if not pauses:
+                break
+            await asyncio.sleep(min(pauses))
+        return facts
+
+    def _put_under(
+        self, tx: Tx, looked_at: Confirmation, found: Found, facts: Mapping[str, Facts]
+    ) -> Transition | Confirmation | None:
+        """The change. Or the row, if it changed since it was looked at: somebody may have voted. Or None, if it no
+        longer waits."""
+        if self.dry_run:
+            session, row = find_session(tx, chain_of(looked_at.asked.session)), looked_at
+        else:
+            session, row = lock_confirmation(tx, looked_at.id)
+        if row.state is not State.WAITING:
             return None
-        facts = await _facts_in_turn(people, row, found, policies)
-        unknown = _unknown(facts)
-        if unknown is not None:
-            return _report(row, trouble=f"{unknown.what} could not be looked up: {unknown.why}")
-        if dry_run:
-            change = await database.read(would_reapply, row, found, facts)
-            return _report(change.row, change.steps)
-        done = await database.run(reapply_row, row, found, facts, by, reason)
-        if not isinstance(done, Confirmation):
-            return _report(done.row, done.steps) if done is not None else None
-        row = done  # somebody voted meanwhile, and has to be looked up as well
-    return _report(row, trouble="people vote on it right now")
-
-
-async def _facts_in_turn(people: PeopleLookup, row: Confirmation, found: Found, policies: Policies) -> dict[str, Facts]:
-    """The facts about everybody who approved, under the policy that now covers the call. It waits as long as Slack's
-    rate limit requires."""
-    if not isinstance(found, GoverningPolicy):
-        return {}
-    after = found.policy.escalate_after
-    under_policy = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
-    for _ in range(_TURNS):
-        facts = {vote.id: await people.facts(under_policy, vote, policies) for vote in row.approvals}
-        pauses = [one.after for one in facts.values() if one.after is not None]
-        if not pauses:
-            break
-        await asyncio.sleep(min(pauses))
-    return facts
-
-
-def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
-    """A vote ends because its author may not decide, never because Slack gave no answer just now."""
-    answers = (answer for one in facts.values() for answer in (one.account, *one.members.values()))
-    return next((answer for answer in answers if isinstance(answer, Unresolved)), None)
-
-
-def reapply_row(
-    tx: Tx, looked_at: Confirmation, found: Found, facts: Mapping[str, Facts], by: Person, reason: str | None
-) -> Transition | Confirmation | None:
-    """Applies the policy and returns the change. Returns the row if it changed since it was looked at: somebody may
-    have voted. Returns None if it no longer waits."""
-    session, row = lock_confirmation(tx, looked_at.id)
-    if row.state is not State.WAITING:
-        return None
-    if row != looked_at:
-        return row
-    change = put_under(row, found, _with_speakers(tx, facts, session), now(tx), by, reason)
-    save(tx, session, change)
-    return change
-
-
-def would_reapply(tx: Tx, row: Confirmation, found: Found, facts: Mapping[str, Facts]) -> Transition:
-    """The change that `reapply_row` would make, without writing anything."""
-    session = find_session(tx, chain_of(row.asked.session))
-    return put_under(row, found, _with_speakers(tx, facts, session), now(tx))
-
-
-def _with_speakers(tx: Tx, facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
-    """Adds those who have spoken to the agent so far, from the session's row."""
-    speakers = session.speakers if session is not None else frozenset()
-    known = session is not None and session_is_sealed(tx, session)
-    return {id_: replace(one, speakers=one.speakers | speakers, speakers_known=known) for id_, one in facts.items()}
+        if row != looked_at:
+            return row
+        speakers = session.speakers if session is not None else frozenset()
+        known = session is not None and session_is_sealed(tx, session)
+        said = {id_: replace(of, speakers=of.speakers | speakers, speakers_known=known) for id_, of in facts.items()}
+        change = put_under(row, found, said, now(tx), self.by, self.reason)
+        if not self.dry_run:
+            assert session is not None
+            save(tx, session, change)
+        return change
 
 
 def _report(row: Confirmation, steps: Sequence[Step] = (), *, trouble: str | None = None) -> JsonObject:

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
-from adk_confirm.bot.ops.command import DEFAULT_FILE, FILE, tell
+from adk_confirm.bot.config.settings import DEFAULT_FILE
+from adk_confirm.bot.ops.command import FILE, tell
 from adk_confirm.runtime.errors import Conflict, Invalid, StoreError
 
 _CHECKOUT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ import pytest
 from adk_confirm.bot.config.settings import load_settings
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.model import Confirmation, State, Vote
-from adk_confirm.bot.ops.reapply import reapplied_line, reapply_all
+from adk_confirm.bot.ops.reapply import Reapplying, reapplied_line
 from adk_confirm.bot.policy.approvers import Approver, Person, Unresolved
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.demo.slack_app import our_app
@@ -46,7 +46,7 @@ async def edited(at: Backoffice, old: str, new: str, *options: str) -> str:
 async def reapplied(at: Backoffice, *options: str) -> str:
     settings = load_settings(at.directory / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": SECRET})
     dry_run = bool(options)
-    done = [row async for row in reapply_all(at.database, at.office, settings.policies, dry_run=dry_run)]
+    done = [row async for row in Reapplying(at.database, at.office, settings.policies, dry_run=dry_run).rows()]
     return "".join(f"{reapplied_line(row, dry_run=dry_run)}\n" for row in done)
 
 
@@ -111,7 +111,8 @@ async def test_it_waits_for_its_turn_to_ask_slack(at: Backoffice) -> None:
     await at.vote(deploy, ANNA)
     at.policies(FILE.replace("quorum = 2", "quorum = 1"))
     assert [
-        done["trouble"] async for done in reapply_all(at.database, Busy(members=at.office.members), at.rules.policies)
+        done["trouble"]
+        async for done in Reapplying(at.database, Busy(members=at.office.members), at.rules.policies).rows()
     ] == [None]
     assert (await at.row(deploy)).state is State.APPROVED
 
@@ -137,14 +138,14 @@ async def test_a_vote_that_comes_meanwhile_is_looked_up_too(at: Backoffice) -> N
 
     at.policies(FILE.replace("quorum = 2", "quorum = 3"))
     slow = Slow()
-    assert [done["fell"] async for done in reapply_all(at.database, slow, at.rules.policies)] == []
+    assert [done["fell"] async for done in Reapplying(at.database, slow, at.rules.policies).rows()] == []
     assert (await at.row(deploy)).state is State.APPROVED, "Ben's word came first, under the policy as it was"
 
     other = await at.asks()
     await at.vote(other, ANNA)
     deploy, slow.asked = other, []
     at.policies(FILE.replace("quorum = 2", "quorum = 4"))
-    assert [done["fell"] async for done in reapply_all(at.database, slow, at.rules.policies)] == [[]]
+    assert [done["fell"] async for done in Reapplying(at.database, slow, at.rules.policies).rows()] == [[]]
     assert slow.asked == [ANNA, ANNA, BEN]
     assert [vote.voter for vote in (await at.row(other)).approvals] == [ANNA, BEN]
 
