@@ -48,8 +48,9 @@ from adk_confirm.blocks.rich_text import (
 from adk_confirm.blocks.text import fit_visible, right_to_left, units, visible
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import ABSENT, Absent, Argument, FieldDiff, Shown
+from adk_confirm.bot.policy.model import Formats
 from adk_confirm.runtime.calls.preview import Preview
-from adk_confirm.runtime.titles import title_fields
+from adk_confirm.runtime.titles import CURRENCIES, title_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,6 @@ def content(view: Shown, room: Space) -> DrawnCall:
 # -- the headline
 
 TOOL_IN_TITLE = 100
-_CURRENCIES = ("€", "$", "£", "¥")
 _FIRST = 3
 
 
@@ -181,8 +181,8 @@ def _policy_title(view: Shown) -> str | None:
             part = _part(given, path)
             if part is None:
                 return None
-            cents = text[-1:] in _CURRENCIES and re.fullmatch(r"[\d,]+\.\d", part)
-            text += f"{part}0" if cents else part
+            signed = text[-1:] in CURRENCIES and part.removeprefix("-").startswith(text[-1])
+            text = f"{text[:-1]}{part}" if signed else f"{text}{part}"
     text = visible(text.strip())
     return text if text and units(text) <= LONGEST_TITLE else None
 
@@ -297,7 +297,7 @@ def _say_arguments(view: Shown, drawing: _Drawing) -> None:
         drawing.add(Line((Say("The answer" if view.question else "With this answer"),)))
         _say_values(answer, changed, drawing)
     own = {argument.name for argument in (answer if view.wants_payload else view.arguments)}
-    _say_changes([change for change in view.diff if change.path not in own], drawing)
+    _say_changes([change for change in view.diff if change.path not in own], view.arguments, drawing)
 
 
 def _say_values(
@@ -378,14 +378,15 @@ def _exactly(value: JsonValue | Absent, room: Space) -> str:
 _CHANGES = 10
 
 
-def _say_changes(changes: Sequence[FieldDiff], drawing: _Drawing) -> None:
+def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: _Drawing) -> None:
     """The differences inside an argument. The value above is what runs; these show what is new in it."""
     if not changes:
         return
     drawing.add(Line((Say("Changed"),)))
     most = len(changes) if drawing.room.exact else _CHANGES
     for change in changes[:most]:
-        _say_value(Argument(change.path, None), change.new, change, drawing, runs=False)
+        formats = next((one.formats for one in of if one.name == change.path), ())
+        _say_value(Argument(change.path, None, formats=formats), change.new, change, drawing, runs=False)
     if changes[most:]:
         drawing.add(Line((Say(words.more(len(changes) - most)),)))
         drawing.cut = True
@@ -426,10 +427,10 @@ def _size_of_diff(written: str) -> tuple[TextSpan, ...]:
     return (Say(f": {where}+{more:,} −{fewer:,}"),)
 
 
-def differences(changes: Sequence[FieldDiff]) -> tuple[Piece, ...]:
+def differences(changes: Sequence[FieldDiff], of: Sequence[Argument]) -> tuple[Piece, ...]:
     """A diff without a card, for the thread."""
     drawing = _Drawing(LIST)
-    _say_changes(changes, drawing)
+    _say_changes(changes, of, drawing)
     return tuple(drawing.pieces[1:])
 
 
@@ -440,19 +441,19 @@ def values(arguments: Sequence[Argument], room: Space) -> tuple[Piece, ...]:
     return tuple(drawing.pieces)
 
 
-def result(value: JsonValue, room: Space) -> tuple[list[Piece], bool]:
+def result(value: JsonValue, room: Space, formats: Formats = ()) -> tuple[list[Piece], bool]:
     """What a tool returned, and whether some of it had to be cut."""
     drawing = _Drawing(replace(room, value=room.result))
     if room.exact:
         drawing.add(Box(spell_value(value, room.enough).text))
     elif isinstance(value, dict) and all(isinstance(inner, str | int | float | None) for inner in value.values()):
-        found = readable(value, words.RESULT, {}, room.result, room.lines)
+        found = readable(value, words.RESULT, dict(formats), room.result, room.lines)
         if found.box:
             drawing.add(Box(drawing.fitted(spell_value(value, room.enough).text, room.result, room.lines)))
         else:
             drawing.add(Line(found.beside))
     else:
-        _say_value(Argument(words.RESULT, value), value, None, drawing)
+        _say_value(Argument(words.RESULT, value, formats=formats), value, None, drawing)
     return drawing.pieces, drawing.cut
 
 

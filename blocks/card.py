@@ -254,7 +254,7 @@ def outcome(view: Shown, room: Space) -> tuple[list[Piece], bool]:
     cut = False
     if view.result is not ABSENT:
         news = view.result if room.exact else _news(view, view.result)
-        drawn, cut = result(news, room) if news or not view.result else ([], False)
+        drawn, cut = result(news, room, view.formats) if news or not view.result else ([], False)
         pieces += drawn
     elif text := view.error or view.reason:
         done = fit_visible(text, room.result, room.lines, keep="\n\t")

@@ -31,8 +31,8 @@ from adk_confirm.blocks.full_view import (
 from adk_confirm.blocks.json_schema import Schema, Shape, problems, shapes
 from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
 from adk_confirm.blocks.mentions import people_names
-from adk_confirm.blocks.readable import readable_name
-from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich
+from adk_confirm.blocks.readable import readable_name, scalar
+from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich, spoken
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantOffer, Shown, payload_fields
 from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.errors import ConfirmError
@@ -65,6 +65,7 @@ class Form:
             arguments = view.payload
             names = (*names, PAYLOAD) if [one.name for one in arguments] == [PAYLOAD] else names
         self._given = {one.name: one.value for one in arguments}
+        self._formats = {one.name: dict(one.formats) for one in arguments}
         may = dict.fromkeys(names)
         labels = Counter(readable_name(one) for one in {*self._given, *may})
         known = shapes(schema, [*may]) if schema is not None and may else {}
@@ -82,8 +83,9 @@ class Form:
 
     def _add(self, called: str, shown: str, block_id: str, value: Value, shape: Shape) -> bool:
         """Whether there are fields for this value now. Once one had no room, later ones get none either."""
-        whole = field_for((called,), shown, block_id, value, shape)
-        fields = _in_items(called, shown, block_id, value, shape)
+        formats = self._formats.get(called, {})
+        whole = field_for((called,), shown, block_id, value, shape, _as_shown(value, formats.get("")))
+        fields = _in_items(called, shown, block_id, value, shape, formats)
         if 0 < len(fields) <= self._in_items:
             self._in_items -= len(fields)
         else:
@@ -209,7 +211,16 @@ class Form:
         return errors
 
 
-def _in_items(called: str, shown: str, block_id: str, value: Value, shape: Shape) -> list[Field]:
+def _as_shown(value: Value, kind: str | None) -> str:
+    """A number as the card shows it, if that says more than the digits in the field do: `Now: €1,200.50`."""
+    if kind is None or not isinstance(value, int | float):
+        return ""
+    return words.NOW.format(value=spoken(scalar(value, kind, "")))
+
+
+def _in_items(
+    called: str, shown: str, block_id: str, value: Value, shape: Shape, formats: Mapping[str, str]
+) -> list[Field]:
     """A field for each value in a list of flat objects. None for any other value, or for too many."""
     items = value if isinstance(value, list) and shape.options is None and {*shape.kinds} <= {"array"} else []
     flat = [
@@ -223,6 +234,7 @@ def _in_items(called: str, shown: str, block_id: str, value: Value, shape: Shape
     for number, item in enumerate(flat):
         labels = Counter(map(readable_name, item))
         for at, (inner, one) in enumerate(item.items()):
+            take_out = "" if number or at else words.HINT_TAKE_OUT
             title = readable_name(inner) if labels[readable_name(inner)] == 1 else inner
             found.append(
                 field_for(
@@ -231,7 +243,7 @@ def _in_items(called: str, shown: str, block_id: str, value: Value, shape: Shape
                     f"{block_id}.{number}.{at}",
                     one,
                     shape.items.get(inner, Shape()),
-                    "" if number or at else words.HINT_TAKE_OUT,
+                    words.DOT.join(filter(None, (_as_shown(one, formats.get(inner)), take_out))),
                 )
             )
     fields = [one for one in found if one is not None]

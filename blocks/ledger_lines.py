@@ -54,7 +54,11 @@ class ShownLine:
         self.why: Reason | None = Reason(why) if isinstance(why, str) and why in set(Reason) else None
         before, after = as_object(content.get("before")), as_object(content.get("after"))  # what an edit changed
         self.changes = tuple(FieldDiff(name, before.get(name, ABSENT), value) for name, value in after.items())
-        self.arguments = tuple(Argument(name, value) for name, value in as_object(content.get("arguments")).items())
+        formats = {one.name: one.formats for one in call.first_arguments} if call else {}
+        self.arguments = tuple(
+            Argument(name, value, formats=formats.get(name, ()))
+            for name, value in as_object(content.get("arguments")).items()
+        )
         self.text: str | None = None
         if kind in (LineKind.UNSEALED, LineKind.STOPPED):
             self.text = said

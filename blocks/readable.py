@@ -19,11 +19,13 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.exact_values import json_text, spell_on_one_line, spell_value
 from adk_confirm.blocks.rich_text import Line, Link, Say, Supplied, TextSpan, When, join, spoken
 from adk_confirm.blocks.text import fit_visible, right_to_left, units, visible
+from adk_confirm.runtime.titles import CURRENCIES
 
 WIDTH = 43
 """Roughly how many characters fit on a line on a phone."""
 _ITEMS = 100
-_SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£"}
+_SYMBOLS = {currency: symbol for symbol, currency in CURRENCIES.items()}
+_NO_CENTS = {"CLP", "ISK", "JPY", "KRW", "VND"}
 _SECONDS = {"seconds": Decimal(1), "milliseconds": Decimal("0.001"), "minutes": Decimal(60), "hours": Decimal(3600)}
 _UNGROUPED = {"id", "year", "port", "pid", "number", "code", "zip", "phone", "account", "version", "timestamp", "ts"}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -126,8 +128,9 @@ def _format(value: JsonValue, kind: str) -> TextSpan | None:
 
 
 def _money(digits: str, currency: str) -> str:
-    whole, point, cents = digits.partition(".")
-    amount = _group_digits(whole) + (point + cents.ljust(2, "0") if cents.strip("0") else "")
+    whole, _, cents = digits.partition(".")
+    cents = cents.rstrip("0") if currency in _NO_CENTS else cents.rstrip("0").ljust(2, "0")
+    amount = f"{_group_digits(whole)}.{cents}" if cents else _group_digits(whole)
     symbol = _SYMBOLS.get(currency, f"{currency} ")
     return f"-{symbol}{amount[1:]}" if amount.startswith("-") else f"{symbol}{amount}"
 

@@ -242,7 +242,7 @@ def history_pieces(step: ShownLine, *, title_above: bool = False) -> tuple[Piece
     elif step.question:  # at the beginning of a sentence
         template = re.sub(r"^(\S+) \{tool\}", r"\1 The question of {name}", template)
     row = say(template, **_spans(step))
-    changes = () if step.answer else differences(step.changes)
+    changes = () if step.answer else differences(step.changes, step.call)
     return (Line(row), *changes, *_arguments(step), *_said(step, exact=not title_above))
 
 

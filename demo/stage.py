@@ -54,6 +54,7 @@ tools = ["refund"]
 approvers = ["user:U0LEAD"]
 deny_reason = "required"
 confirm_dialog = true
+format = { "lines.amount" = "EUR", total = "EUR" }
 
 [[policy]]
 tools = ["*"]

@@ -11,6 +11,7 @@ import string
 
 _FIELD = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 LONGEST = 300
+CURRENCIES = {"€": "EUR", "$": "USD", "£": "GBP"}
 
 
 def title_fields(template: str) -> tuple[str, ...]:
@@ -35,6 +36,19 @@ def title_fields(template: str) -> tuple[str, ...]:
             raise ValueError(f"can only name arguments, as {{name}} or {{name.inner}}; {{{field}}} is something else")
         names.append(field)
     return tuple(names)
+
+
+def currencies(template: str | None) -> tuple[tuple[str, str], ...]:
+    """What a title says about its arguments.
+
+    >>> currencies("Pay {customer} €{amount}")
+    (('amount', 'EUR'),)
+    """
+    try:
+        parts = [*string.Formatter().parse(template or "")]
+    except ValueError:
+        return ()
+    return tuple((path, CURRENCIES[before[-1]]) for before, path, _, _ in parts if path and before[-1:] in CURRENCIES)
 
 
 def as_title(said: str) -> str:

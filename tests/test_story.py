@@ -130,7 +130,7 @@ async def test_several_one_by_one_from_home_the_list_an_edit_and_a_grant(log: Pa
         await me.becomes(demo.people["ana"])
         await me.says("@adk-confirm reimburse 1100 for the taxi", in_thread=True)
         await me.becomes(demo.people["ben"])
-        await me.clicks("More options", within=me.message("Reimburse €1,100 for the taxi", me.thread))
+        await me.clicks("More options", within=me.message("Reimburse €1,100.00 for the taxi", me.thread))
         await me.page.get_by_role("menuitem", name="Approve and allow for 30 min…").click()
         await me.dialog.get_by_role("button", name="Approve").click()
         await expect(me.page.locator("dialog[open]")).to_have_count(0)  # the form closes by itself

@@ -39,7 +39,7 @@ from adk_confirm.bot.policy.model import Formats
 from adk_confirm.bot.policy.redaction import MASK, PAYLOAD, Redactor
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
-from adk_confirm.runtime.titles import title_after_edit
+from adk_confirm.runtime.titles import currencies, title_after_edit
 
 MASK_SPELLED = "".join(f"\\u{ord(dot):04x}" for dot in MASK)
 
@@ -136,10 +136,10 @@ class Shown:
         self.unbound = asked.unbound
         self.asked_by, self.asked_at = asked.asked_by.user or None, epoch(row.asked_at)
         self.attempt = row.attempt
-        self.arguments, hidden = masked_arguments(
-            redactor, row.revision.arguments, policy.format, edits.defaults_left(row)
-        )
-        self.first_arguments, _ = masked_arguments(redactor, asked.arguments, policy.format)
+        # Of the arguments, and of what a result calls by the same name. The policy's win over the title's.
+        self.formats = formats = (*currencies(self.title), *policy.format)
+        self.arguments, hidden = masked_arguments(redactor, row.revision.arguments, formats, edits.defaults_left(row))
+        self.first_arguments, _ = masked_arguments(redactor, asked.arguments, formats)
         self.wants_payload = asked.wants_payload
         self.payload, hidden_too = _payload(row, redactor, row.revision.payload)
         self.answered = row.answered  # somebody has filled the payload in, so that later approvers agree to it too

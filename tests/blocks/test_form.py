@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from adk_confirm.blocks import form
+from adk_confirm.blocks import form, words
 from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.exact_values import json_text
 from adk_confirm.blocks.fields import Wrong, parse_json
@@ -573,3 +573,10 @@ def test_no_form_is_over_a_limit_or_does_anything_by_itself(view: Shown) -> None
     for payload in payloads:
         limits.check(payload, "modal")
         inert.check(payload, strategies.OURS)
+
+
+def test_a_field_says_what_its_digits_mean() -> None:
+    size = Argument("size", 20, formats=(("", "bytes"),))
+    lines = Argument("lines", EXPENSES, formats=(("amount", "EUR"),))
+    fields = form.Form(samples.WAITING.but(arguments=(size, lines), editable=("size", "lines")), None).fields
+    assert [one.note for one in fields[:3]] == ["Now: 20 bytes", words.HINT_TAKE_OUT, "Now: €148.50"]

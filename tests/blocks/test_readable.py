@@ -37,10 +37,11 @@ def read(value: JsonValue, name: str = "value", **formats: str) -> str:
         ("empty list", None, '"empty list"'),
         ([], None, "empty list"),
         ({}, None, "empty"),
-        (1500, "EUR", "€1,500"),
+        (1500, "EUR", "€1,500.00"),
+        (1500, "JPY", "JPY 1,500"),
         (1500.5, "EUR", "€1,500.50"),
         (-1500.123, "USD", "-$1,500.123"),
-        ("1500.00", "CHF", "CHF 1,500"),
+        ("1500.00", "CHF", "CHF 1,500.00"),
         ("soon", "CHF", "soon"),
         (1536000, "bytes", "1.5 MB (1,536,000 bytes)"),
         (1, "bytes", "1 byte"),
@@ -90,7 +91,8 @@ def test_many_are_counted_and_the_first_are_shown() -> None:
 
 def test_objects_are_lines_with_a_count_and_formats_reach_into_them() -> None:
     lines: list[JsonValue] = [{"item": "Train", "amount": 120.5}, {"item": "Hotel", "amount": 1300}]
-    assert read(lines, "lines", amount="EUR") == "2 lines\n• item Train · amount €120.50\n• item Hotel · amount €1,300"
+    euros = "• item Train · amount €120.50\n• item Hotel · amount €1,300.00"
+    assert read(lines, "lines", amount="EUR") == f"2 lines\n{euros}"
     assert read(lines * 4, "lines") == (
         "8 lines\n• item Train · amount 120.5\n• item Hotel · amount 1,300\n… and 6 more (cut)"
     )
@@ -140,9 +142,12 @@ def test_a_title_is_filled_from_the_arguments() -> None:
     customer = Argument("customer", {"name": "Ada"})
     assert (
         title("Refund {customer.name} {amount} for {lines}", customer, amount, lines)
-        == "Refund Ada €1,500 for 60 lines"
+        == "Refund Ada €1,500.00 for 60 lines"
     )
-    assert title("Set {{x}} to {amount}", amount) == "Set {x} to €1,500"
+    assert title("Set {{x}} to {amount}", amount) == "Set {x} to €1,500.00"
+    assert title("Pay €{amount}", amount) == "Pay €1,500.00"
+    assert title("Pay €{amount}", Argument("amount", -5, formats=(("", "EUR"),))) == "Pay -€5.00"
+    assert title("Pay €{amount}", Argument("amount", "all")) == "Pay €all"
 
 
 @pytest.mark.parametrize(

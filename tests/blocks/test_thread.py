@@ -179,8 +179,8 @@ DAYS, APPROVED_DAYS = Argument("days", 3), Argument("approved_days", 2)
         (
             (Argument("amount", 1500, formats=(("", "EUR"),)),),
             (Argument("approved_amount", 1200), Argument("note", None)),
-            "✅ U1 approved €1,200 of €1,500",
-            "👍 U1 approved €1,200 of €1,500 for pay: 1 of 2 approvals.",
+            "✅ U1 approved €1,200.00 of €1,500.00",
+            "👍 U1 approved €1,200.00 of €1,500.00 for pay: 1 of 2 approvals.",
         ),
         (
             (DAYS,),

@@ -216,8 +216,8 @@ async def test_a_form_that_counts_closes_and_the_card_shows_it(at: Office) -> No
     form = await at.bob.gets_modal("Edit")
     await form.submits({"amount": 1200})
     redrawn = await at.cyd.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
-    assert "amount 1,500 → 1,200" in redrawn
-    assert redrawn.text.startswith("Reimburse €1,200 for the team dinner?")
+    assert "amount €1,500.00 → €1,200.00" in redrawn
+    assert redrawn.text.startswith("Reimburse €1,200.00 for the team dinner?")
     assert not form.is_open()
 
     await at.cyd.clicks(redrawn, "Deny…")

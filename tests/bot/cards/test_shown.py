@@ -56,6 +56,19 @@ def test_the_reasons_that_people_gave_are_shown_and_those_for_the_model_are_not(
     assert (view(desk).stage, view(desk).reason) == (State.EXPIRED, None)
 
 
+def test_money_reads_the_same_in_title_field_result_and_where_the_title_does_not_fit() -> None:
+    for title, policy in (("Pay €{amount} for {what}", {}), ("Pay {amount} for {what}", {"format": {"amount": "EUR"}})):
+        for what, headline in (("lunch", "Pay €1,200.50 for lunch?"), ("x" * 90, "Pay (amount €1,200.50)?")):
+            asked = make_asked(tool="pay", arguments={"amount": 1200.5, "what": what}, title=title)
+            desk = Desk(make_policy(**policy), asked)
+            shown = card(view(desk)).text
+            assert shown.startswith(headline)
+            assert "amount €1,200.50" in shown
+            assert form.Form(view(desk).but(editable=("amount",)), None).fields[0].note == "Now: €1,200.50"
+            done = view(desk).but(stage=OutcomeKind.DONE, result={"amount": 1200})
+            assert "amount €1,200.00" in card(done).text
+
+
 # What a policy hides
 
 SECRET = "s3cr3t-t0ken"

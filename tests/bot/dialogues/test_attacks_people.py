@@ -40,7 +40,7 @@ async def is_refused(at: Office, person: Person, why: str, text: str = DINNER, *
     assert person.modal() is None
     assert not any(one.ephemeral for one in person.messages(at.deploys)), "it is said in the windows alone"
     assert "Needs 1 approval" in at.ann.now(card)
-    assert "amount 1,500" in at.ann.now(card)
+    assert "amount €1,500.00" in at.ann.now(card)
     assert "Approve" in at.ann.now(card).buttons
     assert at.ran() == []
 

@@ -100,7 +100,7 @@ async def test_a_refused_click_that_arrives_again_is_no_further_try(at: Office) 
 async def test_a_click_on_an_older_revision_is_not_counted(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
     await at.edits(at.bob, card, amount="1200")
-    await at.sees(card, "1,500 → 1,200")
+    await at.sees(card, "€1,500.00 → €1,200.00")
 
     made = await at.lead.clicks(card, "Approve", stale=True)
 
@@ -121,7 +121,7 @@ async def test_a_form_for_an_older_revision_is_not_counted(at: Office, form: str
     await at.lead.clicks(card, "Edit…" if form == "Edit" else form)
     late = await at.lead.gets_modal(form)
     await at.edits(at.bob, card, amount="1200")
-    await at.sees(card, "1,500 → 1,200")
+    await at.sees(card, "€1,500.00 → €1,200.00")
 
     await late.submits({"amount": "1100"} if form == "Edit" else {"Reason": "no"})
 

@@ -19,7 +19,7 @@ def database_url(either_url: str) -> str:
 
 async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
-    assert "amount 1,500" in card.text
+    assert "amount €1,500.00" in card.text
     assert "the team dinner" in card.text
     assert card.buttons == ("Approve", "Deny…", "Edit…", "See everything", "Withdraw…", "History")
 

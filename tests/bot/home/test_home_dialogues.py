@@ -43,7 +43,7 @@ async def test_deny_and_edit_from_home_open_the_same_forms(at: Office) -> None:
     await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
 
     await at.bob.sees_home("Nothing waits for you.")
-    await at.ann.finds("1,500 → 1,200", at.deploys, thread=card)
+    await at.ann.finds("€1,500.00 → €1,200.00", at.deploys, thread=card)
     await at.ann.finds("Done:", at.deploys, thread=card)
     assert [line["amount"] for line in at.ran()] == [1200]
 
@@ -103,7 +103,7 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
     await at.bob.clicks(listed, "Approve")
 
     await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-    last = "Your approval counts, and it was the last one needed. Reimburse €1,500 for the team dinner runs."
+    last = "Your approval counts, and it was the last one needed. Reimburse €1,500.00 for the team dinner runs."
     await at.bob.finds(last, at.deploys)
     await at.bob.finds("Nothing waits for you.", at.deploys)
     await at.rests()
