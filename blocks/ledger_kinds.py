@@ -1,6 +1,6 @@
 """The names that a ledger line stores: its kind, and why a vote did not count.
 
-`ledger_lines.py` says how each kind is shown, and `words.py` what a voter reads about each reason.
+`shown_lines.py` says how each kind is shown, and `words.py` what a voter reads about each reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes the lines of a session's thread, and the longer sentences of a history.
 
 A thread gets one line for each decision, and the card shows the rest. A history shows every step of the ledger. The
-table in `ledger_lines.py` has the words for each kind of line.
+table in `shown_lines.py` has the words for each kind of line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from adk_confirm.blocks.click_ids import Callback, LineMark, Ref, block_id
 from adk_confirm.blocks.full_view import room_beside, split_pages
 from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_print
 from adk_confirm.blocks.ledger_kinds import LineKind
-from adk_confirm.blocks.ledger_lines import LINES, End, ShownLine, shown_line, stopped_calls, words_for
 from adk_confirm.blocks.mentions import approver_names, people_names
 from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich_text import (
@@ -43,6 +42,7 @@ from adk_confirm.blocks.rich_text import (
     say,
     text,
 )
+from adk_confirm.blocks.shown_lines import LINES, End, ShownLine, shown_line, stopped_calls, words_for
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, units
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.model import OutcomeKind, State

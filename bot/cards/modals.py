@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from adk_confirm.blocks import form, full_view, notices, words
 from adk_confirm.blocks.click_ids import Ref, parse_ref
-from adk_confirm.blocks.ledger_lines import shown_line
+from adk_confirm.blocks.shown_lines import shown_line
 from adk_confirm.blocks.thread import history
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.edits import apply_edit, check_edit

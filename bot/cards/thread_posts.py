@@ -14,8 +14,8 @@ from dataclasses import replace
 from adk_confirm.blocks import markdown
 from adk_confirm.blocks.click_ids import CardMark, LineMark, SaidMark, identity, parse_mark
 from adk_confirm.blocks.kit import Message
-from adk_confirm.blocks.ledger_lines import LINES, ShownLine
 from adk_confirm.blocks.notices import agent_failure_message, notice_message
+from adk_confirm.blocks.shown_lines import LINES, ShownLine
 from adk_confirm.blocks.thread import REMINDERS, named_users, thread_lines, thread_messages
 from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
@@ -28,7 +28,7 @@ from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
 from adk_confirm.bot.store.agent_status import note_status, read_status
 from adk_confirm.bot.store.attempts import begin_attempt, forget_attempt
-from adk_confirm.bot.store.ledger_lines import confirmation_lines, lines_to_tell
+from adk_confirm.bot.store.ledger_rows import confirmation_lines, lines_to_tell
 from adk_confirm.bot.store.outbox import note_possible_copies, third_tries
 from adk_confirm.bot.store.repository import Session
 from adk_confirm.runtime.jsontypes import JsonObject

@@ -17,7 +17,7 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.errors import Later
 from adk_confirm.bot.slack.rate_limits import PUBLISH
-from adk_confirm.bot.store.ledger_lines import LINES
+from adk_confirm.bot.store.ledger_rows import LINES
 from adk_confirm.bot.store.repository import read_confirmation
 from adk_confirm.runtime.store.database import Database
 

@@ -19,7 +19,7 @@ from adk_confirm.bot.ops.command import DATES, CommandLine, options, progress, s
 from adk_confirm.bot.ops.times import channel_of, parse_time
 from adk_confirm.bot.store.audit_log import LineFilter, count_lines, find_chain, pages, unheard
 from adk_confirm.bot.store.known_names import KnownNames
-from adk_confirm.bot.store.ledger_lines import content_of
+from adk_confirm.bot.store.ledger_rows import content_of
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object
 

@@ -24,7 +24,7 @@ from adk_confirm.bot.ops.command import DATES, CommandLine, options, progress
 from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
 from adk_confirm.bot.store.audit_log import LineFilter, count_lines, pages
 from adk_confirm.bot.store.known_names import KnownNames
-from adk_confirm.bot.store.ledger_lines import content_of
+from adk_confirm.bot.store.ledger_rows import content_of
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 

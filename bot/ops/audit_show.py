@@ -15,8 +15,8 @@ import click
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.exact_values import spell_on_one_line
-from adk_confirm.blocks.ledger_lines import ShownLine, shown_line
 from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, When, spoken
+from adk_confirm.blocks.shown_lines import ShownLine, shown_line
 from adk_confirm.blocks.text import visible
 from adk_confirm.blocks.thread import history_pieces
 from adk_confirm.bot.audit.ledger import LedgerLine as LedgerLine
@@ -27,7 +27,7 @@ from adk_confirm.bot.ops.command import DATES, CommandLine, in_columns, options,
 from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
 from adk_confirm.bot.store.audit_log import AuditRecord, read_recent, read_record
 from adk_confirm.bot.store.known_names import KnownNames
-from adk_confirm.bot.store.ledger_lines import content_of
+from adk_confirm.bot.store.ledger_rows import content_of
 from adk_confirm.bot.store.repository import moment
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, texts

@@ -17,7 +17,7 @@ from adk_confirm.bot.policy.approvers import OPERATOR, Person
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.audit_log import find_confirmation, too_short
 from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
-from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.ledger_rows import write_step
 from adk_confirm.bot.store.mailbox import PAUSED
 from adk_confirm.bot.store.repository import lock_confirmation, moment, now, save
 from adk_confirm.runtime.errors import Conflict, NotFound

@@ -14,8 +14,8 @@ from adk_confirm.bot.audit.checkpoints import Anchor, Proof, PublicKeys
 from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine, LineKind, stamp
 from adk_confirm.bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, read_purges, verify
 from adk_confirm.bot.confirmation.model import Confirmation
-from adk_confirm.bot.store.checkpoints import stored_checkpoints
-from adk_confirm.bot.store.ledger_lines import line_of
+from adk_confirm.bot.store.checkpoint_rows import stored_checkpoints
+from adk_confirm.bot.store.ledger_rows import line_of
 from adk_confirm.bot.store.repository import read_confirmation, seconds
 from adk_confirm.runtime.errors import Conflict, Invalid, NotFound
 from adk_confirm.runtime.store.database import Database, Tx

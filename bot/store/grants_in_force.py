@@ -14,7 +14,7 @@ from adk_confirm.bot.confirmation.grants import is_for, why_withheld
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, Vote, VoteKind
 from adk_confirm.bot.policy.approvers import SLACK, Person
 from adk_confirm.bot.policy.model import Policy
-from adk_confirm.bot.store.ledger_lines import content_of, unbroken_lines
+from adk_confirm.bot.store.ledger_rows import content_of, unbroken_lines
 from adk_confirm.bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
 from adk_confirm.runtime.store.database import Tx
 

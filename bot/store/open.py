@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from adk_confirm.bot.store.checkpoints import secret_fits
+from adk_confirm.bot.store.checkpoint_rows import secret_fits
 from adk_confirm.bot.store.outbox import note_possible_copies
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store import jobs

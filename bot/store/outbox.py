@@ -21,7 +21,7 @@ from adk_confirm.bot.store.agent_status import ShownStatus, read_status
 from adk_confirm.bot.store.attempts import earlier_attempts, forget_attempt
 from adk_confirm.bot.store.cast_vote import TRIES
 from adk_confirm.bot.store.due_posts import cards_under_way, mark_thread_due
-from adk_confirm.bot.store.ledger_lines import find_head, lines_to_tell
+from adk_confirm.bot.store.ledger_rows import find_head, lines_to_tell
 from adk_confirm.bot.store.mailbox import read_session
 from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations
 from adk_confirm.bot.store.rows import storable

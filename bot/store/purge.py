@@ -28,7 +28,7 @@ from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.audit_log import Progress, unheard
-from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.ledger_rows import write_step
 from adk_confirm.bot.store.open import sqlite_file
 from adk_confirm.bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
 from adk_confirm.runtime.errors import Conflict

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from adk_confirm.blocks.ledger_lines import LINES
+from adk_confirm.blocks.shown_lines import LINES
 from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine
 from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote

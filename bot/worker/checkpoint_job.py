@@ -18,7 +18,7 @@ from functools import partial
 
 from adk_confirm.bot.audit.checkpoints import Checkpoint, CheckpointKey, checkpoint
 from adk_confirm.bot.audit.ledger import Head
-from adk_confirm.bot.store.checkpoints import correct_index, is_there, last_checkpoint, store_checkpoint, take_turn
+from adk_confirm.bot.store.checkpoint_rows import correct_index, is_there, last_checkpoint, store_checkpoint, take_turn
 from adk_confirm.bot.store.repository import now
 from adk_confirm.runtime.errors import ConfirmError, StoreError
 from adk_confirm.runtime.store.database import Database, Tx

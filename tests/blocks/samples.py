@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks.home import HomeView
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
-from adk_confirm.blocks.ledger_lines import ShownLine
+from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.bot.audit.ledger import Head, append
 from adk_confirm.bot.confirmation.authorise import Refusal
 from adk_confirm.bot.confirmation.decision import open_confirmation

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from adk_confirm.blocks.ledger_kinds import Reason
-from adk_confirm.blocks.ledger_lines import LINES
+from adk_confirm.blocks.shown_lines import LINES
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, GrantOffer, GrantView, Paused
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind

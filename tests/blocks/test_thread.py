@@ -12,7 +12,6 @@ from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import card
 from adk_confirm.blocks.click_ids import LineMark, parse_mark
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
-from adk_confirm.blocks.ledger_lines import LINES, ShownLine
 from adk_confirm.blocks.mentions import mentions, with_names
 from adk_confirm.blocks.notices import (
     agent_failure_message,
@@ -22,6 +21,7 @@ from adk_confirm.blocks.notices import (
     verdict_modal,
 )
 from adk_confirm.blocks.rich_text import rich
+from adk_confirm.blocks.shown_lines import LINES, ShownLine
 from adk_confirm.blocks.thread import (
     history,
     history_pieces,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from adk_confirm.blocks import form, full_view
 from adk_confirm.blocks.card import card
 from adk_confirm.blocks.click_ids import Ref
-from adk_confirm.blocks.ledger_lines import ShownLine, shown_line
+from adk_confirm.blocks.shown_lines import ShownLine, shown_line
 from adk_confirm.bot.audit.ledger import Head, LineKind, append
 from adk_confirm.bot.cards import modals
 from adk_confirm.bot.confirmation.effects import Step

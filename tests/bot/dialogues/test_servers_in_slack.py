@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from adk_confirm.bot.audit.ledger import LineKind
-from adk_confirm.bot.store.ledger_lines import read_lines
+from adk_confirm.bot.store.ledger_rows import read_lines
 from adk_confirm.bot.store.repository import chain_of
 from tests.support.foreign import kept
 from tests.support.foreign import replay as replayed

@@ -26,7 +26,7 @@ from adk_confirm.bot.ops import command
 from adk_confirm.bot.store.audit_log import LineFilter, pages
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.known_names import MOST, keep_names, read_names
-from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.ledger_rows import write_step
 from adk_confirm.bot.worker.checkpoint_job import seal_moved
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY, full_member

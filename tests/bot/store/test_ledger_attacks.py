@@ -23,8 +23,8 @@ from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.audit_log import verify_ledger
-from adk_confirm.bot.store.checkpoints import correct_index
-from adk_confirm.bot.store.ledger_lines import line_of, read_lines, write_step
+from adk_confirm.bot.store.checkpoint_rows import correct_index
+from adk_confirm.bot.store.ledger_rows import line_of, read_lines, write_step
 from adk_confirm.bot.store.open import SCHEMA
 from adk_confirm.bot.store.repository import now, seconds
 from adk_confirm.bot.worker.checkpoint_job import CheckpointJob, seal_moved

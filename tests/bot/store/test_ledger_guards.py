@@ -13,7 +13,7 @@ from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.audit_log import verify_ledger
-from adk_confirm.bot.store.ledger_lines import read_lines, write_step
+from adk_confirm.bot.store.ledger_rows import read_lines, write_step
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.worker.checkpoint_job import seal_moved
 from adk_confirm.runtime.errors import StoreError

@@ -12,7 +12,7 @@ from adk_confirm.bot.config.settings import Rules, WaitingLimits
 from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.store import waiting_index
 from adk_confirm.bot.store.due_posts import CARDS_FIRST, SOON, mark_thread_due
-from adk_confirm.bot.store.ledger_lines import read_lines
+from adk_confirm.bot.store.ledger_rows import read_lines
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of

@@ -17,8 +17,8 @@ from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.slack.errors import Gone
 from adk_confirm.bot.store.audit_log import verify_ledger
-from adk_confirm.bot.store.checkpoints import stored_checkpoints
-from adk_confirm.bot.store.ledger_lines import write_step
+from adk_confirm.bot.store.checkpoint_rows import stored_checkpoints
+from adk_confirm.bot.store.ledger_rows import write_step
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.repository import now
 from adk_confirm.bot.worker.checkpoint_job import AT_ONCE, CheckpointJob, seal_moved
