@@ -66,6 +66,7 @@ SLACK = "slack-"
 """The prefix of the names of Slack's users and sessions. Nothing else may use such a name."""
 
 _ALL_HIDDEN = "The policy hides all of it."
+_REPEATS = "It repeats a value that the policy hides, so not all of it can be shown."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,13 +324,16 @@ class Confirmation:
         return self.policy.preview == "required" and seen is not None and seen.failed is not None
 
     def masked(self, made: Preview | None) -> Preview | None:
-        """If the policy hides all of it, that is as if it had failed."""
+        """If the policy hides all of it, or a hidden value of the call hides a part, that is as if it had failed: the
+        agent chooses that value."""
         if made is None:
             return None
         if made.failed is not None:
             return Preview(failed=self.redactor.mask_text(made.failed))
         shows = self.redactor.mask(made.shows)
-        return Preview(failed=_ALL_HIDDEN) if shows != made.shows and is_hidden(shows) else Preview(shows)
+        if shows != made.shows and is_hidden(shows):
+            return Preview(failed=_ALL_HIDDEN)
+        return Preview(failed=_REPEATS) if self.redactor.repeats(made.shows) else Preview(shows)
 
     @property
     def runs(self) -> bool:

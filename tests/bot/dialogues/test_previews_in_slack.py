@@ -230,6 +230,15 @@ async def test_of_what_is_hidden_as_a_whole_nobody_has_seen_anything(at: Office,
     await at.sees(card, "Denied")
 
 
+@pytest.mark.office(HIDING.replace("password", "token"), target=LAB)
+async def test_no_argument_hides_a_part_of_what_the_call_would_do(at: Office) -> None:
+    """Who writes the arguments would choose which part."""
+    lab.plan["shows"] = "adds an index\ndrops orders\n"
+    said = await at.ann.says('@adk-confirm migrate {"table": "users", "token": "drops orders"}', at.deploys)
+    card = await at.sees(said, "Nobody can approve this", "It repeats a value that the policy hides")
+    assert not {"Approve", "Approve…", "Edit…"} & {*card.buttons}
+
+
 @pytest.mark.office(POLICIES + 'grant = "1h"\n', target=LAB)
 async def test_no_grant_is_for_what_nobody_has_seen(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
