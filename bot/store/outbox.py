@@ -16,6 +16,7 @@ from typing import Concatenate, ParamSpec
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
 from adk_confirm.bot.store.agent_status import ShownStatus, read_status
 from adk_confirm.bot.store.attempts import earlier_attempts, forget_attempt
@@ -25,7 +26,7 @@ from adk_confirm.bot.store.ledger_rows import find_head, lines_to_tell
 from adk_confirm.bot.store.mailbox import read_session
 from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations
 from adk_confirm.bot.store.rows import storable
-from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import lock_job, settle
 
@@ -60,8 +61,10 @@ def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, in
         return False
     number = tx.value("SELECT coalesce(max(number), 0) + 1 FROM bot_spoken WHERE session = :key", key=key)
     after = find_head(tx, key).seq
-    row = {"session": key, "event": storable(said.event), "ts": "", "after_seq": after, "number": number}
-    tx.insert("bot_spoken", {**row, "body": canonical(_message_json(said, retry, into))})
+    said = replace(said, event=storable(said.event))
+    body = to_json(NextPost(said=said, retry=retry, into=into), exclude_defaults=True)
+    row = {"session": key, "event": said.event, "ts": "", "body": body, "after_seq": after, "number": number}
+    tx.insert("bot_spoken", row)
     mark_thread_due(tx, key)
     return True
 
@@ -75,14 +78,12 @@ class Unanswered:
 
 def say_waits(tx: Tx, key: str, waits: UnansweredWait) -> None:
     """Says in the thread, once, what an agent waits for, and counts it."""
-    lock_session(tx, key)
-    if not has_spoken(tx, key, waits.said.event):
-        say_later(tx, key, waits.said)
+    if say_later(tx, key, waits.said):
         tx.report(Unanswered(waits.kind))
 
 
 _NEXT_WORDS = """
-    SELECT event, body, after_seq FROM bot_spoken WHERE session = :key AND body IS NOT NULL ORDER BY number LIMIT 1
+    SELECT body, after_seq FROM bot_spoken WHERE session = :key AND body IS NOT NULL ORDER BY number LIMIT 1
 """
 
 
@@ -92,7 +93,7 @@ def next_post(tx: Tx, key: str) -> NextPost | None:
     if words is None:
         return NextPost(lines=lines) if lines else None
     before = [line for line in lines if line.seq <= words.after_seq]
-    return replace(_stored_words(words.event, json.loads(words.body)), lines=before)
+    return replace(from_json(NextPost, words.body), lines=before)
 
 
 def mark_all_posted(tx: Tx, key: str, status: ShownStatus | None = None) -> None:
@@ -173,7 +174,7 @@ def posted_up_to(tx: Tx, key: str, seq: int) -> None:
 
 def thread_is_behind(tx: Tx, key: str) -> bool:
     """Whether lines or messages wait to be posted. New messages are posted after them."""
-    return last_posted(tx, key) < find_head(tx, key).seq or not _nothing_to_say(tx, key)
+    return last_posted(tx, key) < find_head(tx, key).seq or tx.first(_NEXT_WORDS, key=key) is not None
 
 
 _REFUSALS = "SELECT seq, content FROM bot_ledger WHERE confirmation = :confirmation AND kind = :kind ORDER BY seq"
@@ -191,33 +192,6 @@ def third_tries(tx: Tx, lines: Sequence[LedgerLine]) -> frozenset[int]:
             if tries[who] == TRIES:
                 thirds.add(seq)
     return frozenset(thirds & {line.seq for line in refused})
-
-
-def _message_json(said: AgentMessage, retry: str | None, into: str | None) -> JsonObject:
-    return {
-        "author": said.author,
-        "text": said.text,
-        "invocation": said.invocation_id,
-        "failed": said.failed,
-        "retry": retry,
-        "into": into,
-    }
-
-
-def _stored_words(event: str, part: JsonObject) -> NextPost:
-    said = AgentMessage(
-        event=event,
-        author=str(part["author"]),
-        text=str(part["text"]),
-        invocation_id=str(part["invocation"] or ""),
-        failed=bool(part["failed"]),
-    )
-    retry = None if part["retry"] is None else str(part["retry"])
-    return NextPost(said=said, retry=retry, into=None if part["into"] is None else str(part["into"]))
-
-
-def _nothing_to_say(tx: Tx, key: str) -> bool:
-    return tx.first(_NEXT_WORDS, key=key) is None
 
 
 P = ParamSpec("P")

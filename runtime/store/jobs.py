@@ -26,7 +26,7 @@ from typing import Any
 
 from adk_confirm.runtime.errors import ConfirmError, StoreError
 from adk_confirm.runtime.store.database import Database, Tx, Waiter
-from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, new_token, topic_of
+from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, keep_trying, new_token, topic_of
 from adk_confirm.runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
@@ -246,7 +246,7 @@ REFILL = 0.05
 """Seconds between the end of a job and the next claim when all slots were taken, so that several ended jobs are
 replaced together."""
 AGAIN = 1.0
-OVERTAKEN_TRIES = 10
+LONGEST_FREEZE = 10.0
 MOMENT = 1.0
 """How long jobs that can wait are held back, however much goes first."""
 
@@ -389,17 +389,11 @@ class LeaseLoop:
 
     async def _call_overtaken(self, key: str) -> None:
         """Calls the job's `overtaken`. Tries several times, since the connections may be dead after a freeze."""
-        if self._kind.overtaken is None:
-            return
-        for attempt in range(1, OVERTAKEN_TRIES + 1):
-            try:
-                await self._database.run(self._kind.overtaken, key)
-                return
-            except StoreError as error:
-                if attempt == OVERTAKEN_TRIES:
-                    log.warning("%s %s may show what was sent last: %s", self._kind.name, key, error)
-                    return
-            await asyncio.sleep(AGAIN)  # even while the process stops, since no other process can do this
+        overtaken = self._kind.overtaken
+        if overtaken is not None:
+            error = await keep_trying(lambda: self._database.run(overtaken, key), LONGEST_FREEZE)
+            if error is not None:
+                log.warning("%s %s may show what was sent last: %s", self._kind.name, key, error)
 
     async def _attend_once(self, key: str, claim: ClaimedJob, lease: Lease) -> None:
         try:

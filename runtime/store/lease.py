@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import wraps
 from types import TracebackType
 from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
@@ -50,10 +50,6 @@ class JobKey(NamedTuple):
 
     kind: str
     key: str
-
-    @property
-    def topic(self) -> str:
-        return topic_of(self.kind)
 
 
 def topic_of(kind: str) -> str:
@@ -106,7 +102,7 @@ def release(tx: Tx, job: JobKey, token: str, *, topic: str | None = None) -> boo
     if released is None:
         return False
     if released.due_at is not None:
-        tx.notify(job.topic, released.due_at)
+        tx.notify(topic_of(job.kind), released.due_at)
     if topic is not None:
         tx.notify(topic)
     return True
@@ -150,7 +146,7 @@ class Lease:
         self._topic = topic
         self._term = term
         self._keeper = keeper or Keeper(database, term)
-        self._released = False
+        self.released = False
 
     async def __aenter__(self) -> Self:
         self._keeper.add(self)
@@ -160,22 +156,17 @@ class Lease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._keeper.discard(self)
-        if not (self._released or self.lost.is_set()):
-            await self._give_back(patience=0.0 if kind is asyncio.CancelledError else self._term)
+        if not (self.released or self.lost.is_set()):
+            # The work is done and stored, so a store that stays away must not make it look as if it were not.
+            error = await keep_trying(self.release, 0.0 if kind is asyncio.CancelledError else self._term)
+            if error is not None:
+                _log.warning("A lease was not released, and runs out by itself: %s", error)
         self.stop()
 
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """A transaction that only counts if the job is ours at its end. The job is checked last, and so also locked
         last, so that `fn` can lock other rows in the usual order."""
-
-        @wraps(fn)
-        def fenced(tx: Tx) -> R:
-            result = fn(tx, *args, **kwargs)
-            if not holds(tx, self.job, self.token):
-                raise LeaseLost
-            return result
-
-        return await self._fenced(fenced)
+        return await self.finish_if(lambda _: False, fn, *args, **kwargs)
 
     async def finish(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """The holder's last transaction, which also releases the job."""
@@ -194,17 +185,14 @@ class Lease:
                 raise LeaseLost
             return result
 
-        result = await self._fenced(fenced)
-        if ended(result):
-            self.stop()
-        return result
-
-    async def _fenced(self, fn: Callable[[Tx], R]) -> R:
         try:
-            return await self._database.run(fn)
+            result = await self._database.run(fenced)
         except LeaseLost:
             self.lost.set()
             raise
+        if ended(result):
+            self.stop()
+        return result
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Reads what belongs to the job: a few rows."""
@@ -218,14 +206,14 @@ class Lease:
         A lease that is nearly over, or has expired and was taken by nobody, is renewed first. If the store's answer
         took longer than the lease had left, the process was frozen meanwhile, so the store is asked again."""
         clock = asyncio.get_running_loop().time
-        while not (self.lost.is_set() or self._released):
+        while not (self.lost.is_set() or self.released):
             asked = clock()
             left = await self._database.read(remaining, self.job, self.token)
             if left is None:
                 self.lost.set()
             elif left < self._term / 3:
                 asked, left = clock(), self._term
-                await self._renew()
+                await self._keeper.renew([self])
             if left is not None and not self.lost.is_set() and clock() - asked < left:
                 return
         raise LeaseLost
@@ -238,29 +226,24 @@ class Lease:
 
     def stop(self) -> None:
         """Stops renewing and leaves the job alone, for callers that released it in a transaction of their own."""
-        self._released = True
+        self.released = True
         self._keeper.discard(self)
 
-    async def _give_back(self, patience: float) -> None:
-        """Releases the job as soon as the store answers again, since nobody can work on it before the lease
-        expires. The work is done and stored, so a store that stays away must not make it look as if it were not."""
-        loop = asyncio.get_running_loop()
-        until, pause = loop.time() + patience, 0.1
-        while True:
-            try:
-                await self.release()
-                return
-            except (StoreError, Busy) as error:
-                if loop.time() + pause > until:
-                    _log.warning("A lease was not released, and runs out by itself: %s", error)
-                    return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _renew(self) -> None:
-        lost, _ = await self._database.run(renew, [self.token], term=self._term)
-        if lost:
-            self.lost.set()
+async def keep_trying(write: Callable[[], Awaitable[None]], patience: float) -> StoreError | Busy | None:
+    """Writes as soon as the store answers again: no other process can do it. Returns the store's error after that many
+    seconds."""
+    loop = asyncio.get_running_loop()
+    until, pause = loop.time() + patience, 0.1
+    while True:
+        try:
+            await write()
+            return None
+        except (StoreError, Busy) as error:
+            if loop.time() + pause > until:
+                return error
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 class Keeper:
@@ -300,7 +283,7 @@ class Keeper:
         pause = self._term / 3
         try:
             async with asyncio.timeout(self._term / 3):
-                if await self._renew():
+                if await self.renew(self._leases):
                     pause /= 10
         except (StoreError, Busy, TimeoutError) as error:
             _log.warning("Leases could not be renewed, and will be tried again: %s", error)
@@ -309,13 +292,13 @@ class Keeper:
         self._task = None
         self._look_in(pause)
 
-    async def _renew(self) -> bool:
+    async def renew(self, leases: Iterable[Lease]) -> bool:
         """Returns whether a job was locked, so that its lease was not renewed."""
-        leases = {lease.token: lease for lease in self._leases if not lease.lost.is_set()}
-        if not leases:
+        held = {lease.token: lease for lease in leases if not lease.lost.is_set()}
+        if not held:
             return False
-        lost, locked = await self._database.run(renew, leases.keys(), term=self._term)
+        lost, locked = await self._database.run(renew, held.keys(), term=self._term)
         for token in lost:
-            if leases[token] in self._leases:
-                leases[token].lost.set()
+            if not held[token].released:
+                held[token].lost.set()
         return bool(locked)
