@@ -1,8 +1,9 @@
 """One way to Slack: `slack.call(METHOD, **arguments)`, and a function for each thing that takes more than one call.
 
-Each call keeps to Slack's rates, has a time limit, and raises an error that says what to do next. The SDK's own retries
-are off: they repeat a post whose answer was lost, and wait without a limit. `slack.at(lease)` is the same for
-the holder of a lease: before each try it makes sure that the lease is still held.
+Each call waits for its turn by Slack's rates, has a time limit, and raises an error that says what to do next. Nothing
+is repeated here: a job is done again when `Later` says so, and the SDK's own retries are off, since they repeat a post
+whose answer was lost, and wait without a limit. `slack.at(lease)` is the same for the holder of a lease: right before
+the call it makes sure that the lease is still held.
 
 A post is not idempotent. If its answer is lost, it raises `Unsure`. The caller then repeats it with `sure=False`: the
 message is first looked for by its `metadata`. If it is found, it is kept, and further copies are deleted.
@@ -154,26 +155,20 @@ class Slack:
         rates: list[Rate] = [(method.name, method.per_minute, MINUTE)]
         if method.posts:
             rates.append((given["channel"], self._limits.posts, float(self._limits.posts)))
-        left = self._limits.patience if method.patience is None else method.patience
+        patience = self._limits.patience if method.patience is None else method.patience
         who = None if method.patience is not None else self._who(method, given)
-        tries = 2 if method.repeatable and not method.lookup else 1
-        while True:
-            wait = self._limiter.take(method.name, rates, left, who=who)
-            left -= wait
-            if wait > 0:
-                await self.pause(wait)
-            if self._lease is not None:
-                await self._lease.sure()
-            try:
-                return await self._call_once(method, given)
-            except Later as later:
-                if later.limited:
-                    # Slack does not say which limit it was, so the channel's own, which is lower, is assumed.
-                    self._limiter.close(rates[-1], later.after)
-                else:
-                    tries -= 1
-                if not tries or later.after > left:
-                    raise
+        wait = self._limiter.take(method.name, rates, patience, who=who)
+        if wait > 0:
+            await self.pause(wait)
+        if self._lease is not None:
+            await self._lease.sure()
+        try:
+            return await self._call_once(method, given)
+        except Later as later:
+            if later.limited:
+                # Slack does not say which limit it was, so the channel's own, which is lower, is assumed.
+                self._limiter.close(rates[-1], later.after)
+            raise
 
     def _who(self, method: Method, given: JsonObject) -> object:
         """Who comes back if they are sent away: the job that is worked on, or whoever asks the same again."""

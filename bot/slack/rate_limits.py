@@ -21,16 +21,14 @@ MINUTE = 60.5
 @dataclass(frozen=True)
 class Method:
     """`per_minute` is Slack's limit. `reads`: Slack takes its arguments from the URL only. `posts`: into a channel,
-    which has a limit of its own. `repeatable`: a second call does no harm. `lookup`: a failed call is not repeated at
-    once, since `Lookups` repeats it. `within`: seconds after which the call is useless. `patience`: the longest that it
-    waits for its turn, if nobody repeats it later."""
+    which has a limit of its own. `repeatable`: a second call does no harm. `within`: seconds after
+    which the call is useless. `patience`: the longest that it waits for its turn, if nobody repeats it later."""
 
     name: str
     per_minute: int
     reads: bool = False
     posts: bool = False
     repeatable: bool = True
-    lookup: bool = False
     within: float = math.inf
     patience: float | None = None
 
@@ -56,14 +54,14 @@ PUBLISH = Method("views.publish", 100)
 OPEN_DM = Method("conversations.open", 50)
 HISTORY = Method("conversations.history", 50, reads=True)
 REPLIES = Method("conversations.replies", 50, reads=True)
-CHANNEL_INFO = Method("conversations.info", 50, reads=True, lookup=True)
-CHANNEL_MEMBERS = Method("conversations.members", 50, reads=True, lookup=True)
+CHANNEL_INFO = Method("conversations.info", 50, reads=True)
+CHANNEL_MEMBERS = Method("conversations.members", 50, reads=True)
 
 WHOAMI = Method("auth.test", 100)
-USERS_INFO = Method("users.info", 100, reads=True, lookup=True)
-BY_EMAIL = Method("users.lookupByEmail", 50, reads=True, lookup=True)
-GROUPS = Method("usergroups.list", 20, reads=True, lookup=True)
-GROUP_USERS = Method("usergroups.users.list", 20, reads=True, lookup=True)
+USERS_INFO = Method("users.info", 100, reads=True)
+BY_EMAIL = Method("users.lookupByEmail", 50, reads=True)
+GROUPS = Method("usergroups.list", 20, reads=True)
+GROUP_USERS = Method("usergroups.users.list", 20, reads=True)
 # Names can be missing, and decisions wait for the same methods.
 USER_NAME, GROUP_NAMES = replace(USERS_INFO, patience=0.0), replace(GROUPS, patience=0.0)
 

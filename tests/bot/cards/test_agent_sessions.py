@@ -85,7 +85,7 @@ async def test_a_lost_answer_leaves_the_right_status_and_an_old_session_gets_a_t
     said = await at.ann.says("hello", None)
     direct = at.slack.workspace.directory.channel(said.channel)
     direct.sessions[said.thread] = AgentSession("active")
-    cut = at.slack.faults.cuts("agents.sessions.setStatus", acted=True, times=2)
+    cut = at.slack.faults.cuts("agents.sessions.setStatus", acted=True)
     await cut.reached()
     mouth.say("Hello.", None)
     await at.ann.finds("Hello.", None, thread=said)
