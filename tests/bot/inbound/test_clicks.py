@@ -230,14 +230,14 @@ async def test_a_form_from_elsewhere(
 
 async def test_a_history_that_stops_half_way(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
-    at.slack.faults.fails("views.update", times=2)
+    at.slack.faults.fails("views.update")
     await at.bob.shortcut(HISTORY, at.bob.now(card))
     await at.bob.finds("Slack failed, and did not show the history. Try again.", at.deploys, thread=card)
 
 
 async def test_a_list_that_slack_takes_nowhere_at_first(at: Office) -> None:
     at.slack.faults.fails("response_url")
-    at.slack.faults.fails("chat.postEphemeral", times=2)
+    at.slack.faults.fails("chat.postEphemeral")
     await at.bob.commands("/approvals", "", at.deploys)
     await at.bob.finds("Slack failed, and did not show the list. Try again.", at.deploys)
 
