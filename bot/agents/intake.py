@@ -157,6 +157,8 @@ def _unshowable(request: HostRequest) -> CallRefusal | None:
         check_json(request.payload, "The payload that it asks for")
         check_json(request.payload_schema, "The form that it asks for")
         check_json(request.tool_schema, "The tool's schema")
+        check_json(request.preview, "What it would do")
+        check_json(request.approved_preview, "What was approved")
     except Invalid as error:
         return CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, detail=own_words(str(error)))
     return None

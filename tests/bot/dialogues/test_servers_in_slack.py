@@ -16,9 +16,11 @@ from aiohttp import web
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.store.ledger_rows import read_lines
 from adk_confirm.bot.store.repository import chain_of
+from adk_confirm.runtime.adk.signing import Announcement, announcement_metadata
 from tests.support.foreign import kept
 from tests.support.foreign import replay as replayed
 from tests.support.foreign.ear import Ear, listening
+from tests.support.foreign.java import Java
 from tests.support.foreign.kinds import KINDS
 from tests.support.foreign.passers_by import answered_by_others, session_of
 from tests.support.foreign.rig import Foreign, foreign, replay
@@ -101,15 +103,24 @@ async def test_ids_that_no_database_takes(
             assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
-@pytest.mark.parametrize("where", ["call", "form"])
+@pytest.mark.parametrize("where", ["call", "form", "preview"])
 async def test_a_name_that_no_database_takes_is_refused(
     either_url: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model may name an argument after half a surrogate, and a server a field of a form. The session goes on."""
+    """A model may name an argument after half a surrogate, a server a field of a form or of a preview. The session goes
+    on."""
     monkeypatch.setenv("TOOL_LOG", str(tmp_path / "log"))
     odd: Plain = {"\ud800": {"type": "string"}}
+    twin = Java.asking
+
+    def announces(self: Java, call: Plain, confirmation: Plain) -> Iterator[tuple[list[Plain], Plain]]:
+        announced = announcement_metadata({call["id"]: Announcement(gated=True, preview={"shows": odd})})
+        for parts, more in twin(self, call, confirmation):
+            yield parts, {**more, "customMetadata": announced}
 
     def asks(call: Plain, confirmation: Plain) -> Plain:
+        if where == "preview":
+            return kept.request_about(call, confirmation)
         if where == "call":
             return kept.request_about({**call, "args": {**call["args"], **odd}}, confirmation)
         args = {"toolName": "survey", "message": "How?", "response_schema": {"type": "object", "properties": odd}}
@@ -117,12 +128,14 @@ async def test_a_name_that_no_database_takes_is_refused(
 
     asking = "tests.support.foreign.java.request_about"
     monkeypatch.setattr(asking, asks)
+    monkeypatch.setattr(Java, "asking", announces if where == "preview" else twin)
     async with listening(Ear()) as ear:
         target = f'url = "{ear.url}"\napp = "clerk"'
         async with office(either_url, tmp_path / "log", monkeypatch, target=target, time_moves=True) as at:
             said = await at.ann.says("@adk-confirm please pay 1500", at.deploys)
             await at.sees(said, "It can't be shown, so nobody can approve it")
             monkeypatch.setattr(asking, kept.request_about)
+            monkeypatch.setattr(Java, "asking", twin)
             await at.ann.says("@adk-confirm please pay 7", at.deploys, thread=said)
             card = await at.bob.finds("amount 7", at.deploys, thread=said)
             await at.bob.clicks(card, "Approve")
