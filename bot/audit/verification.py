@@ -67,18 +67,13 @@ def read_purges(lines: Iterable[LedgerLine], sealed: SealedCheckpoints) -> Purge
     """What the purge lines among these emptied, as far as they are proven."""
     spans: dict[str, list[SeqRange]] = {}
     for line in lines:
-        for chain, found in _spans_emptied_by(line, sealed):
-            spans.setdefault(chain, []).extend(found)
+        if line.chain != SYSTEM or line.kind is not LineKind.PURGED or line.content is None or line.salt is None:
+            continue
+        if line.hash != line_hash(line) or line.digest != digest(line.content, line.salt) or not sealed.prove(line):
+            continue
+        for chain, found in json.loads(line.content).get("emptied", []):
+            spans.setdefault(chain, []).extend((first, last) for first, last in found)
     return spans
-
-
-def _spans_emptied_by(line: LedgerLine, sealed: SealedCheckpoints) -> Emptied:
-    if line.chain != SYSTEM or line.kind is not LineKind.PURGED or line.content is None or line.salt is None:
-        return ()
-    if line.hash != line_hash(line) or line.digest != digest(line.content, line.salt) or not sealed.prove(line):
-        return ()
-    emptied = json.loads(line.content).get("emptied", [])
-    return tuple((chain, tuple((first, last) for first, last in spans)) for chain, spans in emptied)
 
 
 class Integrity(StrEnum):

@@ -16,7 +16,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PlainValidator,
     SecretStr,
     StrictInt,
     StrictStr,
@@ -142,18 +141,12 @@ class AgentSettings(_Table):
         return self
 
 
-_STORE = re.compile(r"(sqlite|postgresql)(\+\w+)?://")
-_STORE_SHAPE = 'must be "sqlite:///adk-confirm.db" or "postgresql://user@host/name"'
-
-
-def _store_url(value: object) -> str:
-    if isinstance(value, str) and _STORE.match(value):
-        return value
-    raise ValueError(f"{_STORE_SHAPE}, not {value!r}")
+_STORE = r"(sqlite|postgresql)(\+\w+)?://.*"
+_STORE_SHAPE = '"sqlite:///adk-confirm.db" or "postgresql://user@host/name"'
 
 
 class Store(_Table):
-    url: Annotated[str, PlainValidator(_store_url)] = Field("sqlite:///adk-confirm.db", repr=False)
+    url: Annotated[StrictStr, _matching(_STORE, _STORE_SHAPE)] = Field("sqlite:///adk-confirm.db", repr=False)
     lease: Duration = LEASE
 
     @field_validator("lease")
@@ -343,8 +336,8 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     if problems:
         raise SettingsError(problems)
     environment = Environment.read(env)
-    if (url := environment.database_url) is not None and not _STORE.match(url):
-        raise SettingsError([Problem("DATABASE_URL", _STORE_SHAPE)])  # the address may contain a password
+    if (url := environment.database_url) is not None and not re.match(_STORE, url):
+        raise SettingsError([Problem("DATABASE_URL", f"must be {_STORE_SHAPE}")])  # the address may contain a password
     return Settings.model_construct(**dict(file), environment=environment)
 
 

@@ -15,18 +15,19 @@ from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.config.settings import Settings, serving_problems
 from adk_confirm.bot.hosts.open_host import open_host
-from adk_confirm.bot.ops.agent_tools import Tools, tools_of
 from adk_confirm.bot.ops.check_slack import check_app_token, check_workspace
 from adk_confirm.bot.ops.command import CommandLine, options, paint, tell
 from adk_confirm.bot.ops.findings import (
     Finding,
     Severity,
+    Tools,
     coverage,
     coverage_findings,
     fine,
     fix,
     note,
     table,
+    tools_of,
     warn,
 )
 from adk_confirm.bot.policy.approvers import ApproverKind

@@ -19,8 +19,8 @@ from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.edits import editable_names
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation
 from adk_confirm.bot.confirmation.stored_json import check_json
-from adk_confirm.bot.ops.agent_tools import tools_of
 from adk_confirm.bot.ops.command import CommandLine, options
+from adk_confirm.bot.ops.findings import tools_of
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
 from adk_confirm.bot.policy.durations import spell_duration
 from adk_confirm.bot.policy.model import (

@@ -25,7 +25,7 @@ def compile_expression(expression: str) -> cel.Program:
 
 
 def check(expression: str, facts: dict[str, Any]) -> dict[str, bool | str]:
-    """Whether the expression is true, or why that can't be determined."""
+    """Whether the expression is true, or why that can't be determined: it fails, or `gives` something else."""
     try:
         answer: object = compile_expression(expression).execute(facts)
     except MemoryError:
@@ -34,7 +34,8 @@ def check(expression: str, facts: dict[str, Any]) -> dict[str, bool | str]:
         return {"failed": _failure(error)}
     if answer is True or answer is False:
         return {"holds": answer}
-    return {"failed": f"it gave {type(answer).__name__}, neither true nor false"}
+    kind = type(answer).__name__
+    return {"failed": f"it gave {kind}, neither true nor false", "gives": kind}
 
 
 def _failure(error: Exception) -> str:

@@ -13,15 +13,11 @@ import time
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from adk_confirm.runtime.bounded.bounded_check import BoundedCheck, CheckBroke, TooCostly
 from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from adk_confirm.runtime.recent_dict import RecentDict
-
-if TYPE_CHECKING:
-    import cel
 
 NAMES = ("tool", "args", "session", "asker", "channel", "agent", "app")
 """The names that an expression can use."""
@@ -57,7 +53,7 @@ def check_expression(expression: str) -> None:
     Traceback (most recent call last):
     adk_confirm.runtime.errors.Invalid: is not a CEL expression: use == to compare, as in args.env == 'prod'
     """
-    from adk_confirm.bot.policy.cel_expression import compile_expression
+    from adk_confirm.bot.policy.cel_expression import check, compile_expression
 
     try:
         program = compile_expression(expression)
@@ -70,7 +66,9 @@ def check_expression(expression: str) -> None:
     for name in program.functions():
         if _NAMED.fullmatch(name) and name not in _FUNCTIONS:
             raise Invalid(f"there is no function `{name}`; CEL has {', '.join(sorted(_FUNCTIONS))}")
-    _check_kind(program, expression)
+    # An empty call may lack what the expression asks for, which says nothing about it.
+    if kind := check(expression, {**dict.fromkeys(NAMES, ""), "args": {}}).get("gives"):
+        raise Invalid(f"must give true or false for a call; `{expression}` gives {kind}")
     _EVALUATED.start()
 
 
@@ -141,17 +139,6 @@ def _digest(expression: str, names: JsonObject) -> bytes:
 
 
 _answers = _Answers()
-
-
-def _check_kind(program: cel.Program, expression: str) -> None:
-    """Evaluates for an empty call, to find an expression that gives a text or a number and never true or false."""
-    probe: dict[str, Json] = dict.fromkeys(NAMES, "")
-    try:
-        answer: object = program.execute({**probe, "args": {}})
-    except Exception:  # noqa: BLE001 – an empty call lacks what the expression asks for; that says nothing about it
-        return
-    if not isinstance(answer, bool):
-        raise Invalid(f"must give true or false for a call; `{expression}` gives {type(answer).__name__}")
 
 
 _OPERATORS = (

@@ -13,7 +13,7 @@ from google.adk.tools.load_memory_tool import load_memory_tool
 from google.adk.tools.tool_context import ToolContext
 
 from adk_confirm.bot.config.settings import AgentSettings
-from adk_confirm.bot.ops.agent_tools import ListedTool, google_may_ask, tools_of
+from adk_confirm.bot.ops.findings import ListedTool, google_may_ask, tools_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
