@@ -109,9 +109,14 @@ def is_sealed(line: LedgerLine, seal: Seal) -> bool:
     return seal.fits(line.sealed, "line", line.chain, line.hash, line.seq)
 
 
+def is_whole(line: LedgerLine) -> bool:
+    """Whether its hash is of its header, and its digest of its content."""
+    return line.hash == line_hash(line) and _content_is_intact(line)
+
+
 def to_show(line: LedgerLine, seal: Seal) -> LedgerLine:
     """The line, or an alarm in its place if its seal does not fit."""
-    if is_sealed(line, seal) and line.hash == line_hash(line) and _content_is_intact(line):
+    if is_sealed(line, seal) and is_whole(line):
         return line
     alarm = canonical({"text": "line"})
     return replace(line, kind=LineKind.UNSEALED, confirmation=None, tool=None, content=alarm, salt="")

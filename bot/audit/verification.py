@@ -31,10 +31,9 @@ from adk_confirm.bot.audit.ledger import (
     Head,
     LedgerLine,
     LineKind,
-    digest,
     fault,
     is_sealed,
-    line_hash,
+    is_whole,
 )
 
 SeqRange = tuple[int, int]
@@ -69,7 +68,7 @@ def read_purges(lines: Iterable[LedgerLine], sealed: SealedCheckpoints) -> Purge
     for line in lines:
         if line.chain != SYSTEM or line.kind is not LineKind.PURGED or line.content is None or line.salt is None:
             continue
-        if line.hash != line_hash(line) or line.digest != digest(line.content, line.salt) or not sealed.prove(line):
+        if not is_whole(line) or not sealed.prove(line):
             continue
         for chain, found in json.loads(line.content).get("emptied", []):
             spans.setdefault(chain, []).extend((first, last) for first, last in found)
@@ -135,8 +134,8 @@ class SealedCheckpoints:
         return sealed
 
     def prove(self, line: LedgerLine) -> bool:
-        """Whether the line was written by a holder of the secret, as far as that can be known. With the public key
-        only a checkpoint shows it."""
+        """Whether a line that is whole was written by a holder of the secret, as far as that can be known. With the
+        public key only a checkpoint shows it."""
         if isinstance(self.proof, PublicKeys):
             return line.seq <= self.covered(line.chain)
         return is_sealed(line, self.proof)

@@ -20,9 +20,8 @@ from adk_confirm.bot.audit.ledger import LedgerLine, LineKind, stamp
 from adk_confirm.bot.audit.verification import Integrity, Report
 from adk_confirm.bot.confirmation.decision_texts import verification_result
 from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verified
-from adk_confirm.bot.ops.command import DATES, CommandLine, options, progress
+from adk_confirm.bot.ops.command import DATES, CommandLine, options
 from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
-from adk_confirm.bot.store.audit_log import LineFilter, count_lines, pages
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_rows import content_of
 from adk_confirm.runtime.errors import Invalid
@@ -56,22 +55,24 @@ async def report(
     start, end = parse_time(since, "--from", at), parse_time(until, "--to", at, end=True) if until else at
     if start >= end:
         raise Invalid(f"--from {since} is not before --to {until or 'now'}. Name an earlier time.")
-    tally, lines = Tally(), LineFilter(since=start, until=end)
+    tally = Tally(start, end)
     async with call.reading() as database:
-        found, names = await verified(call, database, anchor, public_keys), await call.known_names(database)
-        with progress("Reading", await database.read(count_lines, lines)) as more:
-            async for page in pages(database, lines, progress=more):
-                tally.add(page)
-    done = tally.result(start, end, found)
+        found = await verified(call, database, anchor, public_keys, tally.hear)
+        names = await call.known_names(database)
+    done = tally.result(found)
     call.tell(done, "\n\n".join(report_text(done, names)))
     return 0 if found.broken is None else 1
 
 
 @dataclass
 class Tally:
-    """Counts lines, the oldest first."""
+    """Counts the proven lines of a period, chain by chain. Of the same snapshot in which they were proven: later the
+    database may say something else."""
 
+    since: datetime
+    until: datetime
     lines: int = 0
+    unproven: int = 0
     purged: int = 0
     kinds: Counter[LineKind] = field(default_factory=Counter)
     tools: defaultdict[str, Counter[LineKind]] = field(default_factory=lambda: defaultdict(Counter))
@@ -83,9 +84,13 @@ class Tally:
     settled: Counter[str] = field(default_factory=Counter)
     asked: dict[str, datetime] = field(default_factory=dict)  # when people could first see what they vote on
 
-    def add(self, lines: Iterable[LedgerLine]) -> None:
-        for line in lines:
+    def hear(self, line: LedgerLine, proven: bool) -> None:
+        if not self.since <= line.at < self.until:
+            return
+        if proven:
             self._add(line, content_of(line))
+        else:
+            self.unproven += 1
 
     def _add(self, line: LedgerLine, content: JsonObject | None) -> None:
         self.lines += 1
@@ -122,17 +127,18 @@ class Tally:
             case _:
                 pass
 
-    def result(self, since: datetime, until: datetime, found: Report) -> JsonObject:
+    def result(self, found: Report) -> JsonObject:
         times = [took for one in self.people.values() for took in one.approved_after]
         return {
-            "since": stamp(since),
-            "until": stamp(until),
+            "since": stamp(self.since),
+            "until": stamp(self.until),
             "ledger": {
                 "intact": found.finding is not Integrity.BROKEN,
                 "said": verification_result(found),
                 "anchored_checkpoint": found.anchored,
                 "lines": self.lines,
                 "purged": self.purged,
+                "unproven": self.unproven,
             },
             "asked": self.kinds[LineKind.ASKED],
             "let_through_by_grants": self.kinds[LineKind.GRANT_USED],
@@ -147,15 +153,20 @@ class Tally:
             ],
             "people": [one.result(who) for who, one in sorted(self.people.items())],
             "votes_that_did_not_count": dict(sorted(self.uncounted.items())),
-            "denials": [*self.denials],
-            "grants": [*self.grants.values()],
-            "operators": [*self.operated],
+            "denials": _by_time(self.denials),
+            "grants": _by_time(self.grants.values()),
+            "operators": _by_time(self.operated),
             "alarms": self._counts(_ALARMS),
             "demands": [{"line": line, "demand": demand, "shows": shows} for line, demand, shows in DEMANDS],
         }
 
     def _counts(self, kinds: Iterable[LineKind]) -> JsonObject:
         return {str(kind): self.kinds[kind] for kind in kinds}
+
+
+def _by_time(found: Iterable[JsonObject]) -> list[Json]:
+    ordered: list[JsonObject] = sorted(found, key=lambda one: str(one["at"]))
+    return [*ordered]
 
 
 @dataclass
@@ -213,7 +224,11 @@ def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
     """Paragraphs and tables."""
     ledger, speed = as_object(found["ledger"]), as_object(found["approvals"])
     yield f"# Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
-    yield f"**Ledger**: {_cell(ledger['said'])}. The period has {ledger['lines']} lines, {ledger['purged']} purged."
+    left_out = f" Lines that nothing proves, and that are left out: {ledger['unproven']}." if ledger["unproven"] else ""
+    yield (
+        f"**Ledger**: {_cell(ledger['said'])}. The period has {ledger['lines']} lines, {ledger['purged']} "
+        f"purged.{left_out}"
+    )
     yield (
         f"**Calls**: people were asked about {found['asked']}. Grants let {found['let_through_by_grants']} through. "
         f"{found['refused_without_asking']} were refused without asking anybody."

@@ -12,7 +12,7 @@ from adk_confirm.bot.audit.checkpoints import PublicKeys, read_anchor
 from adk_confirm.bot.audit.verification import Report
 from adk_confirm.bot.confirmation.decision_texts import verification_result
 from adk_confirm.bot.ops.command import CommandLine, options, paint, progress, tell
-from adk_confirm.bot.store.audit_log import LineFilter, count_lines, verify_ledger
+from adk_confirm.bot.store.audit_log import LineFilter, Listener, count_lines, verify_ledger
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.seal import Seal
@@ -44,11 +44,17 @@ async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, 
     return 0 if report.broken is None else 1
 
 
-async def verified(call: CommandLine, database: Database, anchor: str | None, public_keys: tuple[str, ...]) -> Report:
+async def verified(
+    call: CommandLine,
+    database: Database,
+    anchor: str | None,
+    public_keys: tuple[str, ...],
+    heard: Listener | None = None,
+) -> Report:
     proof = PublicKeys(*public_keys) if public_keys else Seal(call.secret)
     known = read_anchor(_text_of(anchor), proof) if anchor else None
     with progress("Verifying", await database.read(count_lines, LineFilter())) as more:
-        return await database.read(verify_ledger, proof, known, more)
+        return await database.read(verify_ledger, proof, known, more, heard)
 
 
 def _text_of(anchor: str) -> str:

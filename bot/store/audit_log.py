@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from adk_confirm.bot.audit.checkpoints import Anchor, Proof, PublicKeys
-from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine, LineKind, stamp
+from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine, LineKind, is_whole, stamp
 from adk_confirm.bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, read_purges, verify
 from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.store.checkpoint_rows import stored_checkpoints
@@ -28,6 +28,10 @@ Progress = Callable[[int], None]
 
 def unheard(count: int) -> None:
     pass
+
+
+Listener = Callable[[LedgerLine, bool], None]
+"""Hears each line, and whether it is proven."""
 
 
 SHORTEST_ID = 6
@@ -229,13 +233,28 @@ class _Odd(Exception):
         self.broken = broken
 
 
-def verify_ledger(tx: Tx, proof: Proof, anchor: Anchor | None = None, progress: Progress = unheard) -> Report:
+def verify_ledger(
+    tx: Tx,
+    proof: Proof,
+    anchor: Anchor | None = None,
+    progress: Progress = unheard,
+    heard: Listener | None = None,
+) -> Report:
     """Verifies the whole ledger, from one snapshot of the store. A faulty line is reported before anything else.
-    `progress` hears how many more lines were read."""
+    `progress` hears how many more lines were read. `heard` gets the lines by chain, the oldest first."""
+
+    def told() -> Iterator[LedgerLine]:
+        for line in _all_lines(tx, progress):
+            if heard is not None:
+                heard(line, is_whole(line) and sealed.prove(line))
+            yield line
+
     try:
         sealed = SealedCheckpoints.read(stored_checkpoints(tx), proof)
-        purges = read_purges(_purge_lines(tx), sealed)
-        report = verify(_all_lines(tx, progress), sealed, purges=purges, anchor=anchor)
+        purges, lines = read_purges(_purge_lines(tx), sealed), told()
+        report = verify(lines, sealed, purges=purges, anchor=anchor)
+        for _ in lines:
+            pass  # those after the first that was changed are heard too
         line_named = report.broken is not None and report.broken.seq is not None
         broken = None if line_named else _wrong_head(tx)
         if broken is None and report.broken is None and not isinstance(proof, PublicKeys):

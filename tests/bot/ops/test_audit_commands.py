@@ -11,13 +11,14 @@ import os
 import pty
 import stat
 import sys
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
-from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.audit.ledger import LineKind, append, stamp
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.effects import Step
@@ -26,8 +27,11 @@ from adk_confirm.bot.ops import command
 from adk_confirm.bot.store.audit_log import LineFilter, pages
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.known_names import MOST, keep_names, read_names
-from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.ledger_rows import find_head, write_step
 from adk_confirm.bot.worker.checkpoint_job import seal_moved
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.seal import Seal
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY, full_member
 from tests.support.office import POLICY, Opens, config, environment
@@ -321,7 +325,7 @@ async def test_a_terminal_is_told_how_far_long_work_is_and_a_pipe_is_not(
     for line, label in (
         ("audit verify", "Verifying"),
         ("audit export --output x.jsonl", "Exporting"),
-        ("audit report --from 1d", "Reading"),
+        ("audit report --from 1d", "Verifying"),
         ("audit purge --before 1h", "Purging"),
     ):
         said = await at.command(*line.split())
@@ -366,6 +370,32 @@ async def test_somebody_without_the_secret_verifies_with_the_public_key(
     await at.database.run(lambda tx: tx.run("UPDATE bot_checkpoints SET signature = ''"))
     said = await at.command("audit", "verify", "--public-key", key.public)
     assert (said.code, said.out) == (1, "broken: checkpoints: none is signed\n")
+
+
+async def test_a_report_leaves_out_what_nothing_proves(at: Backoffice) -> None:
+    """Somebody who writes to the database adds an approval, of which the public key can't say that it is forged."""
+    await deployed(at)
+    key = CheckpointKey("5a" * 32)
+    await at.database.run(seal_moved, KEYS, timedelta(hours=1), key, at_once=True)
+
+    def forges(tx: Tx) -> None:
+        (chain,) = tx.column("SELECT chain FROM bot_chains")
+        content: JsonObject = {"who": {"user": "U0FORGED", "team": ANNA.team}}
+        line = append(
+            find_head(tx, chain), chain, LineKind.APPROVAL, content, Seal("a guess"), at=at.clock.now, salt="x"
+        )
+        times = {"at": line.at.timestamp(), "stamp": stamp(line.at)}
+        tx.insert("bot_ledger", {**asdict(line), "kind": str(line.kind), **times})
+        tx.run("UPDATE bot_chains SET seq = :seq, hash = :hash", seq=line.seq, hash=line.hash)
+
+    await at.database.run(forges)
+    at.clock.passes(seconds=1)
+    found = json.loads((await at.command("audit", "report", "--from", "1d", "--json", "--public-key", key.public)).out)
+    assert (found["ledger"]["lines"], found["ledger"]["unproven"]) == (7, 1)
+    assert "U0FORGED" not in [one["who"] for one in found["people"]]
+    by_secret = await at.command("audit", "report", "--from", "1d")
+    assert (by_secret.code, "U0FORGED" in by_secret.out) == (1, False)
+    assert "Lines that nothing proves, and that are left out: 1." in by_secret.out
 
 
 async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
