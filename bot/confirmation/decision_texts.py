@@ -1,4 +1,4 @@
-"""Texts about decisions for the model, about refused calls, and the results of `audit verify`.
+"""Texts about decisions, for the model and for the thread: refused calls, ends, and an agent that can't be reached.
 
 Each says plainly what happened and what to do next. `blocks` writes the texts of cards, thread lines and refused votes,
 from the same kinds and reasons.
@@ -6,10 +6,9 @@ from the same kinds and reasons.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
-from adk_confirm.bot.audit.verification import Integrity, Report
 from adk_confirm.bot.policy.durations import spell_duration
 from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
@@ -135,37 +134,3 @@ ALTERED = (
     "Run `adk-confirm audit verify` to check the ledger."
 )
 ALTERED_TO_MODEL = "what was stored is not what was approved, so it did not run"
-
-
-def verification_result(report: Report) -> str:
-    """The last line of `audit verify`."""
-    broken = report.broken
-    if broken is not None:
-        return f"broken: {broken.chain}{f', line {broken.seq}' if broken.seq else ''}: {broken.why}"
-    return "; ".join(_finding_lines(report))
-
-
-def _finding_lines(report: Report) -> Iterator[str]:
-    size = _lines_of(report.lines, report.chains)
-    if report.purged:
-        size += f", {report.purged} of them purged"
-    if report.finding is Integrity.UNTAMPERED:
-        yield f"untampered up to checkpoint {report.anchored}: {_lines_of(report.vouched, report.vouched_chains)}"
-        if report.vouched < report.lines:
-            yield f"consistent: {size} in all"
-        if report.later:
-            yield f"the anchor does not know {_count(report.later, 'later checkpoint')}"
-    else:
-        yield f"consistent: {size}"
-        yield "only an anchor (--anchor FILE) can show that none were cut off at the end"
-    if report.loose:
-        nothing = ", and nothing else proves them" if report.by_key else ""
-        yield f"no checkpoint covers {_lines_of(report.loose, report.loose_chains)} yet{nothing}"
-
-
-def _lines_of(lines: int, chains: int) -> str:
-    return f"{_count(lines, 'line')} in {_count(chains, 'chain')}"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

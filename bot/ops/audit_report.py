@@ -18,8 +18,7 @@ import click
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind, stamp
 from adk_confirm.bot.audit.verification import Integrity, Report
-from adk_confirm.bot.confirmation.decision_texts import verification_result
-from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verified
+from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verification_result, verified
 from adk_confirm.bot.ops.command import DATES, CommandLine, options
 from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
 from adk_confirm.bot.store.known_names import KnownNames

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.checkpoints import PublicKeys, read_anchor
-from adk_confirm.bot.audit.verification import Report
-from adk_confirm.bot.confirmation.decision_texts import verification_result
+from adk_confirm.bot.audit.verification import Integrity, Report
 from adk_confirm.bot.ops.command import CommandLine, options, paint, progress, tell
 from adk_confirm.bot.store.audit_log import LineFilter, Listener, count_lines, verify_ledger
 from adk_confirm.runtime.errors import Invalid
@@ -63,3 +63,37 @@ def _text_of(anchor: str) -> str:
     except OSError as error:
         said = f"{anchor} can't be read as an anchor: {error.strerror or error}. "
         raise Invalid(f"{said}Name the file that keeps the checkpoint lines.") from error
+
+
+def verification_result(report: Report) -> str:
+    """The last line of `audit verify`."""
+    broken = report.broken
+    if broken is not None:
+        return f"broken: {broken.chain}{f', line {broken.seq}' if broken.seq else ''}: {broken.why}"
+    return "; ".join(_finding_lines(report))
+
+
+def _finding_lines(report: Report) -> Iterator[str]:
+    size = _lines_of(report.lines, report.chains)
+    if report.purged:
+        size += f", {report.purged} of them purged"
+    if report.finding is Integrity.UNTAMPERED:
+        yield f"untampered up to checkpoint {report.anchored}: {_lines_of(report.vouched, report.vouched_chains)}"
+        if report.vouched < report.lines:
+            yield f"consistent: {size} in all"
+        if report.later:
+            yield f"the anchor does not know {_count(report.later, 'later checkpoint')}"
+    else:
+        yield f"consistent: {size}"
+        yield "only an anchor (--anchor FILE) can show that none were cut off at the end"
+    if report.loose:
+        nothing = ", and nothing else proves them" if report.by_key else ""
+        yield f"no checkpoint covers {_lines_of(report.loose, report.loose_chains)} yet{nothing}"
+
+
+def _lines_of(lines: int, chains: int) -> str:
+    return f"{_count(lines, 'line')} in {_count(chains, 'chain')}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -32,10 +32,10 @@ from adk_confirm.bot.audit.verification import (
     read_purges,
     verify,
 )
-from adk_confirm.bot.confirmation.decision_texts import verification_result
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.ops.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
+from adk_confirm.bot.ops.audit_verify import verification_result
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.seal import Seal
