@@ -404,7 +404,8 @@ def _say_preview(view: Shown, preview: Preview, drawing: _Drawing) -> None:
             drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
         elif not all(map(_HUNK.search, diffs)):  # nobody reads the difference of two diffs: the new one follows
             drawing.add(Box(drawing.fitted("\n".join(changed), room.preview, room.preview_lines)))
-    drawing.add(Line((Say("What it would do", bold=True), *_size_of_diff(written))))
+    by_edit = ", changed by the edit" if view.changed_by_edit else ""
+    drawing.add(Line((Say(f"What it would do{by_edit}", bold=True), *_size_of_diff(written))))
     drawing.add(Box(drawing.fitted(written, room.preview, room.preview_lines)))
     if view.preview_is_masked:
         drawing.add(Line((Say("The policy hides some of it."),)))
@@ -424,7 +425,7 @@ def _size_of_diff(written: str) -> tuple[TextSpan, ...]:
     files = lines.count("+++ ")
     more, fewer = (sum(line.startswith(mark) for line in lines) - lines.count(mark * 3 + " ") for mark in "+-")
     where = f"{words.counted(files, 'files') if files > 1 else '1 file'}, "
-    return (Say(f": {where}+{more:,} −{fewer:,}"),)
+    return (Say(f": {where}+{more:,}\u00a0−{fewer:,}"),)
 
 
 def differences(changes: Sequence[FieldDiff], of: Sequence[Argument]) -> tuple[Piece, ...]:

@@ -377,7 +377,10 @@ def notices(view: Shown) -> list[Line]:
     """What people should know in any state: a grant that continues, and problems."""
     lines = [grant_text(view.grant)] if view.grant else []
     if view.preview and view.preview.failed is not None and view.stage is State.WAITING:
-        lines.append(line(words.PREVIEW_FAILED[view.lacks_preview], why=prose(view.preview.failed, 300)))
+        then, why = "Deny it, or edit it." if view.editable else "Deny it, and ask again.", view.preview.failed
+        lines.append(line(words.PREVIEW_FAILED[view.lacks_preview], then=then, why=prose(why, 300)))
+    if view.awaits_preview:
+        lines.append(line(words.PREVIEW_AWAITED))
     return [*lines, *_problems(view)]
 
 

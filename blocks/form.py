@@ -116,11 +116,14 @@ class Form:
         if not (above.whole and below.whole):
             blocks = [_heading(view), rich([line(words.NO_ROOM_TO_EDIT)], "no_room")]
             return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, None)
-        intro = words.EDIT_INTRO_VOTED if view.voted else words.EDIT_INTRO
+        intro, submit = (words.EDIT_INTRO_VOTED if view.voted else words.EDIT_INTRO), words.SUBMIT_EDIT
+        if view.previews_edits:
+            intro = words.EDIT_INTRO_PREVIEWED_VOTED if view.voted else words.EDIT_INTRO_PREVIEWED
+            submit = words.SUBMIT_EDIT_PREVIEWED
         does = line(words.EDIT_INTRO_DENIES if view.edit_denies else intro, people=people_names(view.voted))
         blocks = [_heading(view), *above.blocks, rich([does], "consequence"), *inputs, *below.blocks]
         blocks += small_print(self._notes(), "fixed")
-        return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if self.inputs else None)
+        return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, submit if self.inputs else None)
 
     def answer_blocks(self) -> list[JsonObject]:
         """The fields of an answer, in the form that approves."""

@@ -73,6 +73,8 @@ def verdict(call: Shown, made: Verdict) -> Line:
     votes, tool = words.votes(made.votes, call.quorum), name(call.tool)
     if call.question and made.kind in (LineKind.APPROVAL, LineKind.EDITED):
         return line("Your answer counts. {tool} gets it.", tool=tool)
+    if made.kind is LineKind.EDITED and not made.votes:
+        return line("You edited {tool}. The card says what it would do now. Approve it there.", tool=tool)
     template = _TEMPLATES.get(made.kind, _TEMPLATES[LineKind.APPROVAL])[made.decided]
     return line(template, call=tool if call.question else call_name(headline(call), call.tool), tool=tool, votes=votes)
 

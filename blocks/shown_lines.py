@@ -189,6 +189,8 @@ def _by_attempt(again: str, first: str) -> Words:
 
 def _edit_words(step: ShownLine) -> str:
     """Text for an edit, for an answer that was filled in, or for one that changed somebody else's answer."""
+    if not step.answer and not step.votes:
+        return "✏️ {who} edited {tool}. Earlier approvals no longer count."
     if not step.answer:
         return "✏️ {who} edited {tool} and approved that. Earlier approvals no longer count."
     answer, first = describe_answer(step.answer, step.call), step.revision <= 2

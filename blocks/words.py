@@ -43,9 +43,10 @@ TITLES_OPERATION: Mapping[str, str] = {  # and for a long-running operation, whi
 }
 
 PREVIEW_FAILED = {  # by whether nobody may approve
-    True: "⚠️ Nobody can approve this, because what it would do is not known. Deny it, and ask again. The reason: {why}",
+    True: "⚠️ Nobody can approve this, because what it would do is not known. {then} The reason: {why}",
     False: "⚠️ What it would do is not known: {why}",
 }
+PREVIEW_AWAITED = "What the edited call would do is being looked up. It can be approved after that."
 CARD = "Card"
 DOT = " · "
 
@@ -145,11 +146,13 @@ TITLE_DENY = "Deny"
 TITLE_WITHDRAW = "Withdraw"
 TITLE_EDIT = "Edit"
 TITLE_HISTORY = "History"
-SUBMIT_EDIT = "Approve edited"
+SUBMIT_EDIT, SUBMIT_EDIT_PREVIEWED = "Approve edited", "Edit"
 
 
 EDIT_INTRO = "Your edit counts as your approval."
 EDIT_INTRO_VOTED = "Your edit counts as your approval. What {people} approved no longer counts."
+EDIT_INTRO_PREVIEWED = "The card then says what the edited call would do. Approve it there."
+EDIT_INTRO_PREVIEWED_VOTED = EDIT_INTRO_PREVIEWED + " What {people} approved no longer counts."
 EDIT_INTRO_DENIES = (
     "The agent's server can't change a call that is waiting. Once approved, your edit denies this call "
     "and tells the agent what you want instead. It will ask again."
@@ -348,7 +351,8 @@ STATES: Mapping[str, str] = {
 HELP = (
     "/approvals lists what waits for you and in this channel. Only you see the list.",
     "Press Approve, Deny or Edit… on a card, in the list or in this app's Home tab: it is the same vote.",
-    "One Deny is enough to stop a call. An edit counts as the editor's approval; earlier approvals no longer count.",
+    "One Deny is enough to stop a call. An edit counts as the editor's approval, unless the card "
+    "has still to say what it would do; earlier approvals no longer count.",
 )
 
 

@@ -143,6 +143,7 @@ def _make_parts(
         SessionWorker(host, slack, database, Intake(directory, slack, rules), rules),
         ThreadWorker(Thread(slack, directory), AgentSessions(slack, rules)),
         directory,
+        host.preview,
         Cards(slack, directory),
         rules,
         term=settings.store.lease.total_seconds(),

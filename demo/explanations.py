@@ -158,7 +158,8 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.ESCALATED: lambda it: f"Still no decision about {it.tool}. From now on {it.entries} may decide, too.",
     LineKind.APPROVAL: lambda it: f"{it.who} approved {it.tool}.{it.votes}",
     LineKind.EDITED: lambda it: (
-        f"{it.who} changed {it.changes}, and approved that.{it.votes} Approvals from before the edit do not count."
+        f"{it.who} changed {it.changes}{', and approved that' if it.content.get('votes') else ''}.{it.votes} "
+        "Approvals from before the edit do not count."
     ),
     LineKind.VOTE_REFUSED: lambda it: f"A vote by {it.who} did not count{it.why}. The attempt stays on record.",
     LineKind.VOTE_FELL: lambda it: f"The approval by {it.who} no longer counts.",

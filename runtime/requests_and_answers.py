@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.context import as_json
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
@@ -58,6 +59,7 @@ class Answer:
     payload: Json = None
     reason: str | None = None
     question: bool = False  # it answers a question: `payload` is the answer; if it is not confirmed, there is none
+    preview: Preview | None = None  # what people saw that the edited call would do; no client can send this
 
     def says_the_same(self, other: Answer) -> bool:
         mine, others = ([one.id, one.confirmed, one.payload, one.reason, one.question] for one in (self, other))

@@ -122,6 +122,7 @@ def approve(row: Confirmation, now: datetime) -> Transition:
             people=voters,
             votes=len(voters),
             quorum=row.policy.quorum,
+            preview=digest_of(row.redactor.mask(row.revision.preview)) if row.revision.preview else None,
             until=row.start_by,
         )
     ]
@@ -222,4 +223,4 @@ def delivery_of(row: Confirmation, word: Word | Literal["approved", "denied"], r
         trace=row.asked.trace,
     )
     sent = current.payload if row.asked.wants_payload else amendments(row)
-    return replace(made, payload=sent) if made.approves else made
+    return replace(made, payload=sent, preview=current.preview) if made.approves else made

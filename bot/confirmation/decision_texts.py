@@ -15,6 +15,7 @@ from adk_confirm.runtime.jsontypes import JsonObject, canonical
 
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
 PREVIEW_CHANGED = "What it would do has changed since it was approved, so it did not start. Use the newer card."
+CHANGED_BY_EDIT = "The edit changed what it would do, so it did not start. Use the newer card."
 ASKED_ANEW = "asked again; the newer request counts"
 QUESTION_WITHDRAWN_TO_MODEL = "the question was withdrawn, so there is no answer"
 

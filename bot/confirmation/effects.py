@@ -81,6 +81,7 @@ class Delivery:
 
     word: Word | Literal["approved", "denied"]
     payload: ExactJson = None
+    preview: ExactObject | None = None  # what people saw that the edited call would do
     reason: str | None = None
     arguments: ExactObject
     revision: int

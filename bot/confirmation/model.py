@@ -90,8 +90,10 @@ class HostRequest:
     preview: ExactObject | None = None  # what the tool says that the call would do: `Preview.as_json`
     approved_preview: ExactObject | None = None  # the one that people had approved, if it is different now
     attempts: int = 0  # those before it: nobody knows whether the last of them took effect
+    edited_unseen: bool = False  # they had edited the call then, and that was of the one before
     misfit: Annotated[str, Field(exclude=True)] = ""  # what its server says is wrong with the arguments
     unbound: bool = False  # nobody says which arguments the tool takes
+    previews_edits: bool = False  # its host can say what the edited call would do, before people approve that
     can_edit: bool = True  # whether edited arguments reach the tool; if not, an edit becomes a denial that says so
     ask: Ask = Ask.CONFIRMATION
     siblings: str = ""  # the same for all requests of one agent in one turn and branch
@@ -142,11 +144,13 @@ class AskedCall(HostRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
-    """What people vote on. An edit makes a new revision, and so does `unknown`, since its votes must all be new."""
+    """What people vote on. An edit makes a new revision, and so does `unknown`, since its votes must all be new.
+    `preview` is what the edited call would do, once that is known."""
 
     number: int
     arguments: ExactObject
     payload: ExactJson
+    preview: ExactObject | None = None
     author: Person | None = None
     at: datetime
 
@@ -310,14 +314,25 @@ class Confirmation:
         return self.grant.until if self.grant else None
 
     @property
+    def whole_preview(self) -> JsonObject | None:
+        """What the call would do, as its tool says it. None also while that is being looked up for an edited call."""
+        edited = self.asked.previews_edits and self.revision.author is not None
+        return self.revision.preview if edited else self.asked.preview
+
+    @property
+    def awaits_preview(self) -> bool:
+        """Whether the call was edited, and what it would do now is not known yet."""
+        return self.state is State.WAITING and self.asked.previews_edits and self.whole_preview is None
+
+    @property
     def preview(self) -> Preview | None:
         """What people may see of what the call would do."""
-        return self.masked(Preview.of(self.asked.preview))
+        return self.masked(Preview.of(self.whole_preview))
 
     @property
     def lacks_preview(self) -> bool:
         """Whether nobody may approve, because nobody can see what the call would do."""
-        return self.is_unseen(Preview.of(self.asked.preview))
+        return self.awaits_preview or self.is_unseen(Preview.of(self.whole_preview))
 
     def is_unseen(self, made: Preview | None) -> bool:
         seen = self.masked(made)

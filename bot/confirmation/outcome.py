@@ -98,7 +98,7 @@ def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: 
     if row.state is State.APPROVED and before is None:
         if row.start_by is None or now >= row.start_by:
             return replace(lapse(row, now), delivery=None)  # the call itself tells the agent
-        shown = [row.asked.call_id, row.asked.tool, row.revision.arguments, answer, row.asked.preview]
+        shown = [row.asked.call_id, row.asked.tool, row.revision.arguments, answer, row.whole_preview]
         if call.request is None or not same(shown, _what_begins(call, call.request)):
             return replace(record_altered(row, now), delivery=None)
         return _copy_report(row, OutcomeKind.RUNNING, now, begun=call.begun)
@@ -115,9 +115,8 @@ def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: 
 
 def starts_changed(row: Confirmation, preview: Preview | None) -> bool:
     """Whether the approved call starts though this is what it would do now: only under a policy that allows it, and
-    never an edited call, of which nobody has seen a preview, nor one that nobody could approve."""
-    edited = row.revision.arguments != row.asked.arguments
-    return row.policy.preview_drift == "allow" and not edited and not row.is_unseen(preview)
+    never one that nobody could approve."""
+    return row.policy.preview_drift == "allow" and not row.is_unseen(preview)
 
 
 def note_changed_preview(row: Confirmation, preview: Preview, now: datetime) -> Step:
@@ -287,6 +286,7 @@ class DueWork(StrEnum):
     """What a confirmation needs, in the order in which it is done."""
 
     COUNT = "count"
+    PREVIEW = "preview"  # of an edited call
     REMIND = "remind"
     ESCALATE = "escalate"
     EXPIRE = "expire"
@@ -320,6 +320,7 @@ def scheduled_work(row: Confirmation) -> tuple[tuple[datetime, DueWork], ...]:
     behind = any(place.drawn_version < row.face for place in places)
     times: tuple[tuple[datetime | None, DueWork], ...] = (
         (pending[0].stored_at if pending else None, DueWork.COUNT),
+        (row.revision.at if row.awaits_preview else None, DueWork.PREVIEW),
         (row.remind_at if waiting else None, DueWork.REMIND),
         (row.escalate_at if waiting and not row.escalated else None, DueWork.ESCALATE),
         (row.deadline if waiting and not pending else None, DueWork.EXPIRE),

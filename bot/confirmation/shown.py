@@ -147,12 +147,17 @@ class Shown:
         self.hidden = hidden + hidden_too
         self.edited_by = row.revision.author.user if row.revision.author else None
         # What the tool says that it would do
-        self.preview, self.approved_preview = row.preview, row.masked(Preview.of(asked.approved_preview))
-        self.preview_is_masked = self.preview != Preview.of(asked.preview)
-        self.preview_is_older = row.revision.arguments != asked.arguments
+        self.preview, self.awaits_preview = row.preview, row.awaits_preview
+        edited = row.revision.preview is not None
+        approved = None if edited or asked.edited_unseen else asked.approved_preview
+        self.approved_preview = row.masked(Preview.of(approved))  # if it has changed since the approval
+        self.changed_by_edit = asked.edited_unseen or (edited and row.whole_preview != asked.preview)
+        self.preview_is_masked = self.preview != Preview.of(row.whole_preview)
+        self.preview_is_older = not asked.previews_edits and row.revision.arguments != asked.arguments
+        self.previews_edits = asked.previews_edits  # so who edits has still to see what that does, and to approve it
         self.lacks_preview = waits and row.lacks_preview  # so nobody may approve
         self.diff = _diff(row, redactor) if confirms else ()  # an answer is not an edit
-        may_edit = waits and not row.lacks_preview
+        may_edit = waits and (asked.previews_edits or not row.lacks_preview)
         self.editable = _editable(row, self.payload if asked.wants_payload else self.arguments) if may_edit else ()
         self.edit_denies = not asked.can_edit and confirms  # an edit denies the call, and says what is wanted
 

@@ -34,6 +34,7 @@ from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import Account, Person, Unresolved, is_operator
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject
 
 
 def store_vote(row: Confirmation, vote: Vote) -> Transition:
@@ -84,7 +85,7 @@ def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
         return Refusal(reason=Reason.REASON_WANTED)
     if vote.kind is VoteKind.APPROVE and vote.reason is None and row.policy.approve_note == "required":
         return Refusal(reason=Reason.NOTE_WANTED)
-    if vote.kind is VoteKind.APPROVE and row.lacks_preview:
+    if vote.kind is VoteKind.APPROVE and row.lacks_preview and not _only_edits(row, vote):
         return Refusal(reason=Reason.NO_PREVIEW)
     if vote.kind is VoteKind.APPROVE and vote.edit is None and row.asked.wants_payload and not row.answered:
         return Refusal(reason=Reason.PAYLOAD_WANTED)
@@ -242,19 +243,22 @@ def _apply(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, 
 
 
 def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, policies: Policies) -> Transition:
-    """A plain approval counts for the revision. One with an edit makes the next revision, and is its only vote."""
+    """A plain approval counts for the revision. One with an edit makes the next revision, and is its only vote, unless
+    its voter has still to see what that would do."""
     fallen: tuple[Step, ...] = ()
     after = _edit_of(row, vote)
     if vote.edit is not None:
         refusal = check_edit(row, vote.edit, policies)
         if refusal is not None:
             return _reject(row, vote, refusal, now)
+    only_edits = _only_edits(row, vote)
     if after.changes:
         row, fallen = drop_votes(row, {standing.id: None for standing in row.approvals}, now)
+        row = _count_vote(row, vote, now) if only_edits else row
         number, arguments, payload = row.revision.number + 1, after.arguments, after.payload
         edited = Revision(number=number, arguments=arguments, payload=payload, author=vote.voter, at=now)
         row = replace(row, revisions=(*row.revisions, edited))
-    row = _count_vote(row, vote, now)
+    row = row if only_edits else _count_vote(row, vote, now)
     step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
     if after.changes:
         before = {change.path: change.old for change in after.changes if change.old is not ABSENT}
@@ -262,6 +266,17 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetim
         mask = row.redactor.mask_call
         step = replace(step, before=mask(before)[0], after=mask(made)[0])
     return approve_if_enough(row, now).after(step, *fallen)
+
+
+def _only_edits(row: Confirmation, vote: Vote) -> bool:
+    """Whether the vote changes the call, and what that would do has to be seen before it is approved."""
+    return row.asked.previews_edits and bool(_edit_of(row, vote).changes)
+
+
+def take_preview(row: Confirmation, made: JsonObject, now: datetime) -> Transition:
+    """What the edited call would do, which people can approve from now on."""
+    seen = replace(row.revision, preview=made)
+    return Transition(row=next_version(replace(row, revisions=(*row.revisions[:-1], seen)), now))
 
 
 def approve_if_enough(row: Confirmation, now: datetime) -> Transition:

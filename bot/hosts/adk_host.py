@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import Ask
+from adk_confirm.bot.confirmation.model import Ask, AskedCall
 from adk_confirm.bot.hosts import session_reading
 from adk_confirm.bot.hosts.asked import AdkRequest, answer_part
 from adk_confirm.bot.hosts.host import (
@@ -37,6 +37,7 @@ from adk_confirm.bot.hosts.host_events import event_from, message_in, run_output
 from adk_confirm.bot.hosts.session_reading import RequestStatus, SessionReading
 from adk_confirm.runtime.adk.signing import GOOD_FOR, MARK, SIGNATURES, UNSIGNED, SignedAnswer, SignedResponse
 from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, same
 from adk_confirm.runtime.requests_and_answers import Answer
@@ -218,6 +219,9 @@ class AdkHost:
         # A call may have ended while this was read, and the result may show the state before or after.
         running = {**self._running.get(session, {}), **before}
         return found.look(running, about.schemas)
+
+    async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:  # noqa: ARG002  (of `Host`)
+        return Preview(failed="The agent's server does not say what an edited call would do.")
 
     # Messages
 

@@ -78,6 +78,7 @@ class AdkRequest:
     after: tuple[JsonObject, float | None] | None = None
     answered: int = 0  # how many answers to its part's id the session has, for any event
     ended_empty: bool = False  # its node ended after the answer without a result
+    held_again: Announcement | None = None  # of the next request: it did not start, since its preview had changed
     asked_anew: bool = False  # a later event asks with the same id and would get the answer
 
     @property
@@ -158,7 +159,10 @@ class AdkRequest:
             misfit=_misfit(declared, request.call.arguments) if foreign and declared else "",
             unbound=foreign and not declared,
         )
-        return replace(about, approved_preview=self.announcement.approved_preview if self.announcement else None)
+        if self.announcement is None:
+            return about
+        before, unseen = self.announcement.approved_preview, self.announcement.edited_unseen
+        return replace(about, approved_preview=before, edited_unseen=unseen)
 
 
 def request_about(call: Call, ask: Ask, siblings: str = "", *, misfit: str = "", unbound: bool = False) -> HostRequest:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
-from adk_confirm.bot.confirmation.model import SLACK, Ask, HostRequest
+from adk_confirm.bot.confirmation.model import SLACK, Ask, AskedCall, HostRequest
 from adk_confirm.bot.hosts.asked import answer_from_form, request_about
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
@@ -21,6 +22,8 @@ from adk_confirm.bot.hosts.host import (
 )
 from adk_confirm.bot.hosts.host_events import run_output
 from adk_confirm.runtime.calls.call import Call, CallState, Word
+from adk_confirm.runtime.calls.preview import Preview
+from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.recent_dict import RecentDict
 from adk_confirm.runtime.run.runner import Position
 from adk_confirm.runtime.run.sequencer import Run
@@ -104,9 +107,16 @@ class EmbeddedHost:
         """Returns None if the request has another answer already. `look` shows what became of it."""
         contents = [_answer(one).as_content() for one in answers]
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
+        previews = {one.asked.request_id: seen for one in answers if (seen := Preview.of(one.delivery.preview))}
         try:
             return await self.runner.start(
-                user_id=session.user_id, session_id=session.id, message=message, streaming=True, stop=stop, held=held
+                user_id=session.user_id,
+                session_id=session.id,
+                message=message,
+                streaming=True,
+                stop=stop,
+                held=held,
+                previews=previews,
             )
         except (Conflict, NotFound) as error:
             if len(answers) > 1:
@@ -143,6 +153,12 @@ class EmbeddedHost:
         self._read[session] = news.position, said
         held = (call for call in news.calls if call.request is not None and call.state is CallState.HELD)
         return SessionSnapshot(requests=tuple(map(_request, held)), said=said)
+
+    async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:
+        name = asked.session
+        return await self.runner.preview(
+            user_id=name.user, session_id=name.id, call_id=asked.call_id, arguments=arguments
+        )
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(name="adk-confirm's own runtime", exactly_once=True, several_answers=True)
@@ -183,4 +199,5 @@ def _answer(given: HostAnswer) -> Answer:
 
 
 def _request(call: Call) -> HostRequest:
-    return request_about(call, Ask.INPUT if call.asks_input else Ask.CONFIRMATION)
+    about = request_about(call, Ask.INPUT if call.asks_input else Ask.CONFIRMATION)
+    return replace(about, previews_edits=about.can_edit and about.preview is not None)

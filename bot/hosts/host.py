@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import HostRequest
+from adk_confirm.bot.confirmation.model import AskedCall, HostRequest
 from adk_confirm.runtime.calls.call import Call, Word
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.lease import Lease
@@ -194,6 +195,11 @@ class Host(Protocol):
     ) -> AsyncIterator[RunOutput]:
         """Sends answers, and yields what the run says. Once `stop` is set, the host ends the run as far as it can. The
         decisions are delivered anyway. `held`: the caller's lease on the session, under which our own runtime works."""
+        ...
+
+    async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:
+        """What the call would do with these arguments, or why its tool can't say. For requests with
+        `previews_edits`."""
         ...
 
     async def look(self, session: SessionId, *, after_exchange: bool = False) -> SessionSnapshot:

@@ -156,6 +156,9 @@ class SessionReading:
             return
         first = self.requests.setdefault(asks.request.id, asks)
         if first is asks:
+            older = self._by_call.get(asks.call_id)
+            if older is not None and asks.announcement is not None and asks.announcement.approved_preview:
+                older.held_again = asks.announcement
             self._by_call[asks.call_id] = asks
         elif not first.is_about(asks):
             first.twice = True
@@ -243,9 +246,13 @@ def _as_told(asks: AdkRequest, on_its_way: int | None) -> Call | None:
         return refused if asks.asked_anew else call
     answer, first = asks.given[0]
     confirmed: bool | None = answer.confirmed
-    state, begun, result = CallState.DONE if confirmed else CallState.REFUSED, first, None
+    state, begun = CallState.DONE if confirmed else CallState.REFUSED, first
+    result: JsonObject | None = None
     if asks.ask in ENDED_BY_THEIR_ANSWER:
         begun = None
+    elif asks.held_again is not None:
+        why = decision_texts.CHANGED_BY_EDIT if asks.held_again.edited_unseen else decision_texts.PREVIEW_CHANGED
+        state, begun, result = CallState.REFUSED, None, {"error": why}
     elif asks.after is not None:
         result = asks.after[0]
         if not confirmed and asks.held_by_gate and not has_failed(result):

@@ -27,6 +27,7 @@ from adk_confirm.bot.confirmation.outcome import (
     tick,
 )
 from adk_confirm.bot.confirmation.states import Transition, next_version
+from adk_confirm.bot.confirmation.votes import take_preview
 from adk_confirm.bot.hosts.asked import answer_from_form
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.repository import (
@@ -41,7 +42,7 @@ from adk_confirm.bot.store.repository import (
 from adk_confirm.bot.store.rows import letter_is_sealed, storable
 from adk_confirm.runtime.calls.call import ALTERED, EARLIER, Begin, Call, CallState, refuse_to_start, step
 from adk_confirm.runtime.calls.preview import Preview
-from adk_confirm.runtime.jsontypes import canonical
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import settle
 from adk_confirm.runtime.wire import SessionId
@@ -58,6 +59,13 @@ def _change(tx: Tx, confirmation_id: str, step: Callable[[Confirmation, datetime
 def keep_time(tx: Tx, confirmation_id: str) -> Confirmation:
     """Applies the clock: reminders, escalation, expiry, an approval that did not start in time."""
     return _change(tx, confirmation_id, tick)
+
+
+def save_preview(tx: Tx, confirmation_id: str, revision: int, made: JsonObject) -> Confirmation:
+    """Stores what an edited call would do, unless it was edited once more, or decided."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    current = row.awaits_preview and row.revision.number == revision
+    return save(tx, session, take_preview(row, made, now(tx))) if current else row
 
 
 def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery) -> Confirmation:

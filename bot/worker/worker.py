@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol
+from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
+from adk_confirm.blocks.full_view import can_be_shown
 from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.cards.draw import CardContext, Cards
 from adk_confirm.bot.cards.thread_worker import ThreadWorker
 from adk_confirm.bot.config.settings import Rules
+from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.edits import check_edit
 from adk_confirm.bot.confirmation.effects import Verdict
-from adk_confirm.bot.confirmation.model import Confirmation, Seat, State, Vote
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Seat, State, Vote
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, needs_drawing, scheduled_work
-from adk_confirm.bot.confirmation.shown import Paused
+from adk_confirm.bot.confirmation.shown import Paused, Shown
 from adk_confirm.bot.confirmation.stored_json import from_json
-from adk_confirm.bot.confirmation.votes import needs_asking, waits_for_slack
+from adk_confirm.bot.confirmation.votes import needs_asking, take_preview, waits_for_slack
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.store.cast_vote import count_next
@@ -35,8 +37,10 @@ from adk_confirm.bot.store.repository import (
     recompute_due,
     session_in,
 )
-from adk_confirm.bot.store.transactions import draw_again, keep_time, save_drawn
+from adk_confirm.bot.store.transactions import draw_again, keep_time, save_drawn, save_preview
 from adk_confirm.bot.telemetry.spans import work_span
+from adk_confirm.runtime.calls.preview import Preview
+from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import JobKind, LeaseLoop, NotNow, Precedence, settle
 from adk_confirm.runtime.store.lease import TERM, Keeper, Lease
@@ -49,6 +53,8 @@ second number."""
 FORGOTTEN_AFTER = 30.0
 """Seconds after which an answer is forgotten that no row asked for again, since rights may change."""
 
+T = TypeVar("T")
+
 
 class PeopleLookup(Protocol):
     """Looks up what must be known before a vote is counted."""
@@ -58,26 +64,23 @@ class PeopleLookup(Protocol):
     ) -> Facts: ...
 
 
-class BackgroundLookup:
-    """Asks about a voter in a task that goes on after the row was put off. The row finds the answer when it is tried
-    again."""
+class BackgroundLookup(Generic[T]):
+    """Asks Slack or an agent in a task that goes on after the row was put off. The row finds the answer when it is
+    tried again."""
 
-    def __init__(self, people: PeopleLookup) -> None:
-        self._people = people
-        self._asked: dict[tuple[str, int, str], asyncio.Task[Facts]] = {}
+    def __init__(self, missing: str) -> None:
+        self._missing = missing
+        self._asked: dict[tuple[object, ...], asyncio.Task[T]] = {}
 
-    async def facts(
-        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
-    ) -> Facts:
-        """Raises `NotNow` if Slack has not answered soon."""
-        key = row.id, row.version, vote.id
+    async def answer(self, key: tuple[object, ...], ask: Callable[[], Coroutine[None, None, T]]) -> T:
+        """Raises `NotNow` if there is no answer soon."""
         known = self._asked.get(key)
-        asked = known or asyncio.ensure_future(self._people.facts(row, vote, policies, speakers))
+        asked = known or asyncio.create_task(ask())
         if known is None:
             self._keep(key, asked)
         await asyncio.wait({asked}, timeout=AT_ONCE if known is None else 0)
         if not asked.done() or asked.cancelled():
-            raise NotNow(LATER, "Slack has not answered yet who may decide.")
+            raise NotNow(LATER, self._missing)
         self._asked.pop(key, None)
         return asked.result()
 
@@ -86,12 +89,12 @@ class BackgroundLookup:
         for asked in self._asked.values():
             asked.cancel()
 
-    def _keep(self, key: tuple[str, int, str], asked: asyncio.Task[Facts]) -> None:
+    def _keep(self, key: tuple[object, ...], asked: asyncio.Task[T]) -> None:
         self._asked[key] = asked
         loop = asyncio.get_running_loop()
         asked.add_done_callback(lambda _: loop.call_later(FORGOTTEN_AFTER, self._forget, key, asked))
 
-    def _forget(self, key: tuple[str, int, str], asked: asyncio.Task[Facts]) -> None:
+    def _forget(self, key: tuple[object, ...], asked: asyncio.Task[T]) -> None:
         if self._asked.get(key) is asked:
             del self._asked[key]
 
@@ -115,6 +118,7 @@ class Worker:
         session_worker: SessionWorker,
         thread_worker: ThreadWorker,
         people: PeopleLookup,
+        preview: Callable[[AskedCall, JsonObject], Coroutine[None, None, Preview]],
         drawing: Cards,
         rules: Rules,
         *,
@@ -122,7 +126,9 @@ class Worker:
         term: float = TERM,
         clicks: Precedence | None = None,
     ) -> None:
-        self._people, self._drawing, self._rules = BackgroundLookup(people), drawing, rules
+        self._people, self._preview_of, self._drawing, self._rules = people, preview, drawing, rules
+        self._facts = BackgroundLookup[Facts]("Slack has not answered yet who may decide.")
+        self._previews = BackgroundLookup[Preview]("What the edited call would do is not known yet.")
         kinds = (
             JobKind(
                 "confirmation",
@@ -170,7 +176,8 @@ class Worker:
     def stop(self) -> None:
         for attendant in self._attendants:
             attendant.stop()
-        self._people.stop()
+        self._facts.stop()
+        self._previews.stop()
 
     @property
     def at_work(self) -> list[str]:
@@ -195,8 +202,11 @@ class Worker:
             if DueWork.COUNT in due:
                 with work_span("count", row=row):
                     return await self._count(lease, row)
+            if DueWork.PREVIEW in due:
+                with work_span("preview", row=row):
+                    return await self._preview(lease, row)
         except NotNow:
-            await lease.run(keep_time, row.id)  # deadlines apply even while Slack is asked about a voter
+            await lease.run(keep_time, row.id)  # deadlines apply even while somebody is asked
             raise
         return await lease.finish_if(nothing_is_due, with_due_work(keep_time), row.id)
 
@@ -218,7 +228,10 @@ class Worker:
         facts = None
         if needs_asking(row, vote):
             session = await lease.read(read_session, chain_of(row.asked.session))
-            facts = await self._people.facts(row, vote, self._rules.policies, session.speakers)
+            facts = await self._facts.answer(
+                (row.id, row.version, vote.id),
+                lambda: self._people.facts(row, vote, self._rules.policies, session.speakers),
+            )
             after = waits_for_slack(row, vote, facts)
             if after is not None and await lease.read(seconds_waiting, vote) < HELD_FOR:
                 raise NotNow(after, "Slack answers no more questions about who may decide for now.")
@@ -226,6 +239,14 @@ class Worker:
             await asyncio.to_thread(check_edit, row, vote.edit, self._rules.policies)
         count = with_due_work(count_next)
         return await lease.finish_if(nothing_is_due, count, row.id, vote.id, facts, self._rules.policies)
+
+    async def _preview(self, lease: Lease, row: Confirmation) -> RowWithDueWork:
+        """Asks the host what the edited call would do. Votes go on meanwhile: anybody who may decide can deny it."""
+        number, arguments = row.revision.number, row.revision.arguments
+        made = await self._previews.answer((row.id, number), lambda: self._preview_of(row.asked, arguments))
+        if not can_be_shown(Shown(take_preview(row, made.as_json(), row.changed_at).row)):
+            made = Preview(failed=decision_texts.PREVIEW_TOO_LONG)
+        return await lease.finish_if(nothing_is_due, with_due_work(save_preview), row.id, number, made.as_json())
 
     async def _reply(self, vote: str, lease: Lease) -> None:
         await self._drawing.reply(lease, *await lease.read(read_reply, vote))

@@ -51,8 +51,9 @@ class Announcement:
     """What the plugin says about a call: whether a gate holds it, whether the tool gets its arguments as they are
     written, whether edited ones reach it, whether answers must be signed, the schemas of its arguments and of the
     payload that it asks for, the values that the tool fills in for arguments that the model left out, the tool's title
-    for it, its preview (`{"shows": …}` or `{"failed": "…"}`), with the one that was approved if it has changed, and how
-    many attempts came before of which nobody knows whether they took effect."""
+    for it, its preview (`{"shows": …}` or `{"failed": "…"}`), with the one that was approved if it has changed and
+    whether people edited the call after that one, and how many attempts came before of which nobody knows whether they
+    took effect."""
 
     gated: bool
     bound: bool = True
@@ -65,6 +66,7 @@ class Announcement:
     preview: JsonObject | None = None
     approved_preview: JsonObject | None = None
     attempts: Annotated[int, pydantic.Field(ge=1, le=1_000_000)] | None = None
+    edited_unseen: bool = False
 
 
 _ANNOUNCED = pydantic.TypeAdapter(Announcement)

@@ -61,6 +61,7 @@ class HeldRequest:
     preview: Preview | None = None
     attempts: int = 0  # those before it: nobody knows whether the last of them took effect
     confirmed: bool | None = None
+    edited_unseen: bool = False  # people edited the call, and had seen a preview only of the one before
     answer: Json = None  # the answer's payload
     note: str | None = None  # what the approvers said to it
 
@@ -148,6 +149,7 @@ class Approve:
     payload: Json = None
     amended: JsonObject | None = None
     note: str | None = None
+    preview: Preview | None = None  # what people saw that the call would do after their edit
 
 
 @dataclass(frozen=True)
@@ -257,11 +259,14 @@ def _hold(call: Call, event: Hold) -> Call:
 
 def _approve(call: Call, event: Approve) -> Call:
     amended = replace(call, amended=event.amended if event.amended is not None else call.amended)
+    preview = event.preview or call.asked[-1].preview
+    unseen = event.amended is not None and event.preview is None
+    answered = _with_answer(call, True, event.payload, event.note)
     return replace(
         amended,
         state=CallState.READY,
-        asked=_with_answer(call, True, event.payload, event.note),
-        approved=call_digest(call.tool, amended.run_args, call.asked[-1].preview),
+        asked=(*answered[:-1], replace(answered[-1], preview=preview, edited_unseen=unseen)),
+        approved=call_digest(call.tool, amended.run_args, preview),
     )
 
 

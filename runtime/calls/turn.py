@@ -181,6 +181,7 @@ def _announcement(call: Call) -> Announcement:
         preview=asked.preview.as_json() if asked.preview else None,
         attempts=asked.attempts or None,
         approved_preview=before.as_json() if before else None,
+        edited_unseen=before is not None and call.asked[-2].edited_unseen,
     )
 
 

@@ -101,7 +101,7 @@ def decide(answer: Answer, call: Call, tool: Tool | None, part: Part, *, final: 
         if not final:
             raise
         return CallDecision(call.id, Refuse(f"{error} Nothing ran."), answer, part)
-    return CallDecision(call.id, Approve(answer.payload, amended, answer.reason), answer, part)
+    return CallDecision(call.id, Approve(answer.payload, amended, answer.reason, answer.preview), answer, part)
 
 
 def _reason(answer: Answer, call: Call, part: Part) -> str | None:

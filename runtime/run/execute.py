@@ -47,8 +47,8 @@ class CallEnvironment:
     state: JsonObject  # a copy, shared by the tools that run at the same time
     dialect: Dialect = "call"
 
-    def context(self, call: Call, *, alone: bool = False) -> ToolContext:
-        """What the tool gets. `alone` is for a preview: it can't ask people, and no other tool sees what it writes."""
+    def context(self, call: Call, *, runs: bool = False) -> ToolContext:
+        """What a tool's body gets when it `runs`. Its other functions can't ask people, and what they write is lost."""
         asked = call.request
         confirmation = None
         if asked is not None and asked.confirmed is not None and not call.asks_input:
@@ -59,13 +59,13 @@ class CallEnvironment:
             invocation_id=call.invocation_id,
             user_id=self.user_id,
             session_id=self.session_id,
-            state=copy.deepcopy(self.state) if alone else self.state,
+            state=self.state if runs else copy.deepcopy(self.state),
             function_call_id=call.id,
             idempotency_key=f"{self.app}/{self.user_id}/{self.session_id}/{call.id}",
             attempt=call.attempt,
             tool_confirmation=confirmation,
             answer=asked.answer if asked is not None and call.asks_input else None,
-            request_id=None if alone else self.request_id(call),
+            request_id=self.request_id(call) if runs else None,
         )
 
     def request_id(self, call: Call) -> str:
@@ -78,7 +78,7 @@ async def admit(
     call: Call, tools: Mapping[str, Tool], environment: CallEnvironment, now: float, patience: float
 ) -> Call:
     """A call that the model made, after its gate: held, ready, or refused at once. From here on it has the arguments
-    with which the tool will run, whatever the model wrote."""
+    with which the tool will run, whatever the model wrote. One that is held has no preview yet."""
     tool = tools.get(call.tool)
     if tool is None:
         known = ", ".join(sorted(tools)) or "none"
@@ -103,7 +103,6 @@ async def admit(
     asked = HeldRequest(
         request_id=environment.request_id(call),
         hint=_storable_text(str(tool.hint or default_hint(tool.name))),
-        preview=await make_preview(call, tool, environment),
     )
     return step(call, Hold(asked, GateKind.STATIC), now)
 
@@ -143,7 +142,13 @@ async def make_preview(call: Call, tool: Tool, environment: CallEnvironment) -> 
     preview = getattr(tool, "preview", None)
     if preview is None:
         return None
-    return await preview_of(preview(copy.deepcopy(call.run_args), environment.context(call, alone=True)), call.tool)
+    return await preview_of(preview(copy.deepcopy(call.run_args), environment.context(call)), call.tool)
+
+
+async def with_preview(call: Call, tool: Tool, environment: CallEnvironment) -> Call:
+    """The held call with what its tool says that it would do."""
+    preview = await make_preview(call, tool, environment)
+    return replace(call, asked=(*call.asked[:-1], replace(call.asked[-1], preview=preview)))
 
 
 async def preview_of(making: Awaitable[Json], tool: str) -> Preview | None:
@@ -201,7 +206,7 @@ async def check_runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool |
 async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> tuple[CallEvent, JsonObject | None]:
     """Runs the tool. If it raises, the error is its result: the model reads it and may react. Also returns its actions
     as JSON, if there are any."""
-    context = environment.context(call)
+    context = environment.context(call, runs=True)
     try:
         # A copy, so that the tool can't change the approved arguments.
         with tracing.span(
@@ -238,7 +243,7 @@ def wants_denial(call: Call, tool: Tool | None) -> bool:
 
 async def hear_denial(call: Call, tool: Tool, environment: CallEnvironment) -> Call:
     """The denied call with the function's response to the denial. It stays denied, whatever the function returns."""
-    context = environment.context(call)
+    context = environment.context(call, runs=True)
     try:
         value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
         return replace(call, result=_as_result(value), actions=_storable_actions(context.actions))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import time
 import uuid
@@ -13,8 +14,9 @@ from typing import Self
 
 from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain, Word
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import Busy, Invalid, NotFound, StoreError, message_of
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.models.model import Models
 from adk_confirm.runtime.requests_and_answers import (
     Answer,
@@ -32,6 +34,7 @@ from adk_confirm.runtime.run.arrival import (
     invocation_of,
     one_per_call,
 )
+from adk_confirm.runtime.run.execute import CallEnvironment, preview_of
 from adk_confirm.runtime.run.sequencer import Run, Sequencer
 from adk_confirm.runtime.run.turn_loop import AppContext
 from adk_confirm.runtime.store.database import Database, Tx
@@ -49,6 +52,7 @@ from adk_confirm.runtime.store.sessions import (
     list_sessions,
     open_desk,
     owe_unfinished,
+    read_call,
     read_calls,
     read_events,
     run_kind,
@@ -266,6 +270,7 @@ class Runner:
         mark: str | None = None,
         stop: asyncio.Event | None = None,
         held: Lease | None = None,
+        previews: Mapping[str, Preview] | None = None,
     ) -> Run:
         """Like `run`, but returns once the message is stored. Raises if the message is not valid.
 
@@ -276,7 +281,8 @@ class Runner:
         approved calls run.
 
         `held` is the lease of a sender that keeps all others from the session itself, and that releases it when the
-        run has ended. It keeps the message until then, so the message is stored with what follows from it.
+        run has ended. It keeps the message until then, so the message is stored with what follows from it. `previews` are what
+        people saw that edited calls would do, by request.
         """
         check_state(state_delta)
         name = self._name(user_id, session_id)
@@ -285,6 +291,9 @@ class Runner:
             arrival = replace(arrival, resumed=invocation_id, state_delta=state_delta)
             return await self._sequencer.enter(arrival, streaming=streaming)
         incoming = read_message(message, state_delta)
+        if previews:
+            answers = tuple(replace(one, preview=previews.get(one.id)) for one in incoming.answers)
+            incoming = replace(incoming, answers=answers)
         if incoming.answers or incoming.foreign or incoming.means_nothing:
             return await self._answer(arrival, incoming, create=create, streaming=streaming)
         arrival = replace(arrival, incoming=incoming, create=create)
@@ -309,6 +318,31 @@ class Runner:
         arrival = self._arrival(self._name(user_id, session_id))
         arrival = replace(arrival, decisions=(decision,), stop=stop, held=held)
         return await self._sequencer.enter(arrival)
+
+    async def preview(self, *, user_id: str, session_id: str, call_id: str, arguments: JsonObject) -> Preview:
+        """What a held call would do with these arguments, or why its tool can't say."""
+        app, name = await self._app(), self._name(user_id, session_id)
+
+        def read(tx: Tx) -> tuple[Call, JsonObject] | None:
+            stored = find(tx, name)
+            call = read_call(tx, stored.key, call_id) if stored is not None else None
+            return None if stored is None or call is None else (call, {**stored.shared, **stored.state})
+
+        found = await app.database.read(read)
+        if found is None:
+            return Preview(failed="The call is not there any more.")
+        call, state = found
+        owner = self.agent.find(call.agent)
+        environment = CallEnvironment(name.app, name.user_id, name.id, state, app.dialect)
+
+        async def look() -> Json:
+            async with asyncio.timeout(app.patience):
+                tools = await owner.resolve_tools() if owner is not None else {}
+            preview = getattr(tools.get(call.tool), "preview", None)
+            return await preview(copy.deepcopy(arguments), environment.context(call)) if preview else None
+
+        gone = Preview(failed=f"The tool {call.tool} does not say any more what it would do.")
+        return await preview_of(look(), call.tool) or gone
 
     async def take_up(
         self, *, user_id: str, session_id: str, stop: asyncio.Event | None = None, held: Lease | None = None

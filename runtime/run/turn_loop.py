@@ -33,6 +33,7 @@ from adk_confirm.runtime.run.execute import (
     recover,
     wants_denial,
     was_cancelled,
+    with_preview,
     without_why,
 )
 from adk_confirm.runtime.run.journal import Journal
@@ -79,6 +80,20 @@ async def until_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event | None
         if not working.done():
             working.cancel()
             await asyncio.wait({working})
+
+
+_AT_ONCE = 16
+
+
+async def at_once(do: Callable[..., Coroutine[Any, Any, T]], *each: Sequence[Any]) -> list[T]:
+    """The results for these, in their order. Some are waited for at the same time: a preview may take ten seconds."""
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(*given: Any) -> T:
+        async with room:
+            return await do(*given)
+
+    return await asyncio.gather(*map(one, *each))
 
 
 class Paths:
@@ -215,16 +230,18 @@ class TurnLoop:
 
     async def _run(self, turn: dict[str, Call], ready: Sequence[Call]) -> None:
         """Runs these calls together. The intent is written before the first, and each result as soon as it is there."""
-        tools: dict[str, Tool] = {}
         if any(call.request is not None and call.request.preview is not None for call in ready):
             await self._journal.flush()  # that they are approved, before a preview is made again that may differ
-        for call in ready:
-            tool = await check_runnable(call, await self._tools_for(call))
-            event: Refuse | Hold | Begin = tool if isinstance(tool, Refuse) else Begin()
-            if not isinstance(tool, Refuse):
-                tools[call.id] = tool
-                if call.id not in self._retried:
-                    event = await ask_again(call, tool, self._environment()) or event
+        checked = [await check_runnable(call, await self._tools_for(call)) for call in ready]
+        tools = {call.id: tool for call, tool in zip(ready, checked, strict=True) if not isinstance(tool, Refuse)}
+
+        async def before_start(call: Call, tool: Tool | Refuse) -> Refuse | Hold | Begin:
+            if isinstance(tool, Refuse):
+                return tool
+            anew = await ask_again(call, tool, self._environment()) if call.id not in self._retried else None
+            return anew or Begin()
+
+        for call, event in zip(ready, await at_once(before_start, ready, checked), strict=True):
             self._note_state(turn, step(call, event, self._app.clock()))
         if not tools:
             return
@@ -294,7 +311,14 @@ class TurnLoop:
             call = call_from_model(asked, agent=invocation.agent, invocation_id=invocation.id, turn=turn, place=place)
             if call.tool in tools and self._app.asks_why(call.tool):
                 call = without_why(call, tools[call.tool])
-            self._note_state(calls, await admit(call, tools, environment, self._app.clock(), self._app.patience))
+            calls[call.id] = await admit(call, tools, environment, self._app.clock(), self._app.patience)
+
+        async def whole(call: Call) -> Call:
+            held = call.state is CallState.HELD
+            return await with_preview(call, tools[call.tool], environment) if held else call
+
+        for call in await at_once(whole, [*calls.values()]):
+            self._note_state(calls, call)
         self._journal.begin_turn(turn)
         self._journal.put(replace(invocation, status=InvocationStatus.ACTIVE))
         return invocation, list(calls.values())

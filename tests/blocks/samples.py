@@ -306,6 +306,7 @@ STEPS = (
         tool="deploy",
         who=LEAD,
         revision=2,
+        votes=1,
         changes=(FieldDiff("version", "2.14.0", "2.14.1"), FieldDiff("replicas", 6, 4)),
     ),
     shown_line(seq=7, kind=LineKind.APPROVED, at=NOON + 1320, tool="deploy", people=(LEAD, OPS)),

@@ -282,6 +282,7 @@ def refused(refusal: Refusal) -> Given:
             "You are too late: it is approved already.",
         ),
         (made(LineKind.EDITED, votes=1), "Your edit counts as your approval: 1 of 2 approvals."),
+        (made(LineKind.EDITED), "You edited deploy. The card says what it would do now. Approve it there."),
         (made(LineKind.DENIED), "You denied Deploy checkout 2.14.0 to prod. It won't run."),
         (made(LineKind.GRANT_REVOKED), "The grant is revoked. Calls of deploy ask again."),
         (

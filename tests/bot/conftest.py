@@ -37,9 +37,10 @@ def open_office(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 async def at(request: pytest.FixtureRequest, open_office: Opens) -> AsyncIterator[Office]:
-    """An office that is open, with what the test's mark `office` says of it."""
+    """An office that is open, with what the test's mark `office` says of it. See `OVER_BOTH`."""
     mark = request.node.get_closest_marker("office") or pytest.mark.office.mark
-    async with open_office(*mark.args, **mark.kwargs) as opened:
+    way = {"socket": True} if getattr(request, "param", "http") == "socket" else {}
+    async with open_office(*mark.args, **mark.kwargs, **way) as opened:
         yield opened
 
 

@@ -32,6 +32,7 @@ from adk_confirm import (
     requests_in,
 )
 from adk_confirm.runtime.calls.call import Call, Word
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from adk_confirm.runtime.store.database import Tx
 from tests.support.waiting import until
@@ -99,8 +100,20 @@ class Chat:
     async def answer(self, *answers: Answer) -> Heard:
         return await self.say(answering(*answers))
 
-    async def approve(self, request: Request, payload: Json = None) -> Heard:
-        return await self.answer(Answer(request.id, True, payload))
+    async def approve(self, request: Request, payload: Json = None, seen: Preview | None = None) -> Heard:
+        """`seen`: what people saw that the edited call would do."""
+        if seen is None:
+            return await self.answer(Answer(request.id, True, payload))
+        message = answering(Answer(request.id, True, payload))
+        previews = {request.id: seen}
+        return await heard(
+            await self.runner.start(user_id=self.user, session_id=self.session, message=message, previews=previews)
+        )
+
+    async def preview(self, request: Request, edit: JsonObject) -> Preview:
+        arguments = {**request.call.arguments, **edit}
+        name, call = {"user_id": self.user, "session_id": self.session}, request.call.id or ""
+        return await self.runner.preview(**name, call_id=call, arguments=arguments)
 
     async def deny(self, request: Request, reason: str | None = None) -> Heard:
         return await self.answer(Answer(request.id, False, reason=reason))

@@ -3,10 +3,9 @@
     @adk-confirm pay {"to": "Ada", "amount": 20}
 
 Every effect leaves a line in the log. If LAB_GATE names a file, `work`, `redo`, `sleeps` and `freezes` begin, and end
-once that file exists.
-The same goes for the model at `think`, and at `speak`, when it says word after word until then. Other words that are no
-call: `fail` breaks the model, `repeat 9000 x` says x that often. A message that ends with `at length` gets a reply so
-long that it shares a message with nothing else.
+once that file exists. The same goes for the preview of the table `slow`, for the model at `think`, and at `speak`, when
+it says word after word until then. Other words that are no call: `fail` breaks the model, `repeat 9000 x` says x that
+often. A message that ends with `at length` gets a reply so long that it shares a message with nothing else.
 """
 
 from __future__ import annotations
@@ -69,7 +68,15 @@ plan: dict[str, Json | Exception] = {}
 """What `migrate` would do, as the test says. Under "breaks": whether it can't say what it did."""
 
 
-def plan_of(table: str) -> Json:
+def reindex(table: str, tool_context: ToolContext) -> JsonObject:
+    """Does the same, and its preview has little time."""
+    return _log("reindex", tool_context, table=table)
+
+
+async def plan_of(table: str) -> Json:
+    if table == "slow":
+        Path(os.environ["ADK_CONFIRM_DEMO_LOG"]).with_name("plans").touch()
+        await _gate_opens()
     shows = plan.get("shows", f"drops {table}.old")
     if isinstance(shows, Exception):
         raise shows
@@ -250,6 +257,7 @@ agent = Agent(
         FunctionTool(sleeps, require_confirmation=True),
         FunctionTool(freezes, require_confirmation=True),
         FunctionTool(migrate, require_confirmation=True, preview=plan_of),
+        FunctionTool(reindex, require_confirmation=True, preview=plan_of, preview_timeout=0.2),
         FunctionTool(breaks, require_confirmation=True),
         FunctionTool(loses, require_confirmation=True),
         FunctionTool(order, require_confirmation=True),

@@ -53,6 +53,9 @@ PAY = 'pay {"to": "Ada", "amount": 20}'
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 """What a file promises does not depend on the database."""
 
+OVER_BOTH = pytest.mark.parametrize("at", ["http", "socket"], indirect=True)
+"""The office is reached over HTTP, and in Socket Mode."""
+
 TOPICS = [*map(topic_of, JOBS)]
 
 AT_ONCE = CallLimits(posts=1000)

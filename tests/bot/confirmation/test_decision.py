@@ -9,11 +9,12 @@ import pytest
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Reason
+from adk_confirm.bot.confirmation.decision import digest_of
 from adk_confirm.bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
 from adk_confirm.bot.confirmation.model import Edit, OutcomeKind, Place, State, Vote, VoteKind, VoteState
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, next_due
 from adk_confirm.bot.confirmation.states import Illegal
-from adk_confirm.bot.confirmation.votes import completing_votes, count, needs_asking, store_vote
+from adk_confirm.bot.confirmation.votes import completing_votes, count, needs_asking, store_vote, take_preview
 from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.approvers import OPERATOR, Approver, Person, Unresolved
 from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason, Policies
@@ -195,6 +196,57 @@ def test_a_call_whose_preview_failed_is_approved_only_if_the_policy_says_so(may:
     assert why(desk.approve(ANNA)) is may
     desk = Desk(policy, asked=make_asked(preview={"shows": "a plan"}))
     assert desk.approve(ANNA) is None
+
+
+class TestAnEditThatIsPreviewed:
+    """Its host can say what an edited call would do."""
+
+    def desk(self, quorum: int = 1) -> Desk:
+        return Desk(make_policy(quorum=quorum), asked=make_asked(preview={"shows": "a plan"}, previews_edits=True))
+
+    def made(self, desk: Desk, preview: JsonObject) -> None:
+        desk.row = take_preview(desk.row, preview, desk.now).row
+
+    def test_it_approves_nothing_and_nobody_approves_what_is_not_known_yet(self) -> None:
+        desk = self.desk()
+        assert desk.edit(ANNA, version="2.4.2") is None
+        assert (desk.state(), desk.row.approvals, desk.row.awaits_preview) == (State.WAITING, (), True)
+        assert desk.row.preview is None
+        assert why(desk.approve(ANNA)) is Reason.NO_PREVIEW
+        self.made(desk, {"shows": "another plan"})
+        assert desk.approve(ANNA) is None
+        assert desk.state() is State.APPROVED
+        assert desk.deliveries[-1].preview == {"shows": "another plan"}
+        assert desk.steps[-1].preview == digest_of(desk.row.redactor.mask({"shows": "another plan"}))
+
+    def test_the_approvals_before_it_fall(self) -> None:
+        desk = self.desk(quorum=2)
+        desk.approve(ANNA)
+        desk.edit(BEN, version="2.4.2")
+        self.made(desk, {"shows": "another plan"})
+        assert desk.approve(BEN) is None
+        assert desk.state() is State.WAITING
+        desk.approve(ANNA)
+        assert desk.state() is State.APPROVED
+
+    def test_it_can_be_denied_and_edited_at_any_time(self) -> None:
+        desk = self.desk()
+        desk.edit(ANNA, version="2.4.2")
+        desk.edit(BEN, version="2.4.3")
+        self.made(desk, {"failed": "no route"})
+        assert why(desk.approve(ANNA)) is Reason.NO_PREVIEW
+        assert desk.edit(ANNA, version="2.4.4") is None
+        desk.deny(ANNA)
+        assert (desk.state(), desk.row.awaits_preview) == (State.DENIED, False)
+
+    def test_back_to_what_was_asked_it_is_looked_up_too(self) -> None:
+        """Whoever sees the card now has seen only what the edited call would do."""
+        desk = self.desk()
+        version = desk.row.revision.arguments["version"]
+        desk.edit(ANNA, version="2.4.2")
+        self.made(desk, {"shows": "another plan"})
+        desk.edit(BEN, version=version)
+        assert desk.row.awaits_preview
 
 
 class TestTheClock:

@@ -130,6 +130,61 @@ async def test_what_could_not_begin_in_time_does_not_begin_because_a_server_came
     assert at.ran() == []
 
 
+# While the agent says what a call would do
+
+
+@pytest.fixture
+async def previewing(
+    at: Staff, database_url: str, tmp_path: Path, gate: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Serving]:
+    """The gate is open. A bot reached over HTTP, or in Socket Mode."""
+    gate.touch()
+    socket, env = request.param == "socket", {"LAB_GATE": str(gate)}
+    async with serving(at.slack, database_url, tmp_path, POLICY, env=env, socket=socket) as serves:
+        await serves.starts()
+        yield serves
+
+
+OVER_BOTH = pytest.mark.parametrize("previewing", ["http", "socket"], indirect=True)
+
+
+async def dies_in_a_preview(at: Staff, bot: Serving, gate: Path, seen: Path) -> None:
+    await bot.until(a_file(seen))
+    await bot.killed()
+    gate.touch()
+    await bot.starts()
+    at.slack.clock.advance(DEAD_LETTERS)
+
+
+@OVER_BOTH
+async def test_killed_between_an_edit_and_what_the_edited_call_would_do(
+    at: Staff, previewing: Serving, gate: Path, tmp_path: Path
+) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    gate.unlink()
+    await at.edits(at.bob, card, table="slow")
+    await dies_in_a_preview(at, previewing, gate, tmp_path / "plans")
+    await at.sees(card, "drops slow.old")
+    assert at.ran() == []
+    await at.bob.clicks(at.bob.now(card), "Approve")
+    await at.sees(card, " · ran")
+    assert [line["table"] for line in at.ran()] == ["slow"]
+
+
+@OVER_BOTH
+async def test_killed_between_the_preview_before_the_start_and_the_start(
+    at: Staff, previewing: Serving, gate: Path, tmp_path: Path
+) -> None:
+    card = await at.ask('migrate {"table": "slow"}')
+    (tmp_path / "plans").unlink()
+    gate.unlink()
+    await at.bob.clicks(card, "Approve")
+    await dies_in_a_preview(at, previewing, gate, tmp_path / "plans")
+    await at.sees(card, " · ran")
+    assert [line["table"] for line in at.ran()] == ["slow"]
+    assert len(at.cards()) == 1
+
+
 # While Slack has something of ours
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from adk_confirm import Runner
 from adk_confirm.runtime.jsontypes import Json
+from adk_confirm.sandbox.people.seen import Seen
 from tests.support import lab
-from tests.support.office import Office
+from tests.support.office import OVER_BOTH, Office, Opens
+from tests.support.served import served
 
 LAB = "tests.support.lab:agent"
 POLICIES = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
@@ -33,21 +37,16 @@ def _no_plan() -> Iterator[None]:
 async def test_a_diff_is_shown_and_counted_and_the_call_runs_at_one_press(at: Office) -> None:
     lab.plan["shows"] = DIFF
     card = await at.ask('migrate {"table": "users"}')
-    assert "What it would do: 1 file, +2 −1" in card.text
+    assert "What it would do: 1 file, +2\u00a0−1" in card.text
     assert "-old text\n+new text" in card.text
     await at.bob.clicks(card, "Approve")
     await at.sees(card, " · ran")
     assert [one["table"] for one in at.ran()] == ["users"]
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param("http", marks=pytest.mark.office(POLICIES, target=LAB)),
-        pytest.param("socket", marks=pytest.mark.office(POLICIES, target=LAB, socket=True)),
-    ],
-)
-async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_anew(at: Office, way: str) -> None:
+@OVER_BOTH
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_anew(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     assert "drops users.old" in card.text
     lab.plan["shows"] = "drops users"
@@ -89,15 +88,11 @@ async def test_where_the_policy_allows_a_change_it_starts_and_thread_and_ledger_
     assert kinds[-4:] == ["approved", "preview changed", "begun", "done"]
 
 
-@pytest.mark.parametrize("shows", [ConnectionError("no route"), "drops orders.old"], ids=["it fails", "after an edit"])
 @pytest.mark.office(ALLOWING, target=LAB)
-async def test_even_so_it_asks_about_what_nobody_has_seen(at: Office, shows: Json | Exception) -> None:
+async def test_even_so_it_asks_about_what_nobody_has_seen(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
-    lab.plan["shows"] = shows
-    if shows == "drops orders.old":
-        await at.edits(at.bob, card, table="orders")
-    else:
-        await at.bob.clicks(card, "Approve")
+    lab.plan["shows"] = ConnectionError("no route")
+    await at.bob.clicks(card, "Approve")
     await at.sees(card, "it did not start. Use the newer card.")
     await at.rests()
     assert at.ran() == []
@@ -124,30 +119,134 @@ async def test_who_is_asked_anew_about_an_unknown_call_knows_that_it_may_have_ru
     assert len(at.ran()) == 2
 
 
-@pytest.mark.office(POLICIES, target=LAB)
-async def test_who_edits_sees_what_the_edited_call_would_do_before_it_runs(at: Office) -> None:
-    card = await at.ask('migrate {"table": "users"}')
+async def changed(at: Office, card: Seen, *, now: str) -> Seen:
+    """The card after an edit, once it says what the edited call would do."""
     await at.edits(at.bob, card, table="orders")
-    anew = await at.sees(card, "drops orders.old")
+    await at.sees(card, now)
+    return at.bob.now(card)
+
+
+@OVER_BOTH
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_an_edited_card_says_what_the_edited_call_would_do_and_that_is_approved_once(at: Office) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    await at.bob.clicks(card, "Edit…")
+    form = await at.bob.gets_modal("Edit")
+    assert "The card then says what the edited call would do. Approve it there." in form.text
+    await form.submits({"table": "orders"})
+    await at.sees(card, "What it would do, changed by the edit")
+    edited = at.bob.now(card)
+    assert "drops orders.old" in edited.text
+    assert "since it was approved" not in edited.text
+    assert "Approved by" not in edited.text, "whoever edited has not seen yet what that does"
     await at.rests()
     assert at.ran() == []
-    await at.bob.clicks(anew, "Approve")
+    await at.bob.clicks(edited, "Approve")
+    await at.sees(card, " · ran")
+    assert [one["table"] for one in at.ran()] == ["orders"]
+    assert len(at.cards()) == 1
+
+
+@pytest.mark.office(POLICIES + "quorum = 2\n", target=LAB)
+async def test_what_others_had_approved_falls_and_two_approve_what_the_edit_does(at: Office) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    await at.cyd.clicks(card, "Approve")
+    edited = await changed(at, card, now="drops orders.old")
+    assert "Needs 2 approvals" in edited.text
+    await at.cyd.clicks(edited, "Approve")
+    await at.bob.clicks(at.bob.now(card), "Approve")
     await at.sees(card, " · ran")
     assert [one["table"] for one in at.ran()] == ["orders"]
 
 
-@pytest.mark.office(POLICIES + "quorum = 2\n", target=LAB)
-async def test_on_an_edited_card_it_is_said_to_be_older(at: Office) -> None:
+@OVER_BOTH
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_if_that_changes_after_its_approval_the_new_card_says_so_and_not_that_the_edit_did_it(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
-    assert "before the edit" not in card.text
-    await at.edits(at.bob, card, table="orders")
-    edited = await at.sees(card, "That was made before the edit. If the new one differs, you are asked again.")
-    await at.cyd.clicks(edited, "Approve")
-    await at.sees(card, "drops orders.old")
+    edited = await changed(at, card, now="drops orders.old")
+    lab.plan["shows"] = "drops orders"
+    await at.bob.clicks(edited, "Approve")
+    anew = await at.sees(card, "⚠️ What it would do has changed since it was approved")
+    assert "-drops orders.old\n+drops orders" in anew.text
+    assert "changed by the edit" not in anew.text
     await at.rests()
     assert at.ran() == []
 
 
+@pytest.mark.office(ALLOWING, target=LAB)
+async def test_where_the_policy_allows_a_change_an_edited_call_starts_too(at: Office) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    edited = await changed(at, card, now="drops orders.old")
+    lab.plan["shows"] = "drops orders"
+    await at.bob.clicks(edited, "Approve")
+    await at.sees(card, "started, though what it would do has changed since it was approved", " · ran")
+
+
+@OVER_BOTH
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_while_it_is_looked_up_nobody_can_approve_and_anybody_who_decides_can_deny(
+    at: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_GATE", str(tmp_path / "gate"))
+    card = await at.ask('migrate {"table": "users"}')
+    await at.edits(at.bob, card, table="slow")
+    await at.sees(card, "What the edited call would do is being looked up.")
+    waiting = at.bob.now(card)
+    assert not {"Approve", "Approve…"} & {*waiting.buttons}
+    assert "drops users.old" not in waiting.text
+    await at.denies(at.cyd, waiting, "not now")
+    await at.sees(card, "Denied by")
+    assert at.ran() == []
+
+
+@OVER_BOTH
+@pytest.mark.parametrize("policy", ["required", "optional"])
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_one_that_hangs_ends_and_the_policy_says_whether_it_may_be_approved(
+    at: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    monkeypatch.setenv("LAB_GATE", str(tmp_path / "gate"))
+    if policy == "optional":
+        await at.stops()
+        await at.starts(POLICIES + 'preview = "optional"\n')
+    card = await at.ask('reindex {"table": "users"}')
+    edited = await changed_to_slow(at, card)
+    assert ("Approve" in edited.buttons) is (policy == "optional")
+    if policy == "optional":
+        await at.bob.clicks(edited, "Approve")
+        await at.sees(card, " · ran")
+    else:
+        await at.edits(at.bob, edited, table="orders")
+        await at.sees(card, "drops orders.old")
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.sees(card, " · ran")
+    assert [one["table"] for one in at.ran()] == ["slow" if policy == "optional" else "orders"]
+
+
+async def changed_to_slow(at: Office, card: Seen) -> Seen:
+    await at.edits(at.bob, card, table="slow")
+    await at.sees(card, "The preview took longer than 0.2 s.")
+    return at.bob.now(card)
+
+
+@OVER_BOTH
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_one_that_lies_asks_a_few_times_and_then_nothing_runs(at: Office) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    for lie in ("drops a", "drops b", "drops c"):
+        lab.plan["shows"] = lie
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, f"+{lie}")
+        card = next(one for one in at.cards() if "Approve" in one.buttons)
+    lab.plan["shows"] = "drops everything"
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "would do changed after each approval, 4 times. Nothing ran.")
+    await at.rests()
+    assert at.ran() == []
+    assert not any("Approve" in one.buttons for one in at.cards())
+
+
+@OVER_BOTH
 @pytest.mark.office(POLICIES, target=LAB)
 async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> None:
     lab.plan["shows"] = "\n".join(f"drops partition {number}" for number in range(500))
@@ -161,12 +260,13 @@ async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> 
     await at.sees(card, " · ran")
 
 
+@OVER_BOTH
 @pytest.mark.office(POLICIES, target=LAB)
 async def test_one_that_fails_can_be_denied_and_not_approved(at: Office) -> None:
     lab.plan["shows"] = ConnectionError("no route to the database")
     said = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
-    card = await at.sees(said, "Deny it, and ask again. The reason: ConnectionError: no route to the database")
-    assert not {"Approve", "Approve…", "Edit…"} & {*card.buttons}
+    card = await at.sees(said, "Deny it, or edit it. The reason: ConnectionError: no route to the database")
+    assert not {"Approve", "Approve…"} & {*card.buttons}
     assert "@oncall can deny this" in card.text
     assert "Needs" not in card.text
     await at.denies(at.bob, card, "not now")
@@ -189,6 +289,7 @@ HOSTILE: dict[str, Json] = {
 }
 
 
+@OVER_BOTH
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.office(HIDING, target=LAB)
 async def test_a_hostile_one_is_text_and_what_is_hidden_stays_hidden(at: Office, kind: str) -> None:
@@ -225,7 +326,7 @@ async def test_of_what_is_hidden_as_a_whole_nobody_has_seen_anything(at: Office,
     token = shows[:600] if isinstance(shows, str) else SAFE
     said = await at.ann.says(f'@adk-confirm migrate {{"table": "users", "token": "{token}"}}', at.deploys)
     card = await at.sees(said, "Nobody can approve this", "The policy hides all of it.")
-    assert not {"Approve", "Approve…", "Edit…"} & {*card.buttons}
+    assert not {"Approve", "Approve…"} & {*card.buttons}
     await at.denies(at.bob, card, "not now")
     await at.sees(card, "Denied")
 
@@ -259,6 +360,7 @@ async def test_a_difference_that_no_line_shows_is_said(at: Office) -> None:
     await at.sees(card, " · ran")
 
 
+@OVER_BOTH
 @pytest.mark.parametrize("length", [90_000, 20], ids=["preview", "arguments"])
 @pytest.mark.office(POLICIES, target=LAB)
 async def test_if_it_is_too_long_to_be_shown_the_refusal_names_it(at: Office, length: int) -> None:
@@ -267,3 +369,28 @@ async def test_if_it_is_too_long_to_be_shown_the_refusal_names_it(at: Office, le
     said = await at.ann.says(f'@adk-confirm migrate {{"table": "{table}"}}', at.deploys)
     refused = await at.sees(said, "refused without asking anybody")
     assert ("What it would do is too long for a window in Slack." in refused.text) is (length > 20)
+
+
+async def test_another_server_asks_once_more_about_what_an_edit_does(
+    open_office: Opens, sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our own API, for a bot that has nothing of ours in its process."""
+    async with (
+        served(Runner(lab.agent)) as url,
+        open_office(POLICIES + "quorum = 2\n", target=f'url = "{url}"\napp = "lab"') as at,
+    ):
+        card = await at.ask('migrate {"table": "users"}')
+        assert "before the edit" not in card.text
+        await at.edits(at.bob, card, table="orders")
+        edited = await at.sees(card, "That was made before the edit. If the new one differs, you are asked again.")
+        await at.cyd.clicks(edited, "Approve")
+        anew = await at.sees(card, "What it would do, changed by the edit")
+        assert "drops orders.old" in anew.text
+        assert "since it was approved" not in anew.text
+        await at.rests()
+        assert at.ran() == []
+        assert "The edit changed what it would do, so it did not start." in at.ann.now(card).text
+        await at.bob.clicks(anew, "Approve")
+        await at.cyd.clicks(at.bob.now(anew), "Approve")
+        await at.sees(card, " · ran")
+        assert [one["table"] for one in at.ran()] == ["orders"]

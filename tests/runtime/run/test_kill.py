@@ -96,8 +96,9 @@ def agent(
             return "I am waiting, too."
         return [call("deploy", version=version) for version in ("ab" if kind == "two" else "a")]
 
-    def looks(version: str) -> JsonObject:
+    def looks(version: str, tool_context: ToolContext) -> JsonObject:
         log.write(f"looked for {version}")
+        tool_context.state["looked"] = True
         return {"status": "found"}
 
     previewed = 0
@@ -364,6 +365,7 @@ async def test_a_tool_that_can_be_asked_is_not_run_again(store: str, app: str, t
         assert said.result("deploy") == {"status": "found"}
         assert len(said.texts) == 1
         assert left.log.lines == [BEGAN, "looked for a"]
+        assert await left.chat.state() == {}
 
 
 @pytest.mark.parametrize(("kind", "point"), [("ungated", "in the tool"), ("dynamic", "asking")])

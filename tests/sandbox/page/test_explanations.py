@@ -39,7 +39,8 @@ EDIT: JsonObject = {"who": BEN, "before": {"version": "2.4.1"}, "after": {"versi
     ("kind", "content", "sentence"),
     [
         (LineKind.APPROVAL, {"who": BEN, "votes": 1, "quorum": 2}, "ben approved deploy. That makes 1 of 2."),
-        (LineKind.EDITED, EDIT, "ben changed version from 2.4.1 to 2.4.2, and approved that."),
+        (LineKind.EDITED, {**EDIT, "votes": 1}, "ben changed version from 2.4.1 to 2.4.2, and approved that."),
+        (LineKind.EDITED, {**EDIT, "votes": 0}, "ben changed version from 2.4.1 to 2.4.2. Approvals from before the"),
         (LineKind.APPROVED, {"people": [BEN, CHRIS]}, "ben and chris approved deploy. The agent gets a yes."),
         (LineKind.DENIED, {"who": BEN, "reason": "Not today"}, "The agent gets the reason “Not today”."),
         (LineKind.ESCALATED, {"entries": ["group:S0ONCALL", "user:U0ANA"]}, "From now on @oncall and @ana may decide"),
