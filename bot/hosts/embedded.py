@@ -157,7 +157,7 @@ class EmbeddedHost:
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:
         name = asked.session
         return await self.runner.preview(
-            user_id=name.user, session_id=name.id, call_id=asked.call_id, arguments=arguments
+            user_id=name.user_id, session_id=name.id, call_id=asked.call_id, arguments=arguments
         )
 
     async def capabilities(self) -> Capabilities:

@@ -281,8 +281,8 @@ class Runner:
         approved calls run.
 
         `held` is the lease of a sender that keeps all others from the session itself, and that releases it when the
-        run has ended. It keeps the message until then, so the message is stored with what follows from it. `previews` are what
-        people saw that edited calls would do, by request.
+        run has ended. It keeps the message until then, so the message is stored with what follows from it. `previews`
+        are what people saw that edited calls would do, by request.
         """
         check_state(state_delta)
         name = self._name(user_id, session_id)
