@@ -283,22 +283,36 @@ async def test_one_that_fails_may_be_approved_if_the_policy_says_so(at: Office) 
     await at.sees(card, " · ran")
 
 
-HOSTILE: dict[str, Json] = {
-    "text": "<!channel> *approved* <https://evil.test|fine>\u202e\n```",
+HOSTILE: dict[str, Json | Exception] = {
+    "text": "<!channel> <@U0ANN> *approved* <https://evil.test|fine>\u202e\x00\x1b[2J\n```",
     "json": {"password": "hunter2-and-more", "tables": ["a"]},
+    "half a character": "\ud800",
+    "error": ConnectionError("<!channel> \ud800\x00\u202e"),
 }
 
 
 @OVER_BOTH
+@pytest.mark.parametrize("when", ["asked", "edited"])
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.office(HIDING, target=LAB)
-async def test_a_hostile_one_is_text_and_what_is_hidden_stays_hidden(at: Office, kind: str) -> None:
-    lab.plan["shows"] = HOSTILE[kind]
-    card = await at.ask('migrate {"table": "users"}')
+async def test_a_hostile_one_is_text_and_what_is_hidden_stays_hidden(at: Office, kind: str, when: str) -> None:
+    if when == "edited":
+        card = await at.ask('migrate {"table": "users"}')
+        lab.plan["shows"] = HOSTILE[kind]
+        await at.edits(at.bob, card, table="orders")
+    else:
+        lab.plan["shows"] = HOSTILE[kind]
+        card = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
+    fails = kind in ("error", "half a character")
+    await at.sees(card, "Nobody can approve this" if fails else "What it would do")
+    await at.rests()
+    [card] = at.cards()
     assert "hunter2" not in card.text
+    assert not {"\u202e", "\x00", "\x1b", "\ud800"} & {*card.text}
     if kind == "text":
-        assert "<!channel>" in card.text, "as a text, which pings nobody"
-        assert "\u202e" not in card.text
+        assert "<!channel> <@U0ANN>" in card.text, "as a text, which pings nobody"
+    await at.denies(at.bob, card, "not now")
+    await at.sees(card, "Denied")
 
 
 SAFE = "hunter2-and-more"
@@ -394,3 +408,17 @@ async def test_another_server_asks_once_more_about_what_an_edit_does(
         await at.cyd.clicks(at.bob.now(anew), "Approve")
         await at.sees(card, " · ran")
         assert [one["table"] for one in at.ran()] == ["orders"]
+
+
+@OVER_BOTH
+@pytest.mark.office(POLICIES, target=LAB)
+async def test_if_it_is_too_long_after_an_edit_nobody_can_approve_that(at: Office) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    lab.plan["shows"] = "💥" * 90_000
+    await at.edits(at.bob, card, table="orders")
+    await at.sees(card, "The reason: What it would do is too long for a window in Slack.")
+    del lab.plan["shows"]
+    await at.edits(at.bob, at.bob.now(card), table="mails")
+    await at.sees(card, "drops mails.old")
+    await at.bob.clicks(at.bob.now(card), "Approve")
+    await at.sees(card, " · ran")
