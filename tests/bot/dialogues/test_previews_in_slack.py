@@ -351,7 +351,7 @@ async def test_no_argument_hides_a_part_of_what_the_call_would_do(at: Office) ->
     lab.plan["shows"] = "adds an index\ndrops orders\n"
     said = await at.ann.says('@adk-confirm migrate {"table": "users", "token": "drops orders"}', at.deploys)
     card = await at.sees(said, "Nobody can approve this", "It repeats a value that the policy hides")
-    assert not {"Approve", "Approve…", "Edit…"} & {*card.buttons}
+    assert not {"Approve", "Approve…"} & {*card.buttons}
 
 
 @pytest.mark.office(POLICIES + 'grant = "1h"\n', target=LAB)
