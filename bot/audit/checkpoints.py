@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -102,21 +103,17 @@ class PublicKeys:
         self._keys = tuple(Ed25519PublicKey.from_public_bytes(_bytes(text)) for text in texts)
 
     def fit(self, signature: str, said: str) -> bool:
-        return any(_fits(key, signature, said) for key in self._keys)
+        from cryptography.exceptions import InvalidSignature
+
+        for key in self._keys:
+            with suppress(InvalidSignature, ValueError):
+                key.verify(bytes.fromhex(signature), said.encode("utf-8", "surrogatepass"))
+                return True
+        return False
 
 
 Proof = Seal | PublicKeys
 """What shows that something is as this program wrote it: to holders of the secret, or to everybody."""
-
-
-def _fits(key: Ed25519PublicKey, signature: str, said: str) -> bool:
-    from cryptography.exceptions import InvalidSignature
-
-    try:
-        key.verify(bytes.fromhex(signature), said.encode("utf-8", "surrogatepass"))
-    except (InvalidSignature, ValueError):
-        return False
-    return True
 
 
 def _bytes(text: str) -> bytes:

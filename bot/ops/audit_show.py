@@ -83,7 +83,11 @@ def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterat
         yield "The ledger has no lines about it yet."
     calls = {name: Shown(row) for name, row in record.rows.items()}
     for line in record.lines:
-        yield from _read(line, calls.get(line.confirmation or ""), names, full=full)
+        try:
+            yield from list(_lines_of(line, calls.get(line.confirmation or ""), names, full=full))
+        except ValueError:  # somebody changed it
+            said = "this can't be read; run `adk-confirm audit verify` to check it"
+            yield f"{format_time(line.at)}  {line.kind}: {said}"
 
 
 def list_object(row: Confirmation) -> JsonObject:
@@ -127,27 +131,16 @@ def _state(one: JsonObject) -> str:
     return ", ".join(dict.fromkeys(words.STATES[stage_of(state, kind)] for kind in (None, outcome)))
 
 
-def _asked(one: JsonObject, names: KnownNames) -> str:
-    where = f" in {names.of(str(one['channel']))}" if one["channel"] else ""
-    return f"asked for by {names.of(str(one['asked_by']))}{where}; session {one['session']}"
-
-
 def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
     """The confirmation's state now."""
     one = list_object(row)
     edits = sum(before.arguments != after.arguments for before, after in pairwise(row.revisions))
     edited = f"; edited version {edits + 1}" if edits else ""
     yield f"{visible(row.asked.tool)}: {_state(one)}{edited}; confirmation {row.id}"
-    yield visible(f"{INDENT}{_asked(one, names)}")
+    where = f" in {names.of(row.asked.channel)}" if row.asked.channel else ""
+    yield visible(f"{INDENT}asked for by {names.of(row.asked.asked_by.user)}{where}; session {row.asked.session.id}")
     shown, _ = row.redactor.mask_call(row.revision.arguments)
     yield from (f"{INDENT}{argument}" for argument in _values(shown))
-
-
-def _read(line: LedgerLine, call: Shown | None, names: KnownNames, *, full: bool) -> list[str]:
-    try:
-        return list(_lines_of(line, call, names, full=full))
-    except ValueError:  # somebody changed it
-        return [f"{format_time(line.at)}  {line.kind}: this can't be read; run `adk-confirm audit verify` to check it"]
 
 
 def _lines_of(line: LedgerLine, call: Shown | None, names: KnownNames, *, full: bool) -> Iterator[str]:
@@ -216,11 +209,8 @@ def _details(step: ShownLine, content: JsonObject, names: KnownNames) -> Iterato
         yield visible(", ".join(filter(None, heard)))
     if step.kind is LineKind.ASKED:
         asker = visible(names.of(step.who)) if step.who else "nobody"
-        yield f"for {asker}; {step.quorum} to approve; until {_deadline(step)}"
-
-
-def _deadline(step: ShownLine) -> str:
-    return format_time(moment(step.until)) if step.until is not None else "it is decided"
+        until = "it is decided" if step.until is None else format_time(moment(step.until))
+        yield f"for {asker}; {step.quorum} to approve; until {until}"
 
 
 def _full_contents(step: ShownLine, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:

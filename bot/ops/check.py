@@ -92,9 +92,14 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
     async for finding in _agent(settings):
         loads = loads and finding.mark is not Severity.FIX
         yield finding
-    tools, about = await _tools(settings) if loads else (None, None)
-    if about is not None:
-        yield about
+    tools: Tools | None = None
+    try:
+        if loads and settings.agent is not None:
+            tools = await _within_patience(tools_of(settings.agent))
+    except ConfirmError as error:
+        yield fix("tools", str(error))
+    if tools is not None:
+        yield fine("tools", ", ".join(sorted(tools)) or "none")
     for finding in _policies(settings):
         yield finding
     if tools is not None:
@@ -196,15 +201,6 @@ async def _agent(settings: Settings) -> AsyncIterator[Finding]:
     yield fine("agent", f"{where} is {host.app}, on {about.name}")
     for said in about.notes:
         yield note("agent", said)
-
-
-async def _tools(settings: Settings) -> tuple[Tools | None, Finding | None]:
-    """The agent's tools. None if they can't be listed."""
-    try:
-        tools = None if settings.agent is None else await _within_patience(tools_of(settings.agent))
-    except ConfirmError as error:
-        return None, fix("tools", str(error))
-    return tools, None if tools is None else fine("tools", ", ".join(sorted(tools)) or "none")
 
 
 async def _within_patience(work: Awaitable[R]) -> R:
