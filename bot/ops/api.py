@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
-from typing import Literal
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import click
 
 from adk_confirm.bot.config.settings import Environment
 from adk_confirm.bot.ops.command import PORT
+from adk_confirm.runtime.agent import Agent
+from adk_confirm.runtime.rest.api import make_app
 from adk_confirm.runtime.rest.guard import TOKEN_VARIABLE, Guard
-from adk_confirm.runtime.rest.serve import ServerOptions, serve_until_stopped
+from adk_confirm.runtime.rest.listening import listen, server_for
+from adk_confirm.runtime.run.runner import Runner
 from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.store.tables import open_store
 from adk_confirm.runtime.target import load_agent
+from adk_confirm.runtime.telemetry.logs import configure
+from adk_confirm.runtime.tool import end_threads
+from adk_confirm.runtime.wire import Dialect
+
+_LAST_ANSWERS = 1.0  # for responses that are still being sent when everything else has stopped
+
+_NOT_SEALED = (
+    "ADK_CONFIRM_SECRET is not set, so stored calls are not sealed: whoever can write to the database can change what "
+    "runs."
+)
 
 
 @click.command()
@@ -44,7 +63,7 @@ def api(
     host: str,
     port: int,
     store: str,
-    dialect: Literal["call", "response"],
+    dialect: Dialect,
     shared_state: bool,
     origins: tuple[str, ...],
 ) -> int:
@@ -53,4 +72,51 @@ def api(
     seal = None if secret is None else Seal(secret.get_secret_value())
     guard = Guard.of(host, os.environ.get(TOKEN_VARIABLE), origins)
     loaded = [load_agent(target) for target in agents]
-    return serve_until_stopped(ServerOptions(loaded, guard, port, store, dialect, shared_state, seal))
+    configure()
+    serving = serving_at(loaded, guard, port, store, dialect=dialect, shares_state=shared_state, seal=seal)
+    asyncio.run(_until_stopped(serving, ", ".join(agent.name for agent in loaded), _NOT_SEALED if seal is None else ""))
+    if not end_threads(patience=0.5):
+        # A tool that still runs could keep the process alive for any time. Its call is stored as running.
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)
+    return 0
+
+
+async def _until_stopped(serving: AbstractAsyncContextManager[tuple[str, str]], names: str, warning: str) -> None:
+    """Serves until SIGINT or SIGTERM, then stops within ten seconds."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with serving as (url, store):
+        print(f"Serving {names} at {url}, with the store {store}.", flush=True)
+        if warning:
+            print(warning, flush=True)
+        await stop.wait()
+        print("Stopping: what runs now has a few seconds to end; what is left goes on at the next start.", flush=True)
+
+
+@asynccontextmanager
+async def serving_at(
+    agents: Iterable[Agent],
+    guard: Guard,
+    port: int,
+    store: str,
+    *,
+    dialect: Dialect = "call",
+    shares_state: bool = False,
+    seal: Seal | None = None,
+) -> AsyncIterator[tuple[str, str]]:
+    """The addresses of the server and of its store, while it listens. `shares_state`: clients may write the `app:`
+    state of an app that a bot uses too. `seal`: for stored calls. Raises `CannotServe` and `StoreError`."""
+    database = await open_store(store, seal=seal)
+    try:
+        runners = [Runner(agent, database, dialect=dialect, shares_state=shares_state) for agent in agents]
+        served = server_for(make_app(runners, guard), shutdown_timeout=_LAST_ANSWERS)
+        try:
+            await served.setup()
+            yield await listen(served, guard.host, port), database.url
+        finally:
+            await served.cleanup()
+    finally:
+        await database.close()

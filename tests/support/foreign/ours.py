@@ -21,8 +21,8 @@ from adk_confirm import (
     Tool,
     Toolset,
 )
+from adk_confirm.bot.ops.api import serving_at
 from adk_confirm.runtime.rest.guard import Guard
-from adk_confirm.runtime.rest.serve import ServerOptions, serving_at
 from tests.support.foreign import tools
 from tests.support.foreign.wishes import reply
 
@@ -64,8 +64,7 @@ class Obliging:
 
 async def main() -> None:
     agents = [agent(name) for name in ("clerk", "filer", "front")]
-    serving = ServerOptions(agents, Guard(), int(os.environ.get("PORT", "0")), os.environ["SESSIONS"])
-    async with serving_at(serving) as (url, _):
+    async with serving_at(agents, Guard(), int(os.environ.get("PORT", "0")), os.environ["SESSIONS"]) as (url, _):
         print(url.rpartition(":")[2], flush=True)
         await asyncio.Event().wait()
 
