@@ -112,7 +112,7 @@ async def test_several_one_by_one_from_home_the_list_an_edit_and_a_grant(log: Pa
         await me.goes_to("deploys")
         await me.says("/approvals")
         await me.sees("Waiting in this channel", within=me.chat)
-        await me.chat.get_by_role("link", name="Open card").click()
+        await me.chat.get_by_role("link", name="Card", exact=True).click()
         card = me.message("Request time off", me.thread)  # cards of one turn come in any order
         await expect(card).to_be_focused()
         await me.clicks("More options", within=card)
@@ -125,7 +125,7 @@ async def test_several_one_by_one_from_home_the_list_an_edit_and_a_grant(log: Pa
         await me.clicks("Edit…: reimburse", within=me.message("for the hotel", me.thread))
         await me.dialog.get_by_label("amount").fill("1250")
         await me.clicks("Approve edited")
-        await me.sees("1,300 → 1,250", within=me.thread)
+        await me.sees("€1,300.00 → €1,250.00", within=me.thread)
 
         await me.becomes(demo.people["ana"])
         await me.says("@adk-confirm reimburse 1100 for the taxi", in_thread=True)
