@@ -134,7 +134,7 @@ def content(view: Shown, room: Space) -> DrawnCall:
     drawing = _Drawing(room)
     _say_tool(view, drawing)
     if view.stage is State.WAITING:
-        drawing.add(asked_by_line(view))
+        drawing.add(asked_by_line(view, exact=room.exact))
     # Once it is decided, the reason to ask is behind "See everything".
     wanted = room.exact or view.question or view.stage is State.WAITING
     if view.hint and wanted and not _says_nothing(view.hint, view.tool):
@@ -146,6 +146,11 @@ def content(view: Shown, room: Space) -> DrawnCall:
     if view.preview and view.preview.failed is None and (view.stage is State.WAITING or room.exact):
         _say_preview(view, view.preview, drawing)
     return DrawnCall(intro, tuple(drawing.pieces[len(intro) :]), drawing.blind, drawing.cut)
+
+
+def reasons(view: Shown, room: Space) -> list[Piece]:
+    """What the tool's author and the agent say it is for, without who asks."""
+    return [piece for piece in content(view, room).intro if piece != asked_by_line(view)]
 
 
 # -- the headline
@@ -257,9 +262,10 @@ def _say_tool(view: Shown, drawing: _Drawing) -> None:
         drawing.add(Box(drawing.fitted(view.tool, max(drawing.room.hint, 400))))
 
 
-def asked_by_line(view: Shown) -> Line:
-    agent = name(view.agent, 80)
-    template = "Asked by {asker} through {agent}" if view.asked_by else "Asked by {agent}"
+def asked_by_line(view: Shown, *, exact: bool = False) -> Line:
+    agent, alone = name(view.agent, 80), view.only_agent and not exact
+    through = "Asked by {asker}" if alone else "Asked by {asker} through {agent}"
+    template = through if view.asked_by else "Asked by {agent}"
     row = say(template, agent=agent, asker=User(view.asked_by or ""))
     if view.stage not in (State.WAITING, OutcomeKind.UNKNOWN):  # an unknown call says when it started
         row += say(", {when}", when=When(view.asked_at))

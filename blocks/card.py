@@ -7,10 +7,21 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import CARD, Space, asked_by_line, content, headline, result
+from adk_confirm.blocks.call_details import CARD, LIST, Space, asked_by_line, content, headline, reasons, result
 from adk_confirm.blocks.click_ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from adk_confirm.blocks.exact_values import spell_on_one_line
-from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, header, menu, message, small_print
+from adk_confirm.blocks.kit import (
+    JsonObject,
+    Message,
+    actions,
+    button,
+    confirm,
+    header,
+    menu,
+    message,
+    section,
+    small_print,
+)
 from adk_confirm.blocks.mentions import MOST_NAMED, approver_names, people_names
 from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich_text import (
@@ -58,9 +69,13 @@ def card(view: Shown) -> Message:
     def named(part: str) -> str:
         return block_id(part, ref, view.version)
 
-    blocks = [header(heading(view), named("title"))]
+    blocks, row = [header(heading(view), named("title"))], buttons(view, blind=what.blind)
+    if became and len(row) == 1:  # the menu alone needs no row of its own
+        blocks.append(section(Line(state_sentence(view)), named("state"), row.pop()))
+    if below := became[1:] if not row else became:
+        blocks.append(rich(below, named("outcome")))
     if became:
-        blocks += [rich(became, named("outcome")), *small_print([asked_by_line(view)], named("asked"))]
+        blocks += small_print([asked_by_line(view)], named("asked"))
     if what.intro:
         blocks.append(rich(what.intro, named("ask")))
     if what.arguments:
@@ -71,7 +86,7 @@ def card(view: Shown) -> Message:
         if pieces:
             blocks.append(rich(pieces, named(part)))
     blocks += small_print(small, named("facts"))
-    blocks += actions(buttons(view, blind=what.blind), named("buttons"))
+    blocks += actions(row, named("buttons"))
     over = [asked_by_line(view)] if became else []
     head = [Line(title(view)), *became, *over, *what.intro]
     return Message(
@@ -206,13 +221,14 @@ def note(view: Shown) -> Message:
     )
     until = (Say(words.DOT), *say(words.UNTIL, when=When(view.expires_at))) if view.expires_at else ()
     link = (Say(words.DOT), Link(view.card_link, "Open the card")) if view.card_link else ()
-    sentence = Line((*said, *until, *link))
-    return message([sentence], rich([sentence], f"note.{view.id}"))
+    pieces = [Line((*said, *until, *link)), *reasons(view, LIST)]
+    return message(pieces, rich(pieces, f"note.{view.id}"))
 
 
 # -- its texts
 
 _OPEN = (State.WAITING, OutcomeKind.UNKNOWN)
+_SAME_DAY = 12 * 3600  # so soon after the question, the time says enough
 
 
 def title(view: Shown) -> tuple[TextSpan, ...]:
@@ -290,7 +306,8 @@ def after_a_no(asked: Asked) -> str:
 
 
 def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
-    people, no = people_names(view.decided_by), after_a_no(view)
+    voted = {who: When(at, clock=at - view.asked_at < _SAME_DAY) for who, at in view.voted_at.items()}
+    people, no = people_names(view.decided_by, voted), after_a_no(view)
     runs, yes = not (view.question or view.operation), "Answered" if view.question else "Approved"
 
     def decided(verb: str, after: str = "") -> tuple[TextSpan, ...]:
@@ -329,9 +346,9 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             verb = "answered" if view.outside is None else "approved" if view.outside else "denied"
             return say(f"Somebody {verb} it outside this app. Votes here did not count.")
         case OutcomeKind.HAPPENED:
-            return say("{people} said that it took effect.", people=people)
+            return say("{people} said that it took effect.", people=people_names(view.decided_by))
         case OutcomeKind.DID_NOT:
-            return say("{people} said that it did not take effect.", people=people)
+            return say("{people} said that it did not take effect.", people=people_names(view.decided_by))
         case OutcomeKind.NOBODY_KNOWS:
             return say("Nobody said whether it took effect. The agent knows that the outcome is unknown.")
     if view.question:

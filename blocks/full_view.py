@@ -99,7 +99,7 @@ def can_be_shown(view: Shown) -> bool:
 
 def _everything(view: Shown) -> list[Piece]:
     became, _ = outcome(view, WHOLE)
-    over = [asked_by_line(view)] if became else []
+    over = [asked_by_line(view, exact=True)] if became else []
     return [*became, *over, *what_runs(view), *approval_status(view, _NAMES), *notices(view)]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import Space, asked_by_line, content, headline
+from adk_confirm.blocks.call_details import Space, content, headline, reasons
 from adk_confirm.blocks.card import (
     approval_status,
     grant_text,
@@ -164,13 +164,18 @@ def _summary(view: Shown) -> list[Piece]:
     """What the call is, why, from whom, until when, and where its card is."""
     values, _ = _values(view)
     became, _ = outcome(view, _ITEM)
-    said = [piece for piece in content(view, _ITEM).intro if piece != asked_by_line(view)]  # the agent's own words
     facts: list[Sequence[TextSpan]] = [say("From {asker}", asker=User(view.asked_by))] if view.asked_by else []
     if view.stage is State.WAITING and view.quorum > 1:
         facts.append(say(votes_of(view, len(view.voted))))
     if view.stage is State.WAITING:
         facts.append(say(words.UNTIL, when=When(view.expires_at)))
-    return [_headline(view), *became, *said, *values, Line(join([*facts, *_card_link(view)], words.DOT))]
+    return [
+        _headline(view),
+        *became,
+        *reasons(view, _ITEM),
+        *values,
+        Line(join([*facts, *_card_link(view)], words.DOT)),
+    ]
 
 
 def _headline(view: Shown, *after: TextSpan) -> Line:

@@ -50,9 +50,9 @@ def small_print(lines: Sequence[Line], block_id: str) -> list[JsonObject]:
     return [part("context", elements=elements, block_id=block_id)] if elements else []
 
 
-def section(lines: Sequence[Line], block_id: str, accessory: JsonObject | None = None) -> JsonObject:
-    """Lines with a button or a menu beside them."""
-    said = part("mrkdwn", text=text([], lines, [], SECTION))
+def section(said_first: Line, block_id: str, accessory: JsonObject) -> JsonObject:
+    """A line with a button or a menu beside it."""
+    said = part("mrkdwn", text=text([said_first], [], [], SECTION))
     return part("section", text=said, block_id=block_id, accessory=accessory)
 
 

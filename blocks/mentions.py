@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import cast
 
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.kit import JsonObject, Message, small_print
-from adk_confirm.blocks.rich_text import Group, Say, TextSpan, User, code, join, join_list, line, markup, say
+from adk_confirm.blocks.rich_text import Group, Say, TextSpan, User, When, code, join, line, markup, say
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind
 
+NO_TIMES: Mapping[str, When] = MappingProxyType({})
 MOST_NAMED = 8
 """How many people or groups a sentence names. Then it counts the others."""
 
@@ -80,14 +82,13 @@ def _approver(one: Approver) -> tuple[TextSpan, ...]:
             return say("whoever {name} names", name=code(one.value))
 
 
-def people_names(users: Sequence[str]) -> tuple[TextSpan, ...]:
-    """`@ann, @ben and 3 more`; "Somebody" when nobody is known."""
+def people_names(users: Sequence[str], voted_at: Mapping[str, When] = NO_TIMES) -> tuple[TextSpan, ...]:
+    """`@ann at 11:29, @ben and 3 more`; "Somebody" when nobody is known."""
     if not users:
         return say(words.SOMEBODY)
-    spans: list[TextSpan] = [User(user) for user in users[:MOST_NAMED]]
-    if len(users) > MOST_NAMED:
-        spans.append(Say(words.more(len(users) - MOST_NAMED)))
-    return join_list(spans)
+    named = [(User(user), *((Say(" at "), voted_at[user]) if user in voted_at else ())) for user in users[:MOST_NAMED]]
+    rest = [say(words.more(len(users) - MOST_NAMED))] if len(users) > MOST_NAMED else []
+    return join([*named, *rest], last=" and ")
 
 
 def _find(value: JsonValue) -> Iterator[str]:

@@ -85,12 +85,14 @@ class Channel:
 class When:
     """A time, shown in the reader's own time zone. `lead`: our words right before it, in the same format.
 
-    `seconds`: show the second too. `fraction`: the digits after it, which Slack's dates can't show."""
+    `seconds`: show the second too. `fraction`: the digits after it, which Slack's dates can't show. `clock`: no day,
+    since a date beside it says that."""
 
     at: int
     lead: str = ""
     seconds: bool = False
     fraction: str = ""
+    clock: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +284,7 @@ def _in_utc(when: When) -> str:
 
 def _date_format(when: When) -> str:
     digits = f" + 0.{when.fraction} s" if when.fraction else ""
-    return when.lead + (_DATE_WITH_SECONDS if when.seconds else _DATE) + digits
+    return when.lead + ("{time}" if when.clock else _DATE_WITH_SECONDS if when.seconds else _DATE) + digits
 
 
 def _date_fallback(when: When) -> str:

@@ -257,8 +257,8 @@ THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {edit
 THREAD_ASKED_AGAIN = (
     "↘️ {who}, your approval no longer counts, because {editor} {edited}. Decide again on the card: {tool}."
 )
-THREAD_REMINDED = "⏰ Reminded {who} of {tool} {at}."
-THREAD_ESCALATED = "⏫ Escalated {tool} to {approvers} {at}."
+THREAD_REMINDED = "⏰ Reminded {who} of {tool}, {at}."
+THREAD_ESCALATED = "⏫ Escalated {tool} to {approvers}, {at}."
 THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, but no vote counted: {why}."
 
 

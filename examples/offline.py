@@ -66,12 +66,14 @@ def _outcome(asked: FunctionCall | None, result: FunctionResponse) -> str:
     if error == "tool call was rejected by the user":
         reason = response.get("reason")
         why = f" The reason: {_sentence(str(reason).removesuffix('; it did not run'))}" if reason else ""
+        expired = str(reason).startswith("nobody decided")
         better = _instead(asked, result)
         if better is not None:
             field = _LIMITED[str(better.name)]
             next_step = f" I try {field} {better.arguments[field]} instead."
         else:
-            next_step = " Tell me what would fit, and I will ask again." if reason else ""
+            again = "Say so if I should ask again." if expired else "Tell me what would fit, and I will ask again."
+            next_step = f" {again}" if reason else ""
         return f"{what} was not approved, so I did nothing.{why}{next_step}"
     if error:
         return f"{what} did not work: {_sentence(error)}"

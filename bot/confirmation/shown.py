@@ -135,6 +135,7 @@ class Shown:
         self.operation = asked.ask is Ask.OPERATION  # it has begun: people decide how it ends
         self.unbound = asked.unbound
         self.asked_by, self.asked_at = asked.asked_by.user or None, epoch(row.asked_at)
+        self.only_agent = asked.agent == asked.session.app  # and none behind the one that people speak to
         self.attempt = row.attempt
         # Of the arguments, and of what a result calls by the same name. The policy's win over the title's.
         self.formats = formats = (*currencies(self.title), *policy.format)
@@ -174,6 +175,9 @@ class Shown:
         self.policy_tools = policy.tools
         self.quorum, self.confirm_dialog = policy.quorum, policy.confirm_dialog
         self.voted = user_ids(row.voters(VoteKind.RUN_AGAIN if row.unknown else VoteKind.APPROVE))
+        self.voted_at = {
+            vote.voter.user: epoch(vote.stored_at) for vote in row.votes if vote.state is VoteState.STANDING
+        }
         self.expires_at = epoch(row.deadline)
         self.start_by = epoch(row.start_by) if row.start_by else None
         self.approve_note = policy.approve_note if not asked.question else "none"

@@ -49,6 +49,7 @@ WAITING = shown(
     stage=State.WAITING,
     tool="deploy",
     agent="oncall",
+    only_agent=True,
     hint="Ship the checkout fix before the evening peak?",
     title="Deploy {service} {version} to {env}",
     arguments=(
@@ -134,7 +135,7 @@ HOSTILE = WAITING.but(
 )
 
 _BY = (OPS, LEAD)
-_APPROVED = ONE_VOTE.but(decided_by=_BY, version=5, start_by=NOON + 1020)
+_APPROVED = ONE_VOTE.but(decided_by=_BY, version=5, start_by=NOON + 1020, voted_at={OPS: NOON + 60, LEAD: NOON + 120})
 APPROVED = _APPROVED.but(stage=State.APPROVED)
 RUNNING = _APPROVED.but(stage=OutcomeKind.RUNNING, started_at=NOON + 125, version=6)
 _RAN = RUNNING.but(duration=42.3, version=7)

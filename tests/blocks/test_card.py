@@ -229,7 +229,7 @@ def test_a_direct_message_about_a_question_says_who_asks() -> None:
     message = note(view).payload()
     limits.check(message, "message")
     assert inert.shown(message).startswith("💬 on-call has a question for you · ")
-    assert inert.shown(message).rstrip().endswith("Open the card")
+    assert inert.shown(message).rstrip().endswith("Open the card\nShip the checkout fix before the evening peak?")
 
 
 def dialogs(part: object) -> list[str]:

@@ -146,7 +146,7 @@ async def test_approvers_in_direct_messages(out: Outgoing) -> None:
     await out.drawn()
 
     (card,) = out.cards_in(out.ann.place(None))
-    assert "through oncall · deploy" in card
+    assert "Asked by dana · deploy" in card
     (line,) = out.posted()
     assert line == "The card for Deploy (version 2.4.1, replicas 3) went to anna as a direct message.\n[Withdraw]"
 

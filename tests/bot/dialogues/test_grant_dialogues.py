@@ -52,7 +52,7 @@ async def again(at: Office, card: Seen, service: str = "checkout", version: str 
 
 
 async def waiting(at: Office, card: Seen) -> Seen:
-    return await at.bob.finds("through oncall · deploy", at.deploys, thread=card)
+    return await at.bob.finds("Asked by ann · deploy", at.deploys, thread=card)
 
 
 async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Office) -> None:
@@ -63,7 +63,7 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
     await at.sees(card, "Deploy checkout 2.4.2 to prod runs without asking, because", "2.4.2")
     await at.slack.until(lambda: len(at.ran()) == 2 or None)
     await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("· ran") == 2 or None)
-    assert "through oncall · deploy" not in at.ann.sees(at.deploys, thread=card)
+    assert "Asked by ann · deploy" not in at.ann.sees(at.deploys, thread=card)
     assert [line["version"] for line in at.ran()] == ["2.4.1", "2.4.2"]
 
 
@@ -80,7 +80,7 @@ async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) 
     await at.sees(card, "it was used as often as it could be")
     await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
     await at.ann.says("@adk-confirm reimburse 1800 for a train", at.deploys, thread=card)
-    await at.bob.finds("through oncall · reimburse", at.deploys, thread=card)
+    await at.bob.finds("Asked by ann · reimburse", at.deploys, thread=card)
     assert len(at.ran()) == 3
 
 
@@ -177,7 +177,7 @@ async def test_who_could_not_approve_it_now_grants_nothing(at: Office, way: str)
 
     await again(at, card)
 
-    await at.cyd.finds("through oncall · deploy", at.deploys, thread=card)
+    await at.cyd.finds("Asked by ann · deploy", at.deploys, thread=card)
     assert len(at.ran()) == 1
 
 

@@ -85,7 +85,7 @@ async def test_people_decide_how_a_long_running_operation_ends(opens: Opens, age
         assert "Edit…" not in card.buttons
         await at.bob.clicks(card, "Approve")
         await at.sees(
-            said, "I got {'status': 'approved', 'ticket': 'T-1'}", "Approved by bob. The agent has the answer."
+            said, "I got {'status': 'approved', 'ticket': 'T-1'}", "Approved by bob at ", ". The agent has the answer."
         )
 
         asked = await at.ann.says("@adk-confirm the year", at.deploys)

@@ -29,7 +29,7 @@ async def test_a_reminder_comes_once_and_in_its_time(at: Office) -> None:
 
     await at.bob.clicks(at.bob.now(card), "Approve")
     await at.ann.finds("Done: Pay", at.deploys, thread=card)
-    past = await at.ann.finds("⏰ Reminded @oncall of Pay (to Ada, amount 20) ", at.deploys, thread=card)
+    past = await at.ann.finds("⏰ Reminded @oncall of Pay (to Ada, amount 20), ", at.deploys, thread=card)
     assert "Reminder for" not in at.ann.sees(at.deploys)
     assert "Open card" not in past.text
 
@@ -50,7 +50,7 @@ async def test_escalation_lets_others_decide_from_then_on(open_office: Opens) ->
 
         await at.lead.clicks(at.lead.now(card), "Approve")
         await at.ann.finds("Done: Pay", at.deploys, thread=card)
-        await at.ann.finds("⏫ Escalated Pay (to Ada, amount 20) to @lead ", at.deploys, thread=card)
+        await at.ann.finds("⏫ Escalated Pay (to Ada, amount 20) to @lead, ", at.deploys, thread=card)
         assert "may decide as well" not in at.ann.sees(at.deploys)
 
 
