@@ -31,16 +31,21 @@ def sqlite_url(sqlite_stocked: str) -> str:
 
 
 @pytest.fixture
-def open_office(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opens:
-    return partial(office, database_url, tmp_path / "tools.log", monkeypatch, time_moves=True)
+def socket() -> bool:
+    """Whether Slack reaches the bot through Socket Mode. A test marked `BOTH_WAYS` runs with and without."""
+    return False
+
+
+@pytest.fixture
+def open_office(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, socket: bool) -> Opens:
+    return partial(office, database_url, tmp_path / "tools.log", monkeypatch, time_moves=True, socket=socket)
 
 
 @pytest.fixture
 async def at(request: pytest.FixtureRequest, open_office: Opens) -> AsyncIterator[Office]:
-    """An office that is open, with what the test's mark `office` says of it. See `OVER_BOTH`."""
+    """An office that is open, with what the test's mark `office` says of it."""
     mark = request.node.get_closest_marker("office") or pytest.mark.office.mark
-    way = {"socket": True} if getattr(request, "param", "http") == "socket" else {}
-    async with open_office(*mark.args, **mark.kwargs, **way) as opened:
+    async with open_office(*mark.args, **mark.kwargs) as opened:
         yield opened
 
 

@@ -48,13 +48,23 @@ ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 LAB = "tests.support.lab:agent"
 """An agent that calls what it is told to."""
 
+TALKER = "tests.support.talking:agent"
+"""An agent that says what the test's `mouth` says."""
+
 PAY = 'pay {"to": "Ada", "amount": 20}'
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 """What a file promises does not depend on the database."""
 
-OVER_BOTH = pytest.mark.parametrize("at", ["http", "socket"], indirect=True)
-"""The office is reached over HTTP, and in Socket Mode."""
+_POSTGRES = pytest.param("postgresql", marks=pytest.mark.every_case)
+
+ON_EITHER = pytest.mark.parametrize("database_url", ["sqlite", _POSTGRES], indirect=True)
+"""It is about the database: a newcomer looks at both, with all cases."""
+
+ON_POSTGRES = pytest.mark.parametrize("database_url", [_POSTGRES], indirect=True)
+
+BOTH_WAYS = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+"""Slack reaches the bot over HTTP, or through Socket Mode."""
 
 TOPICS = [*map(topic_of, JOBS)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -21,25 +20,24 @@ from adk_confirm.bot.store.transactions import hand_over
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import JobKey, LeaseLost
-from tests.support.backoffice import Backoffice, backoffice
+from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, ASKER, BEN
 from tests.support.foreign.ear import Ear, listening
 from tests.support.leased import a_lease, try_lease
-from tests.support.office import Opens
+from tests.support.office import ON_SQLITE, Opens
 from tests.support.outgoing import outgoing
 from tests.support.stores import change_job
 from tests.support.watched import Watched
+
+pytestmark = ON_SQLITE
 
 NOBODY_THERE = 'url = "http://127.0.0.1:9"\napp = "oncall"'
 
 
 @pytest.fixture
-async def at(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Backoffice]:
-    async with backoffice(sqlite_url, tmp_path, monkeypatch, capsys) as made:
-        made.policies('[[policy]]\ntools = ["*"]\napprovers = ["user:U0ANNA"]\n')
-        yield made
+def at(back: Backoffice) -> Backoffice:
+    back.policies('[[policy]]\ntools = ["*"]\napprovers = ["user:U0ANNA"]\n')
+    return back
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.runtime.wire import SessionId
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import AT_ONCE, LAB, Office, office
+from tests.support.office import AT_ONCE, LAB, ON_SQLITE, Office, Opens
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.office(target=LAB)
@@ -76,14 +76,15 @@ async def test_a_run_has_no_lease_beside_the_sessions_own(at: Office) -> None:
     assert kinds <= {*JOBS}
 
 
+@ON_SQLITE
 @pytest.mark.parametrize("people", ["ann", "ann and cyd"])
 async def test_an_approved_call_does_not_wait_for_other_threads_whose_agent_thinks(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, people: str
+    open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, people: str
 ) -> None:
     """As many as may think at once: for the person who asked for the call, or for all people together."""
     gate = tmp_path / "gate"
     monkeypatch.setenv("LAB_GATE", str(gate))
-    async with office(sqlite_url, tmp_path / "tools.log", monkeypatch, target=LAB) as at:
+    async with open_office(target=LAB, time_moves=False) as at:
         card = await at.ask('pay {"to": "Ada", "amount": 20}')
         await at.rests()
         askers = [at.ann, at.cyd] if people == "ann and cyd" else [at.ann]
@@ -120,10 +121,10 @@ approvers = ["user:U0BOB"]
 
 @pytest.mark.parametrize("what", ["a channel", "our turn", "a file"])
 async def test_an_approved_call_does_not_wait_for_what_slack_is_asked_about_others(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    open_office: Opens, what: str
 ) -> None:
     """In the same session: a card that belongs elsewhere is prepared, or a file is fetched."""
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, DESK, target=LAB) as at:
+    async with open_office(DESK, target=LAB, time_moves=False) as at:
         at.slack.channel("desk", at.ann, at.bob, id="C0DESK")
         card = await at.ask('pay {"to": "Ada", "amount": 20}')
         await at.rests()
@@ -164,13 +165,11 @@ approvers = ["group:S0ONCALL"]
 """
 
 
+@ON_SQLITE
 @pytest.mark.slow
-async def test_a_request_expires_while_slack_says_nothing_about_many_voters(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_request_expires_while_slack_says_nothing_about_many_voters(open_office: Opens) -> None:
     """More of them than are counted at once."""
-    log, long = tmp_path / "tools.log", replace(AT_ONCE, lookups=3600)
-    async with office(sqlite_url, log, monkeypatch, ON_CALL, target=LAB, limits=long, time_moves=True) as at:
+    async with open_office(ON_CALL, target=LAB, limits=replace(AT_ONCE, lookups=3600)) as at:
         calls = "\n".join(f'pay {{"to": "Ada", "amount": {amount}}}' for amount in range(26))
         threads = [await at.ann.says(f"@adk-confirm {calls}", at.deploys) for _ in range(3)]
         due = await at.ann.says('@adk-confirm breaks {"why": "it is old"}', at.deploys)

@@ -7,12 +7,10 @@ import pytest
 from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.workspace.records import AgentSession
-from tests.support.office import ON_SQLITE, Office, Opens
+from tests.support.office import BOTH_WAYS, ON_SQLITE, TALKER, Office
 from tests.support.talking import Mouth
 
-TALKER = "tests.support.talking:agent"
 SHORT = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nexpires_after = "10m"\n'
-SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
 
 pytestmark = [ON_SQLITE, pytest.mark.office(target=TALKER), pytest.mark.usefixtures("mouth")]
 
@@ -27,45 +25,43 @@ async def shows(at: Office, said: Seen, status: str) -> AgentSession:
     return await at.slack.until(look, what=f"the session to be {status}")
 
 
-@SOCKET
-async def test_a_session_is_at_work_and_then_it_is_the_persons_turn(
-    open_office: Opens, mouth: Mouth, socket: bool
-) -> None:
-    async with open_office(target=TALKER, socket=socket, time_moves=True) as at:
-        said = await at.ann.says("@adk-confirm tell me   about checkout", at.deploys)
-        session = await shows(at, said, "processing")
-        assert session.title == "tell me about checkout"
-        assert session.initiator == at.ann.id
+@BOTH_WAYS
+@pytest.mark.office(target=TALKER)
+async def test_a_session_is_at_work_and_then_it_is_the_persons_turn(at: Office, mouth: Mouth) -> None:
+    said = await at.ann.says("@adk-confirm tell me   about checkout", at.deploys)
+    session = await shows(at, said, "processing")
+    assert session.title == "tell me about checkout"
+    assert session.initiator == at.ann.id
 
-        mouth.say("It is fine.", None)
-        await at.ann.finds("It is fine.", at.deploys, thread=said)
-        await at.later(seconds=2)
-        await shows(at, said, "active")
-        await at.rests()
-        assert len(at.slack.calls_of("agents.sessions.setStatus")) == 2
+    mouth.say("It is fine.", None)
+    await at.ann.finds("It is fine.", at.deploys, thread=said)
+    await at.later(seconds=2)
+    await shows(at, said, "active")
+    await at.rests()
+    assert len(at.slack.calls_of("agents.sessions.setStatus")) == 2
 
 
-@SOCKET
-async def test_what_waits_for_people_suspends_its_session(open_office: Opens, socket: bool) -> None:
-    async with open_office(SHORT, socket=socket, time_moves=True) as at:
-        card = await at.ask("deploy checkout 2.4.1 to prod")
-        await at.rests()
-        assert at.slack.calls_of("agents.sessions.setStatus") == []  # it may be decided in a moment
-        await at.later(seconds=SUSPENDED_AFTER + 1)
-        assert (await shows(at, card, "suspended")).title == "deploy checkout 2.4.1 to prod"
+@BOTH_WAYS
+@pytest.mark.office(SHORT)
+async def test_what_waits_for_people_suspends_its_session(at: Office) -> None:
+    card = await at.ask("deploy checkout 2.4.1 to prod")
+    await at.rests()
+    assert at.slack.calls_of("agents.sessions.setStatus") == []  # it may be decided in a moment
+    await at.later(seconds=SUSPENDED_AFTER + 1)
+    assert (await shows(at, card, "suspended")).title == "deploy checkout 2.4.1 to prod"
 
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("is on prod now", at.deploys, thread=card)
-        await at.later(seconds=2)
-        await shows(at, card, "active")
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("is on prod now", at.deploys, thread=card)
+    await at.later(seconds=2)
+    await shows(at, card, "active")
 
-        late = await at.ask("deploy checkout 2.4.2 to prod")
-        await at.later(seconds=SUSPENDED_AFTER + 1)
-        await shows(at, late, "suspended")
-        await at.later(minutes=11)
-        await at.ann.finds("Expired with", at.deploys, thread=late)
-        await at.later(seconds=2)
-        await shows(at, late, "active")
+    late = await at.ask("deploy checkout 2.4.2 to prod")
+    await at.later(seconds=SUSPENDED_AFTER + 1)
+    await shows(at, late, "suspended")
+    await at.later(minutes=11)
+    await at.ann.finds("Expired with", at.deploys, thread=late)
+    await at.later(seconds=2)
+    await shows(at, late, "active")
 
 
 @pytest.mark.parametrize("code", ["unknown_method", "missing_scope", "not_allowed"])

@@ -7,10 +7,8 @@ import asyncio
 import pytest
 
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import Office
+from tests.support.office import TALKER, Office
 from tests.support.talking import FAILURE, Mouth
-
-TALKER = "tests.support.talking:agent"
 
 pytestmark = [pytest.mark.office(target=TALKER), pytest.mark.usefixtures("mouth")]
 

@@ -6,7 +6,7 @@ import pytest
 
 from adk_confirm.bot.slack.api import CallLimits
 from adk_confirm.sandbox.people.people import Person
-from tests.support.office import AT_ONCE, IMPATIENT, Office, Opens, withdraws
+from tests.support.office import AT_ONCE, IMPATIENT, LAB, Office, Opens, withdraws
 
 DINNER = "reimburse 1500 for the team dinner"
 PYTHON = "python:tests.support.python_approvers:"
@@ -153,7 +153,7 @@ async def test_no_card_is_posted_where_another_company_can_read(at: Office) -> N
     assert at.ran() == []
 
 
-@pytest.mark.office(target="tests.support.lab:agent", limits=IMPATIENT)
+@pytest.mark.office(target=LAB, limits=IMPATIENT)
 async def test_a_call_that_was_refused_is_put_to_nobody_once_slack_answers_again(at: Office) -> None:
     """Words that came meanwhile are told to the agent before the refusal is, and then the call still waits there."""
     silence = at.slack.faults.hangs("conversations.info")

@@ -15,7 +15,7 @@ from adk_confirm.runtime.store.jobs import JobKind
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
-from tests.support.office import LAB, POLICY, Office, Opens, office
+from tests.support.office import LAB, ON_SQLITE, POLICY, Office, Opens
 from tests.support.scraping import scrape
 
 pytestmark = pytest.mark.every_case
@@ -84,11 +84,10 @@ async def test_somebody_who_clicks_again_and_again_gets_only_their_share_of_answ
     assert notes_for(at, at.oscar) == first + 1, "what came since is told once"
 
 
-async def test_somebody_who_opens_forms_again_and_again_leaves_room_for_those_of_others(
-    sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@ON_SQLITE
+async def test_somebody_who_opens_forms_again_and_again_leaves_room_for_those_of_others(open_office: Opens) -> None:
     """Slack's hundred a minute are for all people of a workspace."""
-    async with office(sqlite_stocked, tmp_path / "log", monkeypatch) as at:
+    async with open_office(time_moves=False) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         button = at.bob.now(card)
         for _ in range(VIEWS + 3):

@@ -5,16 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import pytest
-
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import Office, withdraws
+from tests.support.office import ON_EITHER, Office, withdraws
 
-
-@pytest.fixture
-def database_url(either_url: str) -> str:
-    return either_url
+pytestmark = ON_EITHER
 
 
 async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> None:

@@ -22,7 +22,7 @@ from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.server.faults import Fault, Faults
 from adk_confirm.sandbox.workspace.records import Channel
-from tests.support.office import AT_ONCE, PAY, POLICY, Office, Opens
+from tests.support.office import AT_ONCE, LAB, PAY, POLICY, Office, Opens
 from tests.support.stores import change_job
 
 STORY = "✅ Approved by bob · ran"
@@ -119,7 +119,7 @@ async def approves(at: Office) -> None:
 
 @pytest.mark.parametrize(("step", "wrong"), list(every_case()))
 async def test_what_goes_wrong_once(open_office: Opens, step: str, wrong: str) -> None:
-    async with open_office(POLICY, target="tests.support.lab:agent", limits=QUICK) as at, time_passing(at):
+    async with open_office(POLICY, target=LAB, limits=QUICK) as at, time_passing(at):
         method, where = STEPS[step]
         fault = WRONGS[wrong](at.slack.faults, method, where)
         # A long reply never shares its message with the line of the decision.

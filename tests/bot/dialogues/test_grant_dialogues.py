@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from adk_confirm.runtime.jsontypes import as_object
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import Office, office, operates
+from tests.support.office import Office, Opens, operates
 
 GRANTING = """
 [[policy]]
@@ -29,8 +28,8 @@ grant_on = []
 
 
 @pytest.fixture
-async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    async with office(database_url, tmp_path / "tools.log", monkeypatch, GRANTING, time_moves=True) as opened:
+async def at(open_office: Opens) -> AsyncIterator[Office]:
+    async with open_office(GRANTING) as opened:
         opened.slack.group("barred", opened.oscar, id="S0BARRED")
         yield opened
 

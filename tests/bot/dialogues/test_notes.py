@@ -7,27 +7,18 @@ import json
 import pytest
 
 from adk_confirm.runtime.calls.turn import APPROVERS_NOTE
-from tests.support.office import Office
+from tests.support.office import BOTH_WAYS, LAB, ON_SQLITE, Office
 
-LAB = "tests.support.lab:agent"
 OPTIONAL = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nredact = ["token"]\napprove_note = "optional"\n'
 REQUIRED = OPTIONAL.replace("optional", "required")
 
 
-@pytest.fixture
-def database_url(sqlite_stocked: str) -> str:
-    """What is written does not depend on the database."""
-    return sqlite_stocked
+pytestmark = ON_SQLITE
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param("http", marks=pytest.mark.office(OPTIONAL, target=LAB)),
-        pytest.param("socket", marks=pytest.mark.office(OPTIONAL, target=LAB, socket=True)),
-    ],
-)
-async def test_approve_stays_one_press_and_the_menu_has_a_note(at: Office, way: str) -> None:
+@BOTH_WAYS
+@pytest.mark.office(OPTIONAL, target=LAB)
+async def test_approve_stays_one_press_and_the_menu_has_a_note(at: Office) -> None:
     card = await at.ask('delete_project {"project": "old"}')
     await at.bob.clicks(card, "Approve")
     await at.sees(card, " · ran")

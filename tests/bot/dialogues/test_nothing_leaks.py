@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from adk_confirm.bot.confirmation.model import Ask, OutcomeKind, VoteKind
 from adk_confirm.bot.policy.redaction import MASK
 from adk_confirm.runtime.jsontypes import JsonObject
-from tests.support.backoffice import Backoffice, backoffice
+from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY
 from tests.support.stores import change_job
 
@@ -41,12 +39,9 @@ ARGUMENTS: JsonObject = {
 
 
 @pytest.fixture
-async def at(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Backoffice]:
-    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
-        made.policies(FILE)
-        yield made
+def at(back: Backoffice) -> Backoffice:
+    back.policies(FILE)
+    return back
 
 
 async def lived_through(at: Backoffice) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from adk_confirm.runtime.store.database import Tx
 from tests.support.foreign.alone import ran
 from tests.support.foreign.wishes import IMITATED
-from tests.support.office import POLICY, Office, office, opening, withdraws
+from tests.support.office import LAB, POLICY, Office, opening, withdraws
 from tests.support.scraping import scrape
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -321,10 +321,8 @@ async def ledger_of(at: Office) -> str:
     return await at.bot.database.read(read)
 
 
-async def test_a_tool_of_our_own_runtime_asks(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(database_url, tmp_path / "log", monkeypatch, target="tests.support.lab:agent") as at:
+async def test_a_tool_of_our_own_runtime_asks(open_office: Opens) -> None:
+    async with open_office(target=LAB, time_moves=False) as at:
         said = await at.ann.says('@adk-confirm survey {"topic": "bikes"}', at.deploys)
         card = await at.sees(said, "What about bikes?")
         await at.ann.clicks(card, "Answer…")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 
 import pytest
 
 from tests.support.foreign.passers_by import answered_by_others
 from tests.support.foreign.rig import Foreign, foreign, google_adk
-from tests.support.office import Office, office
+from tests.support.office import ON_SQLITE, Office, Opens
 
 SECRET = "shared by both, and by nobody else"
+
+pytestmark = ON_SQLITE
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +23,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
         yield started
 
 
-Opens = Callable[[str | None], AbstractAsyncContextManager[Office]]
-
-
 @pytest.fixture
-def opens(server: Foreign, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opens:
+def opens(
+    server: Foreign, open_office: Opens, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str | None], AbstractAsyncContextManager[Office]]:
     """The office, with this secret or with none."""
     server.count_anew()
 
@@ -36,7 +36,7 @@ def opens(server: Foreign, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.
         if secret is not None:
             monkeypatch.setenv("PLUGIN_SECRET", secret)
             agent += '\nsecret_env = "PLUGIN_SECRET"'
-        async with office(sqlite_url, tmp_path / "log", monkeypatch, target=agent) as at:
+        async with open_office(target=agent, time_moves=False) as at:
             yield at
 
     return opened

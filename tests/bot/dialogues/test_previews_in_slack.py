@@ -11,19 +11,14 @@ from adk_confirm import Runner
 from adk_confirm.runtime.jsontypes import Json
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support import lab
-from tests.support.office import OVER_BOTH, Office, Opens
+from tests.support.office import BOTH_WAYS, LAB, ON_SQLITE, ONE, Office, Opens
 from tests.support.served import served
 
-LAB = "tests.support.lab:agent"
-POLICIES = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
-HIDING = POLICIES + 'redact = ["password"]\n'
+HIDING = ONE + 'redact = ["password"]\n'
 DIFF = "--- a/t.sql\n+++ b/t.sql\n@@ -1,2 +1,2 @@\n id int\n-old text\n+new text\n+more text\n"
 
 
-@pytest.fixture
-def database_url(sqlite_stocked: str) -> str:
-    """What is shown does not depend on the database."""
-    return sqlite_stocked
+pytestmark = ON_SQLITE
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +28,7 @@ def _no_plan() -> Iterator[None]:
     lab.plan.clear()
 
 
-@pytest.mark.office(POLICIES, target=LAB)
+@pytest.mark.office(ONE, target=LAB)
 async def test_a_diff_is_shown_and_counted_and_the_call_runs_at_one_press(at: Office) -> None:
     lab.plan["shows"] = DIFF
     card = await at.ask('migrate {"table": "users"}')
@@ -44,8 +39,8 @@ async def test_a_diff_is_shown_and_counted_and_the_call_runs_at_one_press(at: Of
     assert [one["table"] for one in at.ran()] == ["users"]
 
 
-@OVER_BOTH
-@pytest.mark.office(POLICIES, target=LAB)
+@BOTH_WAYS
+@pytest.mark.office(ONE, target=LAB)
 async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_anew(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     assert "drops users.old" in card.text
@@ -61,7 +56,7 @@ async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_ane
     assert len(at.ran()) == 1
 
 
-@pytest.mark.office(POLICIES, target=LAB)
+@pytest.mark.office(ONE, target=LAB)
 async def test_a_diff_that_changed_is_shown_whole_and_not_as_a_diff_of_diffs(at: Office) -> None:
     lab.plan["shows"] = DIFF
     card = await at.ask('migrate {"table": "users"}')
@@ -72,7 +67,7 @@ async def test_a_diff_that_changed_is_shown_whole_and_not_as_a_diff_of_diffs(at:
     assert "-+more text" not in anew.text
 
 
-ALLOWING = POLICIES + 'preview_drift = "allow"\n'
+ALLOWING = ONE + 'preview_drift = "allow"\n'
 
 
 @pytest.mark.office(ALLOWING, target=LAB)
@@ -98,7 +93,7 @@ async def test_even_so_it_asks_about_what_nobody_has_seen(at: Office) -> None:
     assert at.ran() == []
 
 
-@pytest.mark.office(POLICIES, target=LAB)
+@pytest.mark.office(ONE, target=LAB)
 async def test_who_is_asked_anew_about_an_unknown_call_knows_that_it_may_have_run(at: Office) -> None:
     """And what people say about its second attempt is of that attempt, and reaches the agent."""
     lab.plan["breaks"] = True
@@ -126,8 +121,8 @@ async def changed(at: Office, card: Seen, *, now: str) -> Seen:
     return at.bob.now(card)
 
 
-@OVER_BOTH
-@pytest.mark.office(POLICIES, target=LAB)
+@BOTH_WAYS
+@pytest.mark.office(ONE, target=LAB)
 async def test_an_edited_card_says_what_the_edited_call_would_do_and_that_is_approved_once(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     await at.bob.clicks(card, "Edit…")
@@ -147,7 +142,7 @@ async def test_an_edited_card_says_what_the_edited_call_would_do_and_that_is_app
     assert len(at.cards()) == 1
 
 
-@pytest.mark.office(POLICIES + "quorum = 2\n", target=LAB)
+@pytest.mark.office(ONE + "quorum = 2\n", target=LAB)
 async def test_what_others_had_approved_falls_and_two_approve_what_the_edit_does(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     await at.cyd.clicks(card, "Approve")
@@ -159,8 +154,8 @@ async def test_what_others_had_approved_falls_and_two_approve_what_the_edit_does
     assert [one["table"] for one in at.ran()] == ["orders"]
 
 
-@OVER_BOTH
-@pytest.mark.office(POLICIES, target=LAB)
+@BOTH_WAYS
+@pytest.mark.office(ONE, target=LAB)
 async def test_if_that_changes_after_its_approval_the_new_card_says_so_and_not_that_the_edit_did_it(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     edited = await changed(at, card, now="drops orders.old")
@@ -182,8 +177,8 @@ async def test_where_the_policy_allows_a_change_an_edited_call_starts_too(at: Of
     await at.sees(card, "started, though what it would do has changed since it was approved", " · ran")
 
 
-@OVER_BOTH
-@pytest.mark.office(POLICIES, target=LAB)
+@BOTH_WAYS
+@pytest.mark.office(ONE, target=LAB)
 async def test_while_it_is_looked_up_nobody_can_approve_and_anybody_who_decides_can_deny(
     at: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,16 +194,16 @@ async def test_while_it_is_looked_up_nobody_can_approve_and_anybody_who_decides_
     assert at.ran() == []
 
 
-@OVER_BOTH
+@BOTH_WAYS
 @pytest.mark.parametrize("policy", ["required", "optional"])
-@pytest.mark.office(POLICIES, target=LAB)
+@pytest.mark.office(ONE, target=LAB)
 async def test_one_that_hangs_ends_and_the_policy_says_whether_it_may_be_approved(
     at: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     monkeypatch.setenv("LAB_GATE", str(tmp_path / "gate"))
     if policy == "optional":
         await at.stops()
-        await at.starts(POLICIES + 'preview = "optional"\n')
+        await at.starts(ONE + 'preview = "optional"\n')
     card = await at.ask('reindex {"table": "users"}')
     edited = await changed_to_slow(at, card)
     assert ("Approve" in edited.buttons) is (policy == "optional")
@@ -229,8 +224,8 @@ async def changed_to_slow(at: Office, card: Seen) -> Seen:
     return at.bob.now(card)
 
 
-@OVER_BOTH
-@pytest.mark.office(POLICIES, target=LAB)
+@BOTH_WAYS
+@pytest.mark.office(ONE, target=LAB)
 async def test_one_that_lies_asks_a_few_times_and_then_nothing_runs(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     for lie in ("drops a", "drops b", "drops c"):
@@ -246,8 +241,8 @@ async def test_one_that_lies_asks_a_few_times_and_then_nothing_runs(at: Office) 
     assert not any("Approve" in one.buttons for one in at.cards())
 
 
-@OVER_BOTH
-@pytest.mark.office(POLICIES, target=LAB)
+@BOTH_WAYS
+@pytest.mark.office(ONE, target=LAB)
 async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> None:
     lab.plan["shows"] = "\n".join(f"drops partition {number}" for number in range(500))
     card = await at.ask('migrate {"table": "users"}')
@@ -260,8 +255,8 @@ async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> 
     await at.sees(card, " · ran")
 
 
-@OVER_BOTH
-@pytest.mark.office(POLICIES, target=LAB)
+@BOTH_WAYS
+@pytest.mark.office(ONE, target=LAB)
 async def test_one_that_fails_can_be_denied_and_not_approved(at: Office) -> None:
     lab.plan["shows"] = ConnectionError("no route to the database")
     said = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
@@ -274,7 +269,7 @@ async def test_one_that_fails_can_be_denied_and_not_approved(at: Office) -> None
     assert at.ran() == []
 
 
-@pytest.mark.office(POLICIES + 'preview = "optional"\n', target=LAB)
+@pytest.mark.office(ONE + 'preview = "optional"\n', target=LAB)
 async def test_one_that_fails_may_be_approved_if_the_policy_says_so(at: Office) -> None:
     lab.plan["shows"] = ConnectionError("no route to the database")
     card = await at.ask('migrate {"table": "users"}')
@@ -291,7 +286,7 @@ HOSTILE: dict[str, Json | Exception] = {
 }
 
 
-@OVER_BOTH
+@BOTH_WAYS
 @pytest.mark.parametrize("when", ["asked", "edited"])
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.office(HIDING, target=LAB)
@@ -354,7 +349,7 @@ async def test_no_argument_hides_a_part_of_what_the_call_would_do(at: Office) ->
     assert not {"Approve", "Approve…"} & {*card.buttons}
 
 
-@pytest.mark.office(POLICIES + 'grant = "1h"\n', target=LAB)
+@pytest.mark.office(ONE + 'grant = "1h"\n', target=LAB)
 async def test_no_grant_is_for_what_nobody_has_seen(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     assert "Approve and allow for 1 hour…" not in str(card.message.blocks)
@@ -362,7 +357,7 @@ async def test_no_grant_is_for_what_nobody_has_seen(at: Office) -> None:
     await at.sees(card, " · ran")
 
 
-@pytest.mark.office(POLICIES, target=LAB)
+@pytest.mark.office(ONE, target=LAB)
 async def test_a_difference_that_no_line_shows_is_said(at: Office) -> None:
     lab.plan["shows"] = '{\n  "drops": 1\n}'
     card = await at.ask('migrate {"table": "users"}')
@@ -374,9 +369,9 @@ async def test_a_difference_that_no_line_shows_is_said(at: Office) -> None:
     await at.sees(card, " · ran")
 
 
-@OVER_BOTH
+@BOTH_WAYS
 @pytest.mark.parametrize("length", [90_000, 20], ids=["preview", "arguments"])
-@pytest.mark.office(POLICIES, target=LAB)
+@pytest.mark.office(ONE, target=LAB)
 async def test_if_it_is_too_long_to_be_shown_the_refusal_names_it(at: Office, length: int) -> None:
     lab.plan["shows"] = "💥" * length
     table = "orders" if length > 20 else "💥" * 40_000
@@ -391,7 +386,7 @@ async def test_another_server_asks_once_more_about_what_an_edit_does(
     """Our own API, for a bot that has nothing of ours in its process."""
     async with (
         served(Runner(lab.agent)) as url,
-        open_office(POLICIES + "quorum = 2\n", target=f'url = "{url}"\napp = "lab"') as at,
+        open_office(ONE + "quorum = 2\n", target=f'url = "{url}"\napp = "lab"') as at,
     ):
         card = await at.ask('migrate {"table": "users"}')
         assert "before the edit" not in card.text
@@ -410,8 +405,8 @@ async def test_another_server_asks_once_more_about_what_an_edit_does(
         assert [one["table"] for one in at.ran()] == ["orders"]
 
 
-@OVER_BOTH
-@pytest.mark.office(POLICIES, target=LAB)
+@BOTH_WAYS
+@pytest.mark.office(ONE, target=LAB)
 async def test_if_it_is_too_long_after_an_edit_nobody_can_approve_that(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     lab.plan["shows"] = "💥" * 90_000

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.office import Office
+from tests.support.office import BOTH_WAYS, LAB, ON_SQLITE, ONE, Office
 
-LAB = "tests.support.lab:agent"
 ASKED = '[[policy]]\ntools = ["delete_project"]\napprovers = ["group:S0ONCALL"]\nreason = true\nredact = ["token"]\n'
-OTHERS = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 
 
-@pytest.fixture
-def database_url(sqlite_stocked: str) -> str:
-    """What is shown does not depend on the database."""
-    return sqlite_stocked
+pytestmark = ON_SQLITE
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param("http", marks=pytest.mark.office(ASKED + OTHERS, target=LAB)),
-        pytest.param("socket", marks=pytest.mark.office(ASKED + OTHERS, target=LAB, socket=True)),
-    ],
-)
-async def test_it_is_on_the_card_as_the_agents_words_and_the_tool_does_not_get_it(at: Office, way: str) -> None:
+@BOTH_WAYS
+@pytest.mark.office(ASKED + ONE, target=LAB)
+async def test_it_is_on_the_card_as_the_agents_words_and_the_tool_does_not_get_it(at: Office) -> None:
     card = await at.ask('delete_project {"project": "old", "why": "Nobody has used it. <!channel> *now*"}')
     assert "The agent says: Nobody has used it. <!channel> *now*" in card.text
     assert card.text.startswith("Delete old, recursive yes?"), "it is never the headline"
@@ -34,7 +24,7 @@ async def test_it_is_on_the_card_as_the_agents_words_and_the_tool_does_not_get_i
     assert {*ran} == {"tool", "project", "recursive", "force", "call"}
 
 
-@pytest.mark.office(ASKED + OTHERS, target=LAB)
+@pytest.mark.office(ASKED + ONE, target=LAB)
 async def test_a_long_one_is_cut_and_hides_nothing_that_runs(at: Office) -> None:
     card = await at.ask(f'delete_project {{"project": "old", "why": "{"because " * 100}"}}')
     assert "Approve" in card.buttons
@@ -43,7 +33,7 @@ async def test_a_long_one_is_cut_and_hides_nothing_that_runs(at: Office) -> None
     assert 250 < shown.count("because") * 8 <= 304
 
 
-@pytest.mark.office(OTHERS, target=LAB)
+@pytest.mark.office(ONE, target=LAB)
 async def test_an_agent_that_is_not_asked_can_not_slip_it_in(at: Office) -> None:
     said = await at.ann.says('@adk-confirm delete_project {"project": "old", "why": "it is fine"}', at.deploys)
     await at.sees(said, "why: is not an argument")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from aiohttp import web
@@ -16,22 +15,19 @@ from aiohttp import web
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.store.ledger_rows import read_lines
 from adk_confirm.bot.store.repository import chain_of
-from adk_confirm.runtime.adk.signing import Announcement, announcement_metadata
-from tests.support.foreign import kept
-from tests.support.foreign import replay as replayed
 from tests.support.foreign.ear import Ear, listening
-from tests.support.foreign.java import Java
 from tests.support.foreign.kinds import KINDS
 from tests.support.foreign.passers_by import answered_by_others, session_of
 from tests.support.foreign.rig import Foreign, foreign, replay
-from tests.support.foreign.wishes import Plain
-from tests.support.office import Office, office
+from tests.support.office import ON_SQLITE, Office, Opens
 
 SERVERS = [
     pytest.param("adk-go", id="replayed"),
     pytest.param("adk-2-database", marks=[pytest.mark.slow, pytest.mark.timeout(300)], id="real"),
 ]
 LONG = 60
+
+pytestmark = ON_SQLITE
 
 
 @pytest.fixture(scope="module", params=SERVERS)
@@ -42,10 +38,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-async def at(
-    server: Foreign, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Office]:
-    async with office(sqlite_url, tmp_path / "log", monkeypatch, target=agent(server), time_moves=True) as opened:
+async def at(server: Foreign, open_office: Opens) -> AsyncIterator[Office]:
+    async with open_office(target=agent(server)) as opened:
         yield opened
 
 
@@ -69,12 +63,10 @@ async def test_an_approval_runs_the_call_on_their_server(at: Office, server: For
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
-async def test_arguments_that_their_tool_does_not_declare_are_refused(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_arguments_that_their_tool_does_not_declare_are_refused(open_office: Opens, tmp_path: Path) -> None:
     schema = json.dumps({"type": "object", "properties": {"sum": {}}})
     with foreign(tmp_path, *replay("go"), DECLARES=schema) as server:
-        async with office(sqlite_url, tmp_path / "log", monkeypatch, target=agent(server)) as at:
+        async with open_office(target=agent(server), time_moves=False) as at:
             said = await at.ann.says("@adk-confirm please pay 1500", at.deploys)
             await at.sees(
                 said,
@@ -84,63 +76,6 @@ async def test_arguments_that_their_tool_does_not_declare_are_refused(
             await at.rests()
             assert at.offers(said) == []
         assert server.ran() == []
-
-
-@pytest.mark.parametrize("odd", ["x" * 300, "\0", "\ud800"], ids=["long", "NUL", "half a surrogate"])
-async def test_ids_that_no_database_takes(
-    either_url: str, odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """LiteLLM puts a model's signature into the id of its call, and a server may send anything."""
-    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "log"))
-    for ids in (kept, replayed):
-        monkeypatch.setattr(ids, "uuid4", lambda: f"{uuid4()}{odd}")
-    async with listening(Ear()) as ear:
-        target = f'url = "{ear.url}"\napp = "clerk"'
-        async with office(either_url, tmp_path / "log", monkeypatch, target=target, time_moves=True) as at:
-            card = await at.ask("please pay 1500")
-            await at.bob.clicks(card, "Approve")
-            await at.sees(card, "Done: Reimburse", 'I got [["reimburse"')
-            assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
-
-
-@pytest.mark.parametrize("where", ["call", "form", "preview"])
-async def test_a_name_that_no_database_takes_is_refused(
-    either_url: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A model may name an argument after half a surrogate, a server a field of a form or of a preview. The session goes
-    on."""
-    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "log"))
-    odd: Plain = {"\ud800": {"type": "string"}}
-    twin = Java.asking
-
-    def announces(self: Java, call: Plain, confirmation: Plain) -> Iterator[tuple[list[Plain], Plain]]:
-        announced = announcement_metadata({call["id"]: Announcement(gated=True, preview={"shows": odd})})
-        for parts, more in twin(self, call, confirmation):
-            yield parts, {**more, "customMetadata": announced}
-
-    def asks(call: Plain, confirmation: Plain) -> Plain:
-        if where == "preview":
-            return kept.request_about(call, confirmation)
-        if where == "call":
-            return kept.request_about({**call, "args": {**call["args"], **odd}}, confirmation)
-        args = {"toolName": "survey", "message": "How?", "response_schema": {"type": "object", "properties": odd}}
-        return {"functionCall": {"id": f"adk-{uuid4()}", "name": "adk_request_input", "args": args}}
-
-    asking = "tests.support.foreign.java.request_about"
-    monkeypatch.setattr(asking, asks)
-    monkeypatch.setattr(Java, "asking", announces if where == "preview" else twin)
-    async with listening(Ear()) as ear:
-        target = f'url = "{ear.url}"\napp = "clerk"'
-        async with office(either_url, tmp_path / "log", monkeypatch, target=target, time_moves=True) as at:
-            said = await at.ann.says("@adk-confirm please pay 1500", at.deploys)
-            await at.sees(said, "It can't be shown, so nobody can approve it")
-            monkeypatch.setattr(asking, kept.request_about)
-            monkeypatch.setattr(Java, "asking", twin)
-            await at.ann.says("@adk-confirm please pay 7", at.deploys, thread=said)
-            card = await at.bob.finds("amount 7", at.deploys, thread=said)
-            await at.bob.clicks(card, "Approve")
-            await at.sees(said, "Done: Reimburse")
-            assert at.ran() == [{"tool": "reimburse", "amount": 7}]
 
 
 async def test_an_edit_is_a_denial_that_says_what_is_wanted(at: Office, server: Foreign) -> None:
@@ -225,23 +160,20 @@ async def test_words_wait_for_a_server_that_is_down(at: Office, server: Foreign)
 
 
 async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_any_more(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken_off(request: web.Request) -> web.Response:
         assert request.transport is not None
         request.transport.abort()
         return web.Response()
 
-    log = tmp_path / "log"
-    monkeypatch.setenv("TOOL_LOG", str(log))
-    async with listening(Ear()) as ear:
-        target = f'url = "{ear.url}"\napp = "clerk"\ntimeout = "2s"'
-        async with office(sqlite_url, log, monkeypatch, target=target, time_moves=True) as at:
-            card = await at.ask("please pay 1500")
-            ear.instead["/run_sse"] = broken_off
-            await at.bob.clicks(card, "Approve")
-            await at.sees(card, "send it again only when it can no longer arrive")
-            ear.instead.clear()
-            await at.later(seconds=2)
-            await at.ann.finds("Done: Reimburse", at.deploys, thread=card, timeout=LONG)
-            assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+    async with listening(Ear()) as ear, open_office(target=f'url = "{ear.url}"\napp = "clerk"\ntimeout = "2s"') as at:
+        card = await at.ask("please pay 1500")
+        ear.instead["/run_sse"] = broken_off
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, "send it again only when it can no longer arrive")
+        ear.instead.clear()
+        await at.later(seconds=2)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=card, timeout=LONG)
+        assert at.ran() == [{"tool": "reimburse", "amount": 1500}]

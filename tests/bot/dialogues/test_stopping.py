@@ -12,13 +12,11 @@ from adk_confirm.bot.store.mailbox import StopPress, stop_run
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import ONE, Office, Opens
+from tests.support.office import BOTH_WAYS, LAB, ONE, TALKER, Office, Opens
 from tests.support.talking import Mouth
 
-TALKER, LAB = "tests.support.talking:agent", "tests.support.lab:agent"
 ANN = Person("T0ACME", "U0ANN")
 SECRET = "not a secret, but long enough"
-SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
 
 
 async def works(at: Office, said: Seen) -> None:
@@ -36,31 +34,29 @@ async def is_turned_over(at: Office, said: Seen, status: str) -> None:
     await at.slack.until(lambda: at.deploys.sessions[said.thread].status == status or None, what=f"it to be {status}")
 
 
-@SOCKET
-async def test_a_reply_that_is_stopped_ends_and_the_next_words_are_answered(
-    open_office: Opens, mouth: Mouth, socket: bool
-) -> None:
-    async with open_office(target=TALKER, socket=socket) as at:
-        said = await at.ann.says("@adk-confirm hello", at.deploys)
-        await works(at, said)
-        mouth.say("It is ")
-        await mouth.words.join()
-        at.ann.stops(at.deploys, said)
+@BOTH_WAYS
+@pytest.mark.office(target=TALKER)
+async def test_a_reply_that_is_stopped_ends_and_the_next_words_are_answered(at: Office, mouth: Mouth) -> None:
+    said = await at.ann.says("@adk-confirm hello", at.deploys)
+    await works(at, said)
+    mouth.say("It is ")
+    await mouth.words.join()
+    at.ann.stops(at.deploys, said)
 
-        await at.sees(said, "ann stopped the agent.")
-        await is_turned_over(at, said, "active")
-        mouth.words = asyncio.Queue()
-        await at.ann.says("@adk-confirm and now?", at.deploys, thread=said)
-        mouth.say("Now it works.", None)
-        await at.sees(said, "Now it works.")
-        await at.rests()
-        assert mouth.heard == ["hello", "and now?"]
-        assert "It is" not in at.ann.sees(at.deploys, thread=said)
-        pressed = [one for one in at.slack.deliveries if one.what == "agent_session_stopped"]
-        while not (await at.slack.repeats(pressed[0])).acked:
-            pass  # Slack repeats it until it is acked, which takes longer than 3 s where the disk is busy
-        await at.rests()
-        assert at.ann.sees(at.deploys, thread=said).count("stopped the agent") == 1
+    await at.sees(said, "ann stopped the agent.")
+    await is_turned_over(at, said, "active")
+    mouth.words = asyncio.Queue()
+    await at.ann.says("@adk-confirm and now?", at.deploys, thread=said)
+    mouth.say("Now it works.", None)
+    await at.sees(said, "Now it works.")
+    await at.rests()
+    assert mouth.heard == ["hello", "and now?"]
+    assert "It is" not in at.ann.sees(at.deploys, thread=said)
+    pressed = [one for one in at.slack.deliveries if one.what == "agent_session_stopped"]
+    while not (await at.slack.repeats(pressed[0])).acked:
+        pass  # Slack repeats it until it is acked, which takes longer than 3 s where the disk is busy
+    await at.rests()
+    assert at.ann.sees(at.deploys, thread=said).count("stopped the agent") == 1
 
 
 async def test_what_waits_keeps_waiting_and_a_tool_that_runs_is_not_torn(

@@ -8,11 +8,8 @@ from adk_confirm.bot.inbound.payloads import read_message_event
 from adk_confirm.bot.ops.changes import pause_runs, resume_runs, switch_runs
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.people.people import Person
-from tests.support.office import LAB, ONE, PAY, Office, Opens
+from tests.support.office import LAB, ONE, PAY, TALKER, Office, Opens
 from tests.support.talking import mouth
-
-TALKER = "tests.support.talking:agent"
-
 
 pytestmark = pytest.mark.office(ONE, target=LAB)
 

@@ -17,7 +17,7 @@ import pytest
 from adk_confirm.runtime.jsontypes import Json, JsonObject, objects
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.delivery import Reply, sign
-from tests.support.office import POLICY, Office, Opens
+from tests.support.office import BOTH_WAYS, POLICY, Office
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 MISSING = "(not there)"
@@ -197,29 +197,29 @@ async def test_signed_and_yet_not_slacks_shape_is_a_clean_refusal(at: Office) ->
     assert at.ran() == []
 
 
-@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
-async def test_a_click_of_a_new_shape_counts(open_office: Opens, socket: bool) -> None:
+@BOTH_WAYS
+@pytest.mark.office(f"{POLICY}quorum = 2\n")
+async def test_a_click_of_a_new_shape_counts(at: Office, socket: bool) -> None:
     """Slack may change what nobody here needs."""
-    async with open_office(f"{POLICY}quorum = 2\n", socket=socket) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        click = (await at.bob.clicks(card, "Approve")).body
-        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
-        (action,) = objects(click["actions"])
-        user: JsonObject = {"id": at.lead.id, "team_id": None, "name": 7}
-        new: JsonObject = {
-            **{name: value for name, value in click.items() if name not in ("trigger_id", "container", "message")},
-            "user": user,
-            "actions": [{**action, "action_ts": "9" * 80, "text": None}],
-            "response_url": None,
-            "state": ["new"],
-            "view": None,
-            "news": {"of": ["any", 1]},
-        }
-        if socket:
-            await at.slack.socket.send("interactive", new, 0, "")
-        else:
-            assert (await sends(at, new)).status == 200
-        await at.ann.finds("I reimbursed 1500", at.deploys)
+    card = await at.ask("reimburse 1500 for the team dinner")
+    click = (await at.bob.clicks(card, "Approve")).body
+    await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
+    (action,) = objects(click["actions"])
+    user: JsonObject = {"id": at.lead.id, "team_id": None, "name": 7}
+    new: JsonObject = {
+        **{name: value for name, value in click.items() if name not in ("trigger_id", "container", "message")},
+        "user": user,
+        "actions": [{**action, "action_ts": "9" * 80, "text": None}],
+        "response_url": None,
+        "state": ["new"],
+        "view": None,
+        "news": {"of": ["any", 1]},
+    }
+    if socket:
+        await at.slack.socket.send("interactive", new, 0, "")
+    else:
+        assert (await sends(at, new)).status == 200
+    await at.ann.finds("I reimbursed 1500", at.deploys)
 
 
 @pytest.mark.slow

@@ -1,4 +1,7 @@
-"""Bytes that anybody can send to the bot: before the signature is checked they are only counted and hashed."""
+"""Bytes that anybody can send to the bot: before the signature is checked they are only counted and hashed.
+
+And what a hostile server or model can send it: it is refused with a sentence, and the bot goes on.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ import gzip
 import io
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import SplitResult, urlencode, urlsplit
+from uuid import uuid4
 
 import aiohttp
 import pytest
@@ -18,8 +23,14 @@ from typing_extensions import Buffer
 
 from adk_confirm.blocks.words import FIELD_UNCHECKED, FORM_UNREADABLE
 from adk_confirm.bot.inbound.bolt_app import MOST_BYTES, MOST_FIELDS
+from adk_confirm.runtime.adk.signing import Announcement, announcement_metadata
 from adk_confirm.sandbox.server.delivery import Reply
-from tests.support.office import ON_SQLITE, Office, Opens
+from tests.support.foreign import kept
+from tests.support.foreign import replay as replayed
+from tests.support.foreign.ear import Ear, listening
+from tests.support.foreign.java import Java
+from tests.support.foreign.wishes import Plain
+from tests.support.office import BOTH_WAYS, ON_EITHER, ON_SQLITE, Office, Opens
 
 pytestmark = pytest.mark.filterwarnings("ignore:BasicAuth is deprecated")
 
@@ -127,14 +138,12 @@ async def status_of(address: SplitResult, begun: str) -> int:
             await writer.wait_closed()
 
 
-@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
-async def test_half_a_surrogate_in_a_reason_keeps_no_denial_from_the_agent(open_office: Opens, socket: bool) -> None:
-    async with open_office(socket=socket) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Deny…")
-        await (await at.bob.gets_modal("Deny")).submits({"Reason": "no\ud800"})
-        await at.ann.finds("no?", at.deploys, thread=card)
-        await at.rests()
+@BOTH_WAYS
+async def test_half_a_surrogate_in_a_reason_keeps_no_denial_from_the_agent(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.denies(at.bob, card, "no\ud800")
+    await at.ann.finds("no?", at.deploys, thread=card)
+    await at.rests()
     assert at.ran() == []
 
 
@@ -167,3 +176,67 @@ async def test_a_value_that_costs_too_much_to_check(at: Office) -> None:
         value = {"x": value}
     answer = await form.submits({"note": json.dumps(value)})
     assert FIELD_UNCHECKED in str(answer)
+
+
+# Names and ids from a hostile server or model that no database takes
+
+
+@pytest.fixture
+async def ear(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Ear]:
+    """A server that runs in this process."""
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+    async with listening(Ear()) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("odd", ["x" * 300, "\0", "\ud800"], ids=["long", "NUL", "half a surrogate"])
+@ON_EITHER
+async def test_ids_that_no_database_takes(
+    open_office: Opens, ear: Ear, odd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteLLM puts a model's signature into the id of its call, and a server may send anything."""
+    for ids in (kept, replayed):
+        monkeypatch.setattr(ids, "uuid4", lambda: f"{uuid4()}{odd}")
+    async with open_office(target=f'url = "{ear.url}"\napp = "clerk"') as at:
+        card = await at.ask("please pay 1500")
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, "Done: Reimburse", 'I got [["reimburse"')
+        assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+@pytest.mark.parametrize("where", ["call", "form", "preview"])
+@ON_EITHER
+async def test_a_name_that_no_database_takes_is_refused(
+    open_office: Opens, ear: Ear, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model may name an argument after half a surrogate, a server a field of a form or of a preview. The session goes
+    on."""
+    odd: Plain = {"\ud800": {"type": "string"}}
+    twin = Java.asking
+
+    def announces(self: Java, call: Plain, confirmation: Plain) -> Iterator[tuple[list[Plain], Plain]]:
+        announced = announcement_metadata({call["id"]: Announcement(gated=True, preview={"shows": odd})})
+        for parts, more in twin(self, call, confirmation):
+            yield parts, {**more, "customMetadata": announced}
+
+    def asks(call: Plain, confirmation: Plain) -> Plain:
+        if where == "preview":
+            return kept.request_about(call, confirmation)
+        if where == "call":
+            return kept.request_about({**call, "args": {**call["args"], **odd}}, confirmation)
+        args = {"toolName": "survey", "message": "How?", "response_schema": {"type": "object", "properties": odd}}
+        return {"functionCall": {"id": f"adk-{uuid4()}", "name": "adk_request_input", "args": args}}
+
+    asking = "tests.support.foreign.java.request_about"
+    monkeypatch.setattr(asking, asks)
+    monkeypatch.setattr(Java, "asking", announces if where == "preview" else twin)
+    async with open_office(target=f'url = "{ear.url}"\napp = "clerk"') as at:
+        said = await at.ann.says("@adk-confirm please pay 1500", at.deploys)
+        await at.sees(said, "It can't be shown, so nobody can approve it")
+        monkeypatch.setattr(asking, kept.request_about)
+        monkeypatch.setattr(Java, "asking", twin)
+        await at.ann.says("@adk-confirm please pay 7", at.deploys, thread=said)
+        card = await at.bob.finds("amount 7", at.deploys, thread=said)
+        await at.bob.clicks(card, "Approve")
+        await at.sees(said, "Done: Reimburse")
+        assert at.ran() == [{"tool": "reimburse", "amount": 7}]

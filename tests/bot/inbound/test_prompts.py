@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.office import ON_SQLITE, Office, Opens
+from tests.support.office import BOTH_WAYS, ON_SQLITE, Office
 
 pytestmark = ON_SQLITE
 
@@ -16,16 +16,16 @@ async def asked(at: Office, times: int) -> None:
     await at.slack.until(lambda: len(at.slack.calls_of(SUGGEST)) >= times or None, what="the prompts")
 
 
-@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
-async def test_who_opens_the_direct_message_finds_the_prompts(open_office: Opens, socket: bool) -> None:
-    async with open_office(ON, socket=socket) as at:
-        direct = at.ann.place(None)
-        at.slack.faults.cuts(SUGGEST)
-        at.ann.opens_messages()
-        await asked(at, 1)
-        at.ann.opens_messages()
-        await at.slack.until(lambda: direct.prompts or None)
-        assert direct.prompts == [("What can you do?", "What can you do?"), ("Deploy checkout", "Deploy checkout")]
+@BOTH_WAYS
+@pytest.mark.office(ON)
+async def test_who_opens_the_direct_message_finds_the_prompts(at: Office) -> None:
+    direct = at.ann.place(None)
+    at.slack.faults.cuts(SUGGEST)
+    at.ann.opens_messages()
+    await asked(at, 1)
+    at.ann.opens_messages()
+    await at.slack.until(lambda: direct.prompts or None)
+    assert direct.prompts == [("What can you do?", "What can you do?"), ("Deploy checkout", "Deploy checkout")]
 
 
 @pytest.mark.office(ON)

@@ -17,7 +17,7 @@ from adk_confirm.runtime.store.jobs import LONGEST_LAG
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.workspace.records import Channel
 from tests.bot.dialogues.test_faults import time_passing
-from tests.support.office import AT_ONCE, Office, office
+from tests.support.office import AT_ONCE, ON_SQLITE, Office, Opens
 
 ONE_GROUP = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 NOT_COUNTED = "so your vote does not count"
@@ -166,13 +166,11 @@ async def test_a_channel_that_slack_says_nothing_of_is_still_refused(at: Office)
     await at.ann.finds("Slack did not say whether this channel is shared", at.deploys, thread=said)
 
 
+@ON_SQLITE
 @pytest.mark.slow
-async def test_more_channels_at_once_than_slack_can_be_asked_about_in_a_minute(
-    sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    patient = CallLimits(time_limit=30)
+async def test_more_channels_at_once_than_slack_can_be_asked_about_in_a_minute(open_office: Opens) -> None:
     policies = f"{ONE_GROUP}[limits]\nwaiting_per_person = 100\n"
-    async with office(sqlite_stocked, tmp_path / "log", monkeypatch, policies, time_moves=True, limits=patient) as at:
+    async with open_office(policies, limits=CallLimits(time_limit=30)) as at:
         at.slack.rates.methods = True
         channels = [at.slack.channel(f"team-{n}", at.ann, at.bob) for n in range(56)]
         for channel in channels:

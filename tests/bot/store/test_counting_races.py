@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +14,9 @@ from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.outbox import mark_all_posted, note_possible_copies
 from adk_confirm.bot.store.repository import put_mail
 from adk_confirm.runtime.store.database import Tx
-from tests.support.backoffice import Backoffice, backoffice
+from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY, full_member
+from tests.support.office import ON_EITHER, ON_POSTGRES
 from tests.support.secret import SECRET
 
 POLICIES = """
@@ -29,14 +28,12 @@ quorum = 3
 
 
 @pytest.fixture
-async def at(
-    either_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Backoffice]:
-    async with backoffice(either_url, tmp_path, monkeypatch, capsys) as made:
-        made.policies(POLICIES)
-        yield made
+def at(back: Backoffice) -> Backoffice:
+    back.policies(POLICIES)
+    return back
 
 
+@ON_EITHER
 async def test_a_vote_that_another_replica_has_counted_is_left_alone(at: Backoffice) -> None:
     name = await at.asks("deploy")
     for who in (ANNA, BEN):
@@ -49,6 +46,7 @@ async def test_a_vote_that_another_replica_has_counted_is_left_alone(at: Backoff
     assert (await at.row(name)).voters(VoteKind.APPROVE) == (ANNA, BEN)
 
 
+@ON_EITHER
 async def test_both_at_the_same_time(at: Backoffice) -> None:
     name = await at.asks("deploy")
     await at.vote(name, ANNA, stored_only=True)
@@ -63,6 +61,7 @@ async def test_both_at_the_same_time(at: Backoffice) -> None:
         await one.close()
 
 
+@ON_EITHER
 async def test_a_click_that_was_refused_and_comes_again_to_a_replica_that_knows_nobody_is_refused_once(
     at: Backoffice,
 ) -> None:
@@ -77,6 +76,7 @@ async def test_a_click_that_was_refused_and_comes_again_to_a_replica_that_knows_
     assert [line.kind for line in await at.lines()] == ["asked", "vote refused"]
 
 
+@ON_EITHER
 async def test_what_is_in_the_mailbox_is_not_put_there_again(at: Backoffice) -> None:
     await at.hears("hello")
     for is_new in (True, False, False):
@@ -84,24 +84,22 @@ async def test_what_is_in_the_mailbox_is_not_put_there_again(at: Backoffice) -> 
         assert await at.database.run(put, at.key) is is_new
 
 
-async def test_what_is_owed_to_a_thread_just_as_another_replica_is_done_with_it_stays_owed(
-    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with backoffice(postgres_url, tmp_path, monkeypatch, capsys) as at:
-        await at.asks("deploy")
-        await at.is_posted()
-        other = await open_store(at.url, SECRET, at.clock)
-        noted, loop = asyncio.Event(), asyncio.get_running_loop()
+@ON_POSTGRES
+async def test_what_is_owed_to_a_thread_just_as_another_replica_is_done_with_it_stays_owed(at: Backoffice) -> None:
+    await at.asks("deploy")
+    await at.is_posted()
+    other = await open_store(at.url, SECRET, at.clock)
+    noted, loop = asyncio.Event(), asyncio.get_running_loop()
 
-        def note_slowly(tx: Tx) -> None:
-            note_possible_copies(tx, at.key)
-            loop.call_soon(noted.set)
-            tx.all("SELECT pg_sleep(0.3)")  # meanwhile the other one looks whether anything is left
+    def note_slowly(tx: Tx) -> None:
+        note_possible_copies(tx, at.key)
+        loop.call_soon(noted.set)
+        tx.all("SELECT pg_sleep(0.3)")  # meanwhile the other one looks whether anything is left
 
-        noting = asyncio.create_task(other.run(note_slowly))
-        await noted.wait()
-        await at.database.run(mark_all_posted, at.key)
-        await noting
-        due = "SELECT due_at FROM jobs WHERE kind = 'thread' AND key = :key"
-        assert await at.database.read(lambda tx: tx.value(due, key=at.key)) is not None
-        await other.close()
+    noting = asyncio.create_task(other.run(note_slowly))
+    await noted.wait()
+    await at.database.run(mark_all_posted, at.key)
+    await noting
+    due = "SELECT due_at FROM jobs WHERE kind = 'thread' AND key = :key"
+    assert await at.database.read(lambda tx: tx.value(due, key=at.key)) is not None
+    await other.close()

@@ -22,9 +22,9 @@ from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.sessions import create
 from adk_confirm.runtime.store.tables import tables
 from adk_confirm.runtime.wire import SessionId
-from tests.support.backoffice import Backoffice, CommandOutput, backoffice
+from tests.support.backoffice import Backoffice, CommandOutput
 from tests.support.deciding import ANNA, BEN
-from tests.support.office import office
+from tests.support.office import ON_POSTGRES, ON_SQLITE, office
 from tests.support.stores import change_job
 
 pytestmark = pytest.mark.every_case
@@ -285,41 +285,34 @@ async def at_rest(database: Database) -> None:
             await waiter.wait(0.05)
 
 
-async def test_a_purge_beside_a_service_reaches_the_file_too(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with backoffice(sqlite_url, tmp_path, monkeypatch, capsys) as at:
-        at.clock.passes(days=-100)
-        await at.hears(f"deploy it for {SECRET}" * 500)
-        await deployed(at)
-        await at.is_posted()
-        at.clock.passes(days=100)
-        await at.command("audit", "purge", "--before", "90d")
-        stored = [path for path in tmp_path.iterdir() if path.name.startswith("store.db") and path.is_file()]
-        assert [path.name for path in stored if SECRET.encode() in path.read_bytes()] == []
+@ON_SQLITE
+async def test_a_purge_beside_a_service_reaches_the_file_too(at: Backoffice, tmp_path: Path) -> None:
+    await at.hears(f"deploy it for {SECRET}" * 500)
+    await deployed(at)
+    await at.is_posted()
+    at.clock.passes(days=100)
+    await at.command("audit", "purge", "--before", "90d")
+    stored = [path for path in tmp_path.iterdir() if path.name.startswith("store.db") and path.is_file()]
+    assert [path.name for path in stored if SECRET.encode() in path.read_bytes()] == []
 
 
-async def test_what_is_purged_while_somebody_waits_for_its_session_is_not_found(
-    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with backoffice(postgres_url, tmp_path, monkeypatch, capsys) as at:
-        at.clock.passes(days=-100)
-        await at.hears("deploy it")
-        name = await deployed(at)
-        await at.is_posted()
-        at.clock.passes(days=100)
-        purging = asyncio.Event()
-        loop = asyncio.get_running_loop()
+@ON_POSTGRES
+async def test_what_is_purged_while_somebody_waits_for_its_session_is_not_found(at: Backoffice) -> None:
+    name = await deployed(at)
+    await at.is_posted()
+    at.clock.passes(days=100)
+    purging = asyncio.Event()
+    loop = asyncio.get_running_loop()
 
-        def purges_until_somebody_waits(tx: Tx) -> None:
-            assert purge_sessions(tx, [at.key], now(tx) - timedelta(days=90)).confirmations == 1
-            loop.call_soon_threadsafe(purging.set)
-            waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
-            while tx.first(waits) is None:
-                pass
+    def purges_until_somebody_waits(tx: Tx) -> None:
+        assert purge_sessions(tx, [at.key], now(tx) - timedelta(days=90)).confirmations == 1
+        loop.call_soon_threadsafe(purging.set)
+        waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+        while tx.first(waits) is None:
+            pass
 
-        purge = asyncio.create_task(at.database.run(purges_until_somebody_waits))
-        await purging.wait()
-        with pytest.raises(NotFound, match=name):
-            await at.database.run(lock_confirmation, name)
-        await purge
+    purge = asyncio.create_task(at.database.run(purges_until_somebody_waits))
+    await purging.wait()
+    with pytest.raises(NotFound, match=name):
+        await at.database.run(lock_confirmation, name)
+    await purge

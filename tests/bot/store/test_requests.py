@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -13,41 +11,42 @@ from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.store import waiting_index
 from adk_confirm.bot.store.due_posts import CARDS_FIRST, SOON, mark_thread_due
 from adk_confirm.bot.store.ledger_rows import read_lines
-from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of
-from tests.support.backoffice import Backoffice, backoffice
+from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA
-from tests.support.secret import SECRET
+from tests.support.office import ON_EITHER
+
+pytestmark = ON_EITHER
 
 
-async def test_a_tool_whose_name_no_database_takes_is_refused(
-    either_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with backoffice(either_url, tmp_path, monkeypatch, capsys) as at:
-        for name in ("deploy" * 50, "deploy\0", "deploy\ud800"):
-            assert "can't be shown to anybody" in await at.refuses(name, {})
-        lines = await at.database.read(read_lines, at.key)
-        assert [line.kind for line in lines] == ["call refused"] * 3
+@pytest.fixture
+def at(back: Backoffice) -> Backoffice:
+    back.policies('[[policy]]\ntools = ["*"]\napprovers = ["user:U0ANNA"]\n')
+    return back
+
+
+async def test_a_tool_whose_name_no_database_takes_is_refused(at: Backoffice) -> None:
+    for name in ("deploy" * 50, "deploy\0", "deploy\ud800"):
+        assert "can't be shown to anybody" in await at.refuses(name, {})
+    lines = await at.database.read(read_lines, at.key)
+    assert [line.kind for line in lines] == ["call refused"] * 3
 
 
 @pytest.mark.parametrize("here", [2, 3], ids=["in one session", "for one person"])
-async def test_no_more_calls_wait_than_may_however_many_replicas_open_them(
-    either_url: str, here: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_no_more_calls_wait_than_may_however_many_replicas_open_them(at: Backoffice, here: int) -> None:
     def waiting(tx: Tx) -> list[int]:
         return sorted(tx.column("SELECT count(*) FROM bot_confirmations WHERE state = 'waiting' GROUP BY session"))
 
-    async with backoffice(either_url, tmp_path, monkeypatch, capsys) as at:
-        at.rules = Rules(at.rules.policies, WaitingLimits(waiting_per_session=here, waiting_per_person=4))
-        opened = []
-        for thread in ("1.1", "2.2"):
-            await at.hears("please deploy", thread=thread)
-            opened += [asyncio.create_task(at.opens(at.key)) for _ in range(5)]
-        rows = [row for row in await asyncio.gather(*opened) if row is not None]
-        assert len(rows) == 4
-        assert sum(await at.database.read(waiting)) == 4
-        assert max(await at.database.read(waiting)) <= here
+    at.rules = Rules(at.rules.policies, WaitingLimits(waiting_per_session=here, waiting_per_person=4))
+    opened = []
+    for thread in ("1.1", "2.2"):
+        await at.hears("please deploy", thread=thread)
+        opened += [asyncio.create_task(at.opens(at.key)) for _ in range(5)]
+    rows = [row for row in await asyncio.gather(*opened) if row is not None]
+    assert len(rows) == 4
+    assert sum(await at.database.read(waiting)) == 4
+    assert max(await at.database.read(waiting)) <= here
 
 
 TEAM = "T0ACME"
@@ -74,33 +73,21 @@ def fill(tx: Tx) -> None:
     )
 
 
-async def test_one_page_after_the_other_each_call_once(database_url: str) -> None:
-    database = await open_store(database_url, SECRET)
-    try:
-        await database.run(fill)
-        assert await database.read(waiting_index.entries_in_use, TEAM) == ["group:S0ONCALL", "python:rota:who"]
+async def test_one_page_after_the_other_each_call_once(at: Backoffice) -> None:
+    database = at.database
+    await database.run(fill)
+    assert await database.read(waiting_index.entries_in_use, TEAM) == ["group:S0ONCALL", "python:rota:who"]
 
-        mine = ["group:S0ONCALL", "user:U0ANN", "user:U0NOBODY"]
-        first = await database.read(waiting_index.page, TEAM, mine, None, 40)
-        second = await database.read(waiting_index.page, TEAM, mine, first[-1], 40)
-        assert [name for _, name in (*first, *second)] == [f"c{number:05}" for number in range(80)]
+    mine = ["group:S0ONCALL", "user:U0ANN", "user:U0NOBODY"]
+    first = await database.read(waiting_index.page, TEAM, mine, None, 40)
+    second = await database.read(waiting_index.page, TEAM, mine, first[-1], 40)
+    assert [name for _, name in (*first, *second)] == [f"c{number:05}" for number in range(80)]
 
-        only = await database.read(waiting_index.page, TEAM, ["user:U0ANN"], None, 3)
-        assert [name for _, name in only] == ["c00001", "c00003", "c00005"]
-        assert await database.read(waiting_index.count_after, TEAM, mine, (3899.0, "c03899")) == 100
-        assert await database.read(waiting_index.count_after, TEAM, mine, first[-1]) == waiting_index.MANY
-        assert await database.read(waiting_index.count_after, TEAM, [], first[-1]) == 0
-    finally:
-        await database.close()
-
-
-@pytest.fixture
-async def at(
-    either_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> AsyncIterator[Backoffice]:
-    async with backoffice(either_url, tmp_path, monkeypatch, capsys) as made:
-        made.policies('[[policy]]\ntools = ["*"]\napprovers = ["user:U0ANNA"]\n')
-        yield made
+    only = await database.read(waiting_index.page, TEAM, ["user:U0ANN"], None, 3)
+    assert [name for _, name in only] == ["c00001", "c00003", "c00005"]
+    assert await database.read(waiting_index.count_after, TEAM, mine, (3899.0, "c03899")) == 100
+    assert await database.read(waiting_index.count_after, TEAM, mine, first[-1]) == waiting_index.MANY
+    assert await database.read(waiting_index.count_after, TEAM, [], first[-1]) == 0
 
 
 async def due(at: Backoffice) -> dict[str, float | None]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.office import POLICY, Office, office
+from tests.support.office import LAB, POLICY, Office, office
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.scratch import SCRATCH
 from tests.support.waiting import until
@@ -34,7 +34,7 @@ async def away(server: PostgresServer, seconds: float) -> AsyncIterator[None]:
 async def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Office, PostgresServer]]:
     monkeypatch.setenv("LAB_GATE", str(tmp_path / "gate"))
     with postgres_server(SCRATCH) as server, server.database() as url:
-        async with office(url, tmp_path / "log", monkeypatch, POLICY, target="tests.support.lab:agent") as at:
+        async with office(url, tmp_path / "log", monkeypatch, POLICY, target=LAB) as at:
             yield at, server
 
 

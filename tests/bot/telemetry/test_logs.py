@@ -26,7 +26,7 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.telemetry.logs import JsonFormatter, TextFormatter, configure, log_context
 from tests.support.deciding import NOON
 from tests.support.forked import ROOT
-from tests.support.office import Opens
+from tests.support.office import BOTH_WAYS, LAB, Opens
 from tests.support.secret import KEYS, SECRET
 from tests.support.stores import change_job
 
@@ -66,12 +66,10 @@ def a_line(args: JsonObject) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
-async def test_neither_secrets_nor_arguments_whatever_the_level(
-    open_office: Opens, written: io.StringIO, socket: bool
-) -> None:
+@BOTH_WAYS
+async def test_neither_secrets_nor_arguments_whatever_the_level(open_office: Opens, written: io.StringIO) -> None:
     """Everything that can be done to a call, at DEBUG, with Slack failing in between."""
-    async with open_office(POLICY, target="tests.support.lab:agent", socket=socket) as at:
+    async with open_office(POLICY, target=LAB) as at:
         at.slack.faults.fails("chat.update", status=503)
         at.slack.faults.refuses("chat.postMessage", "invalid_blocks", where=a_line)
         at.slack.faults.garbles("agents.sessions.setStatus")
@@ -127,7 +125,7 @@ def messages_about(written: io.StringIO, ids: str) -> list[str]:
 
 
 async def test_each_step_of_the_ledger_is_a_line_with_its_ids(open_office: Opens, written: io.StringIO) -> None:
-    async with open_office(POLICY, target="tests.support.lab:agent") as at:
+    async with open_office(POLICY, target=LAB) as at:
         card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20, "token": "t0p-s3cret"}')
         await at.oscar.clicks(card, "Approve")
         await at.bob.clicks(card, "Approve")

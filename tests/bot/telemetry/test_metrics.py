@@ -28,7 +28,7 @@ from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.sandbox.server.faults import Fault
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.deciding import ANNA, Desk, call_that_became, make_asked, make_policy
-from tests.support.office import AT_ONCE, Office, Opens, configured, withdraws
+from tests.support.office import AT_ONCE, BOTH_WAYS, LAB, Office, Opens, configured, withdraws
 from tests.support.scraping import Scraped, get, scrape
 from tests.support.secret import SECRET
 from tests.support.stores import change_job
@@ -51,15 +51,14 @@ async def answers(url: str, fits: Callable[[int, str], bool]) -> str:
     return text
 
 
-@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
-async def test_ready_says_what_it_looked_at(open_office: Opens, socket: bool) -> None:
-    async with open_office(socket=socket) as at:
-        assert await get(f"{at.bot.url}/healthz") == (200, "ok\n")
-        slack = "Slack: ok\n" if socket else ""
-        status, said = await get(f"{at.bot.url}/readyz")
-        assert status == 200
-        assert said == f"store: ok\n{slack}" + "".join(f"{task}: ok\n" for task in TASKS)
-        assert socket or await at.slack.verifies_url()
+@BOTH_WAYS
+async def test_ready_says_what_it_looked_at(at: Office, socket: bool) -> None:
+    assert await get(f"{at.bot.url}/healthz") == (200, "ok\n")
+    slack = "Slack: ok\n" if socket else ""
+    status, said = await get(f"{at.bot.url}/readyz")
+    assert status == 200
+    assert said == f"store: ok\n{slack}" + "".join(f"{task}: ok\n" for task in TASKS)
+    assert socket or await at.slack.verifies_url()
 
 
 async def test_a_store_that_does_not_answer(at: Office) -> None:
@@ -138,23 +137,23 @@ async def seen(at: Office, name: str, at_least: float = 1) -> Scraped:
     return await until(look)
 
 
-@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
-async def test_a_decision_is_counted_by_verdict_and_tool(open_office: Opens, socket: bool) -> None:
-    async with open_office(POLICIES, socket=socket) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        assert (await scrape(at.bot.url)).value("adk_confirm_waiting") == 1
-        await at.later(minutes=2)
-        await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
+@BOTH_WAYS
+@pytest.mark.office(POLICIES)
+async def test_a_decision_is_counted_by_verdict_and_tool(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    assert (await scrape(at.bot.url)).value("adk_confirm_waiting") == 1
+    await at.later(minutes=2)
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
 
-        page = await seen(at, "adk_confirm_click_to_card_seconds_count")
-        assert page.value("adk_confirm_decided_total") == 1
-        assert page.value("adk_confirm_decided_total", verdict="approved", tool="reimburse") == 1
-        assert page.value("adk_confirm_time_to_decision_seconds_sum", verdict="approved") >= 120
-        assert page.value("adk_confirm_click_to_ack_seconds_count", way="button") == 1
-        assert page.value("adk_confirm_click_to_card_seconds_count") == 1
-        assert page.value("adk_confirm_slack_call_seconds_count", method="chat.postMessage") >= 1
-        assert page.value("adk_confirm_outside_answers_total") == 0
+    page = await seen(at, "adk_confirm_click_to_card_seconds_count")
+    assert page.value("adk_confirm_decided_total") == 1
+    assert page.value("adk_confirm_decided_total", verdict="approved", tool="reimburse") == 1
+    assert page.value("adk_confirm_time_to_decision_seconds_sum", verdict="approved") >= 120
+    assert page.value("adk_confirm_click_to_ack_seconds_count", way="button") == 1
+    assert page.value("adk_confirm_click_to_card_seconds_count") == 1
+    assert page.value("adk_confirm_slack_call_seconds_count", method="chat.postMessage") >= 1
+    assert page.value("adk_confirm_outside_answers_total") == 0
 
 
 @pytest.mark.office(POLICIES)
@@ -216,7 +215,7 @@ async def test_an_answer_from_outside_counts_as_such(at: Office) -> None:
     assert page.value("adk_confirm_decided_total", verdict="elsewhere") == 1
 
 
-@pytest.mark.office(POLICIES, target="tests.support.lab:agent")
+@pytest.mark.office(POLICIES, target=LAB)
 async def test_what_nobody_knows_is_shown(at: Office) -> None:
     card = await at.ask('loses {"what": "the line"}')
     await at.bob.clicks(card, "Approve")

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from adk_confirm.bot.hosts.remote import RemoteServer
 from adk_confirm.runtime.telemetry import tracing
 from adk_confirm.runtime.wire import Content, SessionId
-from tests.support.office import POLICY, Office, Opens
+from tests.support.office import LAB, POLICY, Office, Opens
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -117,7 +117,7 @@ async def test_of_whom_is_known_who_they_are_a_click_is_counted_as_it_is_stored(
 
 
 async def test_a_span_holds_no_arguments(open_office: Opens, recorded: InMemorySpanExporter) -> None:
-    async with open_office(target="tests.support.lab:agent") as at:
+    async with open_office(target=LAB) as at:
         for line in ('pay {"to": "Z0RA-THE-PAYEE", "amount": 20, "token": "t0p-s3cret"}', 'breaks {"why": "Z0RA-WHY"}'):
             card = await at.ask(line)
             await at.bob.clicks(card, "Deny…")

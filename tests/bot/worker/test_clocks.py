@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adk_confirm.bot.ops.changes import pause_runs, resume_runs, switch_runs
-from tests.support.office import Office, Opens
-
-LAB = "tests.support.lab:agent"
-PAY = 'pay {"to": "Ada", "amount": 20}'
-ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+from tests.support.office import LAB, ONE, PAY, Office, Opens
 
 
 @pytest.mark.office(f'{ONE}remind_after = "10m"\n', target=LAB)

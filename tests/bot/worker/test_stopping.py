@@ -15,7 +15,7 @@ import pytest
 
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
-from tests.support.office import POLICY, Staff
+from tests.support.office import BOTH_WAYS, POLICY, Staff
 from tests.support.serving import Service, Stopped, service
 from tests.support.waiting import until
 
@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 WITHIN = 10.0
 """The promise."""
 
-SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
 LEFT = "left unfinished, and continued at the next start: session"
 
 
@@ -58,14 +57,14 @@ def in_time(stopped: Stopped) -> Stopped:
     return stopped
 
 
-@SOCKET
+@BOTH_WAYS
 async def test_with_nothing_to_do_it_ends_at_once(sqlite_url: str, tmp_path: Path, socket: bool) -> None:
     async with watch(sqlite_url, tmp_path, socket=socket) as on:
         stopped = in_time(await on.bot.stops())
     assert "nothing that runs was left behind" in stopped.log
 
 
-@SOCKET
+@BOTH_WAYS
 @pytest.mark.parametrize("tool", ["work", "sleeps", "freezes"])
 async def test_a_tool_that_hangs(sqlite_url: str, tmp_path: Path, tool: str, socket: bool) -> None:
     """Nobody knows what it did: at the next start people are asked."""
@@ -87,7 +86,7 @@ async def test_a_tool_that_hangs(sqlite_url: str, tmp_path: Path, tool: str, soc
     assert [line["tool"] for line in on.at.ran()] == ["begins"]
 
 
-@SOCKET
+@BOTH_WAYS
 async def test_a_slack_that_hangs(sqlite_url: str, tmp_path: Path, socket: bool) -> None:
     async with watch(sqlite_url, tmp_path, socket=socket) as on:
         on.goes_on()
@@ -105,7 +104,7 @@ async def test_a_slack_that_hangs(sqlite_url: str, tmp_path: Path, socket: bool)
     assert [line["tool"] for line in on.at.ran()] == ["begins", "work"]
 
 
-@SOCKET
+@BOTH_WAYS
 async def test_a_reply_that_does_not_end(sqlite_url: str, tmp_path: Path, socket: bool) -> None:
     async with watch(sqlite_url, tmp_path, socket=socket) as on:
         said = await on.at.ann.says("@adk-confirm speak", on.at.deploys)
