@@ -20,8 +20,7 @@ from adk_confirm.sandbox.server.delivery import Outbox
 from adk_confirm.sandbox.workspace.tickets import Tickets
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.scratch import SCRATCH
-from tests.support.secret import KEYS
-from tests.support.stores import lay_out, new_store
+from tests.support.stores import KEYS, lay_out, new_store
 from tests.support.workers import forking
 
 if TYPE_CHECKING:  # environments of older libraries run some tests, and have no browser

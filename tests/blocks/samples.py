@@ -17,7 +17,7 @@ from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import Argument, FieldDiff, GrantOffer, GrantView, Paused, Shown
 from adk_confirm.bot.policy.approvers import Approver
 from tests.support import deciding
-from tests.support.secret import KEYS
+from tests.support.stores import KEYS
 
 NOON = 1_795_262_400  # 2026-11-21 12:00 UTC
 DANA, LEAD, OPS = "U0DANA", "U0LEAD", "U0OPS"

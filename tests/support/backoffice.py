@@ -48,7 +48,7 @@ from adk_confirm.bot.store.transactions import follow_outcome, hand_over, save_d
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
 from tests.support.deciding import ASKER, TEAM, call_that_became, full_member
-from tests.support.secret import SECRET
+from tests.support.stores import SECRET
 
 POLICIES = """
 [[policy]]

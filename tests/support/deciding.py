@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal
 from adk_confirm.bot.confirmation.decision import open_confirmation, record_outside_answer
 from adk_confirm.bot.confirmation.effects import Delivery, Step
 from adk_confirm.bot.confirmation.model import (
     AskedCall,
     Confirmation,
+    Decision,
     Edit,
     Grant,
+    Outcome,
     OutcomeKind,
+    OutsideAnswer,
     State,
     Vote,
     VoteKind,
+    VoteState,
 )
 from adk_confirm.bot.confirmation.outcome import begin, copy_outcome, tick
 from adk_confirm.bot.confirmation.states import Transition
@@ -225,3 +229,39 @@ def call_that_became(kind: OutcomeKind, text: str | None = None, confirmed: bool
     state = CallState.DONE if kind is OutcomeKind.FAILED else CallState(kind)
     asked = (HeldRequest("r", "", confirmed=confirmed),)
     return Call("c", "", {}, "", "", state=state, asked=asked, result=result)
+
+
+# What tests make of rows and lines
+
+
+def without_content(line: LedgerLine) -> LedgerLine:
+    """The line without its content. It keeps its place in the chain."""
+    return replace(line, content=None, salt=None)
+
+
+def every_state(row: Confirmation) -> Iterator[Confirmation]:
+    """One confirmation for each. Each has a version of its own, so that a card is drawn for it."""
+    version = row.version
+    for state in State:
+        for kind in (None, *OutcomeKind):
+            version += 1
+            yield replace(in_state(row, state, kind), version=version, face=version)
+
+
+def in_state(row: Confirmation, state: State, kind: OutcomeKind | None) -> Confirmation:
+    at = row.asked_at + timedelta(minutes=5)
+    decision = Decision(state=state, at=at, revision=1, by=ANNA, reason="because")
+    vote = Vote(
+        id="v1", kind=VoteKind.APPROVE, voter=BEN, revision=1, stored_at=at, state=VoteState.STANDING, stands_on=1
+    )
+    ended, text = at + timedelta(seconds=42), '{"status": "deployed"}'
+    outcome = Outcome(kind=kind, attempt=1, at=ended, begun_at=at, text=text, by=ANNA) if kind else None
+    return replace(
+        row,
+        state=state,
+        votes=(vote,),
+        decision=None if state is State.WAITING else decision,
+        outcome=outcome,
+        start_by=at + timedelta(hours=1) if state in (State.APPROVED, State.LAPSED) else None,
+        outside=OutsideAnswer(at=at, confirmed=True) if state is State.ELSEWHERE else None,
+    )

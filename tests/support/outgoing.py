@@ -37,9 +37,7 @@ from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.server import FakeSlack
 from adk_confirm.sandbox.workspace.records import Channel
 from tests.support.deciding import ASKER, TEAM, Desk, make_asked, make_policy
-from tests.support.leased import a_lease
-from tests.support.secret import KEYS, SECRET
-from tests.support.stores import temporary_store
+from tests.support.stores import KEYS, SECRET, a_lease, temporary_store
 
 WORDS = "deploy checkout 2.4.1"
 

@@ -1,10 +1,12 @@
-"""Empty SQLite stores: copies of one that this process laid out once."""
+"""What tests do to stores: empty ones, which are copies of one that this process laid out once; rows that are changed;
+leases; transactions that form a group."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -13,9 +15,14 @@ from tempfile import TemporaryDirectory
 
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.jsontypes import JsonObject
-from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.lease import TERM, JobKey, Lease, claim
+from adk_confirm.runtime.store.seal import Seal
 from tests.support.scratch import SCRATCH
-from tests.support.secret import SECRET
+
+SECRET = "a secret that only tests know, long enough"
+KEYS = Seal(SECRET)
+"""With these tests open their stores, unless a test has its own."""
 
 
 async def lay_out(url: str) -> None:
@@ -74,3 +81,30 @@ def unguarded(tx: Tx) -> None:
         return
     for name in tx.column("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
         tx.run(f"DROP TRIGGER {name}")
+
+
+async def a_lease(database: Database, key: str = "a lease") -> Lease:
+    """As a worker has it, on a job that nobody else wants."""
+    lease = await try_lease(database, JobKey("reply", key), term=3600.0)
+    assert lease is not None
+    return lease
+
+
+async def try_lease(database: Database, job: JobKey, *, topic: str | None = None, term: float = TERM) -> Lease | None:
+    """The lease, or None if somebody else has it."""
+    token = await database.run(claim, job, term=term)
+    return None if token is None else Lease(database, job, token, topic=topic, term=term)
+
+
+async def together(database: Database, *calls: Awaitable[object]) -> list[object]:
+    """The results, or exceptions. SQLite's writer is held up until all are queued, so that they form one group."""
+    go_on = threading.Event()
+    holding = asyncio.create_task(database.run(lambda _: go_on.wait()))
+    await asyncio.sleep(0)
+    waiting = asyncio.gather(*calls, return_exceptions=True)
+    await asyncio.sleep(0)
+    go_on.set()
+    answers = await waiting
+    await asyncio.wait([holding])
+    holding.exception()  # it may have been in the same group; its result is of no interest
+    return answers

@@ -13,9 +13,8 @@ from adk_confirm.bot.store.agent_status import AgentStatus, read_status
 from adk_confirm.bot.store.mailbox import SlackMessage, read_session, receive_mention
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.lease import JobKey
-from tests.support.leased import try_lease
-from tests.support.secret import SECRET
 from tests.support.skipping import Skipping, in_skipping_time
+from tests.support.stores import SECRET, try_lease
 from tests.support.waiting import until
 from tests.support.watched import Watched, When
 

@@ -23,10 +23,9 @@ from adk_confirm.runtime.store.lease import JobKey, LeaseLost
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, ASKER, BEN
 from tests.support.foreign.ear import Ear, listening
-from tests.support.leased import a_lease, try_lease
 from tests.support.office import ON_SQLITE, Opens
 from tests.support.outgoing import outgoing
-from tests.support.stores import change_job
+from tests.support.stores import a_lease, change_job, try_lease
 from tests.support.watched import Watched
 
 pytestmark = ON_SQLITE

@@ -25,11 +25,10 @@ from adk_confirm.runtime.wire import SessionId
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA
 from tests.support.foreign.rig import Foreign, foreign, google_adk
-from tests.support.leased import try_lease
 from tests.support.outgoing import outgoing
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.scratch import SCRATCH
-from tests.support.stores import change_job
+from tests.support.stores import change_job, try_lease
 from tests.support.waiting import until
 
 pytest.importorskip("google.adk")

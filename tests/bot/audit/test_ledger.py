@@ -39,8 +39,7 @@ from adk_confirm.bot.ops.audit_verify import verification_result
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.seal import Seal
-from tests.support.deciding import NOON
-from tests.support.purged import without_content
+from tests.support.deciding import NOON, without_content
 
 SECRET = Seal("the secret of the tests")
 

@@ -10,10 +10,9 @@ import pytest
 from adk_confirm.bot.confirmation.model import OutcomeKind, Place
 from adk_confirm.bot.slack.api import CallLimits
 from adk_confirm.bot.slack.errors import Gone, Later
-from tests.support.deciding import ANNA, BEN, LEAD, make_policy
+from tests.support.deciding import ANNA, BEN, LEAD, every_state, make_policy
 from tests.support.office import Office
 from tests.support.outgoing import Outgoing, outgoing
-from tests.support.states import every_state
 
 
 @pytest.fixture

@@ -20,9 +20,8 @@ from adk_confirm.bot.policy.model import CallRefusal, Policies
 from adk_confirm.bot.policy.redaction import PAYLOAD, own_words
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.blocks.slack import OpenForm
-from tests.support.deciding import ANNA, ASKER, BEN, NOON, Desk, make_asked, make_policy
-from tests.support.secret import KEYS
-from tests.support.states import every_state
+from tests.support.deciding import ANNA, ASKER, BEN, NOON, Desk, every_state, make_asked, make_policy
+from tests.support.stores import KEYS
 
 
 def view(desk: Desk, **more: object) -> Shown:

@@ -12,9 +12,8 @@ from adk_confirm.bot.slack.api import CallLimits
 from adk_confirm.bot.slack.errors import Later, SlackTrouble, Unsure
 from adk_confirm.bot.store.attempts import forget_attempt
 from adk_confirm.bot.store.outbox import copies_until
-from tests.support.deciding import ANNA, BEN, make_policy
+from tests.support.deciding import ANNA, BEN, make_policy, without_content
 from tests.support.outgoing import Outgoing, outgoing
-from tests.support.purged import without_content
 
 
 @pytest.fixture

@@ -304,16 +304,6 @@ async def test_whether_those_who_spoke_to_the_agent_may_decide(
         assert at.ran() == []
 
 
-@pytest.mark.office(policy("user:U0BOB"))
-async def test_who_speaks_after_the_request_has_spoken_too(at: Office) -> None:
-    card = await at.ask(DINNER)
-    await at.bob.says("@adk-confirm what runs as checkout?", at.deploys, thread=card)
-    await at.bob.finds("2.4.0", at.deploys, thread=card)
-
-    await at.refuses(at.bob, card, "Approve", "You spoke to the agent in this conversation")
-    assert at.ran() == []
-
-
 @pytest.mark.office(policy("user:U0ANN", "user:U0BOB"))
 async def test_who_asked_may_deny(at: Office) -> None:
     """Denying harms nobody."""

@@ -145,7 +145,7 @@ async def previewing(
         yield serves
 
 
-BOTH_WAYS = pytest.mark.parametrize("previewing", ["http", "socket"], indirect=True)
+OVER_BOTH = pytest.mark.parametrize("previewing", ["http", "socket"], indirect=True)
 
 
 async def dies_in_a_preview(at: Staff, bot: Serving, gate: Path, seen: Path) -> None:
@@ -156,7 +156,7 @@ async def dies_in_a_preview(at: Staff, bot: Serving, gate: Path, seen: Path) -> 
     at.slack.clock.advance(DEAD_LETTERS)
 
 
-@BOTH_WAYS
+@OVER_BOTH
 async def test_killed_between_an_edit_and_what_the_edited_call_would_do(
     at: Staff, previewing: Serving, gate: Path, tmp_path: Path
 ) -> None:
@@ -171,7 +171,7 @@ async def test_killed_between_an_edit_and_what_the_edited_call_would_do(
     assert [line["table"] for line in at.ran()] == ["slow"]
 
 
-@BOTH_WAYS
+@OVER_BOTH
 async def test_killed_between_the_preview_before_the_start_and_the_start(
     at: Staff, previewing: Serving, gate: Path, tmp_path: Path
 ) -> None:

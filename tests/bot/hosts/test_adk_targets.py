@@ -18,8 +18,7 @@ from adk_confirm.runtime.wire import SessionId
 from tests.support.foreign import targets
 from tests.support.foreign.alone import ran
 from tests.support.foreign.visit import Visit
-from tests.support.secret import SECRET
-from tests.support.stores import new_store
+from tests.support.stores import SECRET, new_store
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 

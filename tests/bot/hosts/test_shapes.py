@@ -21,8 +21,7 @@ from adk_confirm.runtime.requests_and_answers import Answer
 from adk_confirm.runtime.wire import Content
 from tests.support.foreign.alone import ran
 from tests.support.foreign.visit import Visit, texts
-from tests.support.secret import SECRET
-from tests.support.stores import temporary_store
+from tests.support.stores import SECRET, temporary_store
 
 pytest.importorskip("google.adk.workflow")
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself

@@ -35,7 +35,7 @@ from adk_confirm.runtime.store.seal import Seal
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY, full_member
 from tests.support.office import POLICY, Opens, config, environment
-from tests.support.secret import KEYS
+from tests.support.stores import KEYS
 from tests.support.waiting import until
 
 SESSION = "slack-T0ACME-C0DEPLOYS-1.1"

@@ -17,7 +17,7 @@ from adk_confirm.runtime.store.postgres import SESSION
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.failover import NAME, pair
 from tests.support.foreign.rig import foreign, replay
-from tests.support.secret import SECRET
+from tests.support.stores import SECRET
 
 TARGET = 'target = "adk_confirm.examples.oncall:agent"'
 POLICY = """

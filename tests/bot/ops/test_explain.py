@@ -10,7 +10,7 @@ import pytest
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.store.known_names import keep_names
 from adk_confirm.bot.store.open import open_store
-from tests.support.secret import SECRET
+from tests.support.stores import SECRET
 
 FILE = """
 [[policy]]

@@ -13,7 +13,7 @@ import pytest
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.office import ON_SQLITE
-from tests.support.secret import SECRET
+from tests.support.stores import SECRET
 
 ROOT = Path(__file__).parents[3]
 

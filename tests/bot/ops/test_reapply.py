@@ -16,7 +16,7 @@ from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.backoffice import Backoffice, Office
 from tests.support.deciding import ANNA, BEN, LEAD
-from tests.support.secret import SECRET
+from tests.support.stores import SECRET
 
 ONCALL = Approver.parse("group:S0ONCALL")
 FILE = """

@@ -17,8 +17,8 @@ from adk_confirm.bot.confirmation.model import Seat
 from adk_confirm.bot.slack.api import CallLimits, Slack
 from adk_confirm.bot.slack.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from tests.support.deciding import person
-from tests.support.leased import a_lease
 from tests.support.outgoing import Outgoing, outgoing
+from tests.support.stores import a_lease
 
 PLAIN = Message("hello", ())
 MARKED = Message("hello", (), SaidMark("s", "e1", 0).metadata())

@@ -16,7 +16,7 @@ from adk_confirm.bot.store.attempts import KEPT, begin_attempt, earlier_attempts
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.store.database import Database
-from tests.support.secret import SECRET
+from tests.support.stores import SECRET
 
 
 class Time:

@@ -60,19 +60,28 @@ async def is_loud(at: Office, card: Seen, caplog: pytest.LogCaptureFixture) -> N
     assert any(record.levelname == "ERROR" and "changed the database" in record.message for record in caplog.records)
 
 
-async def test_the_card_shows_1500_and_i_make_the_held_call_99999(
-    at: Office, card: Seen, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("asked", "shown", "forges", "edit"),
+    [
+        pytest.param(DINNER, "€1,500", pays_99999, {}, id="a sum"),
+        pytest.param("deploy checkout 2.4.1 to prod", "2.4.1", lambda call: call.update(tool="lookup"), {}, id="tool"),
+        pytest.param("deploy checkout 2.4.1 to prod", "2.4.1", deploys_6_6_6, {"env": "staging"}, id="an edit's rest"),
+    ],
+)
+async def test_the_card_shows_one_call_and_i_make_the_held_one_another(
+    at: Office,
+    asked: str,
+    shown: str,
+    forges: Callable[[JsonObject], None],
+    edit: dict[str, str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    await at.bot.database.run(rewrite, CALLS, pays_99999)
-    assert "€1,500" in at.ann.now(card)
-    await at.bob.clicks(card, "Approve")
-    await is_loud(at, card, caplog)
-
-
-async def test_i_make_it_another_tool(at: Office, caplog: pytest.LogCaptureFixture) -> None:
-    card = await at.ask("deploy checkout 2.4.1 to prod")
-    await at.bot.database.run(rewrite, CALLS, lambda call: call.update(tool="lookup"))
-    await at.bob.clicks(card, "Approve")
+    """An edit replaces one argument; the others come from the held call."""
+    card = await at.ask(asked)
+    await at.rests()
+    await at.bot.database.run(rewrite, CALLS, forges)
+    assert shown in at.ann.now(card)
+    await (at.edits(at.bob, card, **edit) if edit else at.bob.clicks(card, "Approve"))
     await is_loud(at, card, caplog)
 
 
@@ -90,14 +99,6 @@ async def test_i_make_the_request_of_a_small_sum_mean_a_large_one(at: Office, ca
     await at.bob.clicks(card, "Approve")
     await at.sees(card, "I reimbursed 1500")
     assert [ran["amount"] for ran in at.ran()] == [1500]
-
-
-async def test_i_change_a_field_that_nobody_edited(at: Office, caplog: pytest.LogCaptureFixture) -> None:
-    """An edit replaces one argument; the others come from the held call."""
-    card = await at.ask("deploy checkout 2.4.1 to prod")
-    await at.bot.database.run(rewrite, CALLS, deploys_6_6_6)
-    await at.edits(at.bob, card, env="staging")
-    await is_loud(at, card, caplog)
 
 
 async def test_i_let_the_payload_pass_for_arguments(at: Office, caplog: pytest.LogCaptureFixture) -> None:
@@ -553,16 +554,6 @@ async def test_i_change_who_spoke_or_where(at: Office, card: Seen, way: str, cap
     assert at.ran() == []
     assert (await scrape(at.bot.url)).value("adk_confirm_unsealed_total") == 1
     assert any(record.levelname == "ERROR" and "unsealed" in record.message for record in caplog.records)
-
-
-async def test_who_spoke_is_known_after_people_spoke(at: Office, card: Seen) -> None:
-    await at.bob.says("@adk-confirm what is the weather?", at.deploys, thread=card)
-    await at.rests()
-    await at.bob.clicks(at.bob.now(card), "Approve")
-    await at.bob.gets_modal("You spoke to the agent")
-    await at.cyd.clicks(at.cyd.now(card), "Approve")
-    await at.sees(card, "I reimbursed 1500")
-    assert len(at.ran()) == 1
 
 
 @pytest.mark.parametrize("kind", ["refusal", "settlement", "answer"])

@@ -17,7 +17,7 @@ from adk_confirm.runtime.store.database import Tx
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY, full_member
 from tests.support.office import ON_EITHER, ON_POSTGRES
-from tests.support.secret import SECRET
+from tests.support.stores import SECRET
 
 POLICIES = """
 [[policy]]

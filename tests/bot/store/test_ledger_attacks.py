@@ -33,8 +33,7 @@ from adk_confirm.runtime.store.seal import Seal
 from tests.bot.store.conftest import decide_two
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA
-from tests.support.secret import KEYS, SECRET
-from tests.support.stores import unguarded
+from tests.support.stores import KEYS, SECRET, unguarded
 
 pytestmark = pytest.mark.every_case
 

@@ -21,8 +21,7 @@ from adk_confirm.runtime.store.database import Database, Tx
 from tests.bot.store.conftest import decide_two
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import NOON
-from tests.support.secret import KEYS, SECRET
-from tests.support.stores import unguarded
+from tests.support.stores import KEYS, SECRET, unguarded
 
 pytestmark = pytest.mark.every_case
 

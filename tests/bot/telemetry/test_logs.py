@@ -27,8 +27,7 @@ from adk_confirm.runtime.telemetry.logs import JsonFormatter, TextFormatter, con
 from tests.support.deciding import NOON
 from tests.support.forked import ROOT
 from tests.support.office import BOTH_WAYS, LAB, Opens
-from tests.support.secret import KEYS, SECRET
-from tests.support.stores import change_job
+from tests.support.stores import KEYS, SECRET, change_job
 
 SECRETS = ("t0p-s3cret", "Z0RA")
 """In every argument, reason and result; in a real one nobody knows what to look for."""

@@ -30,8 +30,7 @@ from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.deciding import ANNA, Desk, call_that_became, make_asked, make_policy
 from tests.support.office import AT_ONCE, BOTH_WAYS, LAB, Office, Opens, configured, withdraws
 from tests.support.scraping import Scraped, get, scrape
-from tests.support.secret import SECRET
-from tests.support.stores import change_job
+from tests.support.stores import SECRET, change_job
 from tests.support.waiting import until
 
 TASKS = (

@@ -25,7 +25,7 @@ from adk_confirm.bot.worker.checkpoint_job import AT_ONCE, CheckpointJob, seal_m
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.postgres import SESSION
 from tests.support.postgres import frozen
-from tests.support.secret import KEYS, SECRET
+from tests.support.stores import KEYS, SECRET
 
 HOUR = timedelta(hours=1)
 

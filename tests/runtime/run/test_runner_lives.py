@@ -28,7 +28,7 @@ from adk_confirm.runtime.store.lease import Lease
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, heard, lines_of, shown
 from tests.support.forked import ROOT
-from tests.support.leased import a_lease
+from tests.support.stores import a_lease
 from tests.support.waiting import until
 from tests.support.watched import Watched, When
 

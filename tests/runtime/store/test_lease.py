@@ -23,8 +23,8 @@ from adk_confirm.runtime.store.lease import (
     remaining,
     renew,
 )
-from tests.support.leased import try_lease
 from tests.support.skipping import Skipping, in_skipping_time
+from tests.support.stores import try_lease
 from tests.support.waiting import until
 from tests.support.watched import Watched, When
 

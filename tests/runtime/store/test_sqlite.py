@@ -12,8 +12,8 @@ import pytest
 
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
-from tests.support.group import together
 from tests.support.kill import child, here
+from tests.support.stores import together
 
 
 def create(tx: Tx) -> None:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from adk_confirm.runtime.store.database import Database, Tx
-from tests.support.group import together
 from tests.support.kill import child, here
+from tests.support.stores import together
 
 pytestmark = [pytest.mark.slow, pytest.mark.every_case]
 

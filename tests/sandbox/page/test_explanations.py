@@ -17,7 +17,7 @@ from adk_confirm.sandbox.page.explanations import Names
 from adk_confirm.sandbox.page.panel import Item
 from adk_confirm.sandbox.server.delivery import Delivery, Kind
 from adk_confirm.sandbox.server.server import FakeSlack
-from tests.support.secret import KEYS
+from tests.support.stores import KEYS
 
 
 @pytest.fixture

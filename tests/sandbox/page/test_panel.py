@@ -21,8 +21,8 @@ from adk_confirm.sandbox.server.delivery import Delivery
 from adk_confirm.sandbox.workspace.workspace import Workspace
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits
-from tests.support.purged import without_content
-from tests.support.secret import KEYS
+from tests.support.deciding import without_content
+from tests.support.stores import KEYS
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -17,8 +17,7 @@ from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.scenes import SCENES, Scene
 from tests.support.foreign.visit import Visit
-from tests.support.secret import SECRET
-from tests.support.stores import temporary_store
+from tests.support.stores import SECRET, temporary_store
 
 TARGETS = "tests.support.foreign.in_process"
 
