@@ -120,7 +120,7 @@ class _Parts:
     """The parts that run and that have to be stopped."""
 
     bolt: AsyncApp
-    errands: AfterAck
+    after_ack: AfterAck
     worker: Worker
     checkpoints: CheckpointJob
 
@@ -149,11 +149,11 @@ def _make_parts(
         term=settings.store.lease.total_seconds(),
         clicks=clicks_first,
     )
-    app, errands = bolt(settings, identity, metrics.acked, clicks_first), AfterAck(slack, directory.names)
+    app, after_ack = bolt(settings, identity, metrics.acked, clicks_first), AfterAck(slack, directory.names)
     # Listeners for whose ack people wait come first.
-    ClicksAndForms(database, directory, rules, lists, errands).register(app)
-    Events(database, host, slack, directory, lists, errands, settings.slack.prompts).register(app)
-    Commands(database, slack, directory, lists, errands).register(app)
+    ClicksAndForms(database, directory, rules, lists, after_ack).register(app)
+    Events(database, host, slack, directory, lists, after_ack, settings.slack.prompts).register(app)
+    Commands(database, slack, directory, lists, after_ack).register(app)
 
     async def post(text: str) -> None:
         assert audit.channel is not None
@@ -163,7 +163,7 @@ def _make_parts(
     signing = settings.environment.checkpoint_key
     key = CheckpointKey(signing.get_secret_value()) if signing else None
     checkpoints = CheckpointJob(database, seal, audit.checkpoint_every, post if audit.channel else None, key)
-    return _Parts(app, errands, worker, checkpoints)
+    return _Parts(app, after_ack, worker, checkpoints)
 
 
 async def _serve(
@@ -202,7 +202,7 @@ async def _running_loops(
         readiness.stopping()
         supervisor.stop()
         parts.worker.stop()
-        drained = asyncio.create_task(parts.errands.drain())
+        drained = asyncio.create_task(parts.after_ack.drain())
         await stop.wait_for_tasks(
             *working, drained, by=StopDeadline.WORK, cancelled_by=StopDeadline.CANCELLED, left=parts.worker
         )

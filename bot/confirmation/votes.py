@@ -102,7 +102,12 @@ def needs_asking(row: Confirmation, vote: Vote) -> bool:
     return vote.kind is not VoteKind.WITHDRAW and not own and refusal_without_asking(row, vote) is None
 
 
-def most_favourable(row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts:
+def hypothetical_vote(row: Confirmation, person: Person, at: datetime, kind: VoteKind = VoteKind.APPROVE) -> Vote:
+    """A vote that nobody gave and that is never stored. It is used to find out whether such a vote would count."""
+    return Vote(id="hypothetical", kind=kind, voter=person, revision=row.revision.number, stored_at=at)
+
+
+def best_case_facts(row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts:
     """The best that Slack could say about a voter: a full member who is in every group and barred from nothing. Whoever
     is refused with these facts, such as the asker, is refused whatever Slack says."""
     voter, barred = vote.voter, row.policy.barred

@@ -16,14 +16,14 @@ from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, authorise
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, Place, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.shown import GrantView, Shown, grant_view
-from adk_confirm.bot.confirmation.votes import claim_of
+from adk_confirm.bot.confirmation.votes import claim_of, hypothetical_vote
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import SlackTrouble
 from adk_confirm.bot.store import waiting_index
-from adk_confirm.bot.store.grants_in_force import grants_by, probe
+from adk_confirm.bot.store.grants_in_force import grants_by
 from adk_confirm.bot.store.mailbox import read_pause
 from adk_confirm.bot.store.repository import chain_of, find_session, now
 from adk_confirm.runtime.store.database import Database, Tx
@@ -173,7 +173,7 @@ class HomeQuery:
             return False
         if not row.unknown and at >= row.deadline:
             return False
-        vote = probe(row, reader.person, at, kind)
+        vote = hypothetical_vote(row, reader.person, at, kind)
         facts = await self._directory.facts(row, vote, self._rules.policies, speakers)
         return isinstance(authorise(row.policy, claim_of(row, vote), facts), Permission)
 

@@ -29,7 +29,7 @@ from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, autho
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import Confirmation, Seat, State, Vote, VoteKind
 from adk_confirm.bot.confirmation.shown import Shown
-from adk_confirm.bot.confirmation.votes import claim_of, most_favourable
+from adk_confirm.bot.confirmation.votes import best_case_facts, claim_of, hypothetical_vote
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.inbound.after_ack import AfterAck, FairTurns
 from adk_confirm.bot.inbound.payloads import Body, Click, click_id, form_values, needed, person_of, read_click
@@ -37,7 +37,6 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
-from adk_confirm.bot.store.grants_in_force import probe
 from adk_confirm.bot.store.repository import (
     chain_of,
     find_session,
@@ -66,7 +65,6 @@ OPENS: dict[str, Callable[[Confirmation, Ref], JsonObject]] = {
     Action.DENY: modals.deny_view,
     Action.EDIT: modals.edit_view,
     Action.SEE: modals.everything_view,
-    Action.HISTORY: modals.everything_view,
     Action.RUN_AGAIN_OPEN: modals.run_again_view,
     Action.WITHDRAW_OPEN: modals.withdraw_view,
 }
@@ -88,11 +86,11 @@ class ClicksAndForms:
         directory: Directory,
         rules: Rules,
         lists: Lists,
-        errands: AfterAck,
+        after_ack: AfterAck,
     ) -> None:
         self._turns = FairTurns()
         self._database, self._directory, self._rules, self._lists = database, directory, rules, lists
-        self._errands = errands
+        self._after_ack = after_ack
 
     def register(self, app: AsyncApp) -> None:
         """Register these first: Bolt asks its listeners in turn, and nothing may be quicker than a click on a card."""
@@ -108,9 +106,9 @@ class ClicksAndForms:
         if click.ref is not None and click.action in VOTES:
             await self._vote(click, click.ref)
         await ack()
-        if click.ref is not None and click.action in OPENS:
+        if click.ref is not None and click.action in (*OPENS, Action.HISTORY):
             # Nothing was decided yet, and the trigger lives for three seconds.
-            self._errands.open_form(click.seat, click.url, partial(self._form, click, click.ref))
+            self._after_ack.open_form(click.seat, click.url, partial(self._form, click, click.ref))
 
     async def _vote(self, click: Click, ref: Ref) -> None:
         voter = click.seat.person
@@ -124,7 +122,7 @@ class ClicksAndForms:
         )
         _, wrong = await self._cast(ballot)
         if wrong is not None:
-            self._errands.tell(str(wrong), click.seat)
+            self._after_ack.tell(str(wrong), click.seat)
         self._redraw(ballot, click.seat, click.url)
 
     def _known_facts(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
@@ -133,14 +131,14 @@ class ClicksAndForms:
     def _redraw(self, ballot: SubmittedVote, seat: Seat, url: str) -> None:
         """Draws the list or the Home tab again from which it was decided, once the vote is counted."""
         if seat.lists or seat.home:
-            self._errands.begin("a list", self._redraw_counted(ballot, seat, url))
+            self._after_ack.begin("a list", self._redraw_counted(ballot, seat, url))
 
     async def _redraw_counted(self, ballot: SubmittedVote, seat: Seat, url: str) -> None:
         await self._lists.counted(ballot.confirmation, ballot.id)
         if seat.lists:
             await self._lists.redraw(seat, url)
         else:
-            await self._errands.retried(partial(self._lists.publish_home, seat))
+            await self._after_ack.retried(partial(self._lists.publish_home, seat))
 
     async def _cast(self, ballot: SubmittedVote) -> tuple[CastResult | None, ConfirmError | None]:
         """The result of the vote, or what went wrong if it could not be stored."""
@@ -169,7 +167,7 @@ class ClicksAndForms:
         if click.action == Action.HISTORY:
             return modals.history_view(row, lines)
         if row.state is State.WAITING and (kind := OPENS_FOR.get(click.action)) and _is_current(row, ref, kind):
-            refused = self._known_refusal(probe(row, click.seat.person, at, kind), row, speakers)
+            refused = self._known_refusal(hypothetical_vote(row, click.seat.person, at, kind), row, speakers)
             if refused is not None:
                 made = Verdict(confirmation=row.id, refusal=refused)
                 return notices.verdict_modal(Shown(row), made, click.seat.person.user)
@@ -177,7 +175,7 @@ class ClicksAndForms:
 
     def _known_refusal(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
         """Decides by what is known without asking Slack. For anybody else the form opens, and the submit decides."""
-        facts = self._known_facts(row, vote, speakers) or most_favourable(row, vote, speakers)
+        facts = self._known_facts(row, vote, speakers) or best_case_facts(row, vote, speakers)
         ruling = authorise(row.policy, claim_of(row, vote), facts)
         return ruling if isinstance(ruling, Refusal) and ruling.reason is not Reason.CANNOT_ASK else None
 

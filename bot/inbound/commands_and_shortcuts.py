@@ -47,9 +47,11 @@ NO_CARD = "This message is not a card. Use this on a message that asks for appro
 
 
 class Commands:
-    def __init__(self, database: Database, slack: Slack, directory: Directory, lists: Lists, errands: AfterAck) -> None:
+    def __init__(
+        self, database: Database, slack: Slack, directory: Directory, lists: Lists, after_ack: AfterAck
+    ) -> None:
         self._database, self._slack, self._directory = database, slack, directory
-        self._lists, self._errands = lists, errands
+        self._lists, self._after_ack = lists, after_ack
 
     def register(self, app: AsyncApp) -> None:
         app.command(COMMAND)(self.approvals)
@@ -63,7 +65,7 @@ class Commands:
         seat = Seat(person=Person(team, needed(body, "user_id")), team=team, channel=ident(body.get("channel_id")))
         wants_help = as_text(body.get("text")).strip().casefold() == "help"
         show = self._lists.help if wants_help else self._lists.show
-        self._errands.begin("the list", show(seat, url), seat, url)
+        self._after_ack.begin("the list", show(seat, url), seat, url)
 
     # History
 
@@ -71,7 +73,7 @@ class Commands:
         seat, confirmation = seat_of(body), confirmation_in(body.get("message"))
         await ack()
         work = self._show_history(seat, confirmation)
-        self._errands.begin("the history", work, replace(seat, trigger=""), as_text(body.get("response_url")))
+        self._after_ack.begin("the history", work, replace(seat, trigger=""), as_text(body.get("response_url")))
 
     async def _show_history(self, seat: Seat, confirmation: str | None) -> None:
         """Shows the history if the person can see the card. Any app can post a message that names a confirmation, so
@@ -106,10 +108,10 @@ class Commands:
         done = await self._database.run(say_again, int(letter or 0), seat.person) if known else RetryResult.GONE
         await ack()
         if done is RetryResult.NOT_YOURS:
-            self._errands.tell(NOT_YOURS, seat)
+            self._after_ack.tell(NOT_YOURS, seat)
         elif done is RetryResult.AGAIN and seat.channel and seat.message:
             message = notices.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
-            self._errands.begin("a notice", self._slack.update(seat.channel, seat.message, message))
+            self._after_ack.begin("a notice", self._slack.update(seat.channel, seat.message, message))
 
     async def ask_again(self, body: Body, ack: AsyncAck) -> None:
         """Tells the agent, in the words of who asked for a call, to ask for it again."""
@@ -120,4 +122,4 @@ class Commands:
             said = f"Ask again: {headline(Shown(row))}"
             told = ASKED[await self._database.run(ask_once_more, row.id, said, click.seat.person)]
         await ack()
-        self._errands.tell(told, click.seat)
+        self._after_ack.tell(told, click.seat)

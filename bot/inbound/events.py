@@ -57,11 +57,11 @@ class Events:
         slack: Slack,
         directory: Directory,
         lists: Lists,
-        errands: AfterAck,
+        after_ack: AfterAck,
         prompts: tuple[str, ...],
     ) -> None:
         self._database, self._host, self._slack, self._directory = database, host, slack, directory
-        self._lists, self._errands, self._prompts = lists, errands, prompts
+        self._lists, self._after_ack, self._prompts = lists, after_ack, prompts
 
     def register(self, app: AsyncApp) -> None:
         app.event("app_mention")(self.message)
@@ -86,7 +86,7 @@ class Events:
             span.forgotten = not listened.new
         await ack()
         if listened.sign is not None:
-            self._errands.begin("a hint", self._give_hint(listened, heard, bot))
+            self._after_ack.begin("a hint", self._give_hint(listened, heard, bot))
 
     async def _give_hint(self, listened: MessageResult, heard: SlackMessage, bot: str) -> None:
         """Sends the hint to the writer alone, where they wrote."""
@@ -118,10 +118,10 @@ class Events:
         user, channel = ident(event.get("user")), ident(event.get("channel"))
         if event.get("tab") == "home" and team and user:
             seat = Seat(person=Person(team, user), team=team)
-            self._errands.begin("the Home tab", self._errands.retried(partial(self._lists.publish_home, seat)))
+            self._after_ack.begin("the Home tab", self._after_ack.retried(partial(self._lists.publish_home, seat)))
         await ack()
         if event.get("tab") == "messages" and channel and self._prompts:
-            self._errands.begin("the suggested prompts", self._suggest_prompts(channel))
+            self._after_ack.begin("the suggested prompts", self._suggest_prompts(channel))
 
     async def _suggest_prompts(self, channel: str) -> None:
         """Errors are ignored, since nobody waits for the prompts."""

@@ -11,7 +11,8 @@ from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal
 from adk_confirm.bot.confirmation.decision import open_confirmation, revoke
 from adk_confirm.bot.confirmation.grants import is_for, why_withheld
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, Vote, VoteKind
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, Vote
+from adk_confirm.bot.confirmation.votes import hypothetical_vote
 from adk_confirm.bot.policy.approvers import SLACK, Person
 from adk_confirm.bot.policy.model import Policy
 from adk_confirm.bot.store.ledger_rows import content_of, unbroken_lines
@@ -86,11 +87,6 @@ async def rights_of(givers: Iterable[Person], asked: AskedCall, policy: Policy, 
     """The current facts about each giver for this call, as if they had approved it by a vote."""
     row = open_confirmation("grant", asked, policy, at).row
     everybody = tuple(dict.fromkeys(givers))
-    votes = [probe(row, giver, at) for giver in everybody]
+    votes = [hypothetical_vote(row, giver, at) for giver in everybody]
     found = await asyncio.gather(*(ask(row, vote) for vote in votes))
     return dict(zip(everybody, found, strict=True))
-
-
-def probe(row: Confirmation, person: Person, at: datetime, kind: VoteKind = VoteKind.APPROVE) -> Vote:
-    """A vote that nobody gave and that is never stored. It is used to find out whether such a vote would count."""
-    return Vote(id="probe", kind=kind, voter=person, revision=row.revision.number, stored_at=at)
