@@ -11,10 +11,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
+
+from adk_confirm.runtime.errors import ConfirmError
 
 PROGRAM = "adk-confirm"
 
@@ -109,33 +112,27 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return 2
-    except click.NoSuchOption as error:
-        return _report_refusal(error.ctx.command_path if error.ctx else program, _no_such_option(error), given)
-    except click.MissingParameter as error:
-        said = f"{error.format_message()} Add --help to see what it takes."
-        return _report_refusal(error.ctx.command_path if error.ctx else program, said, given)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        return _report_refusal(context.command_path if context is not None else program, error.format_message(), given)
+        return _report_refusal(context.command_path if context is not None else program, _sentence(error), given)
     except click.Abort:
         return 130
-    except Exception as error:
-        # The exceptions of the project are loaded with the command that raises them.
-        from adk_confirm.runtime.errors import ConfirmError
-
-        if not isinstance(error, ConfirmError):
-            raise
+    except ConfirmError as error:
         return _report_refusal(program, str(error), given)
     return code if isinstance(code, int) else 0
 
 
-def _no_such_option(error: click.NoSuchOption) -> str:
-    """The error for an unknown option, with the one most like it. Click would list all that are a little like it."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(error.option_name, error.possibilities or (), n=1)
-    meant = f"Did you mean {near[0]!r}?" if near else "Add --help to see its options."
-    return f"No such option {error.option_name!r}. {meant}"
+def _sentence(error: click.ClickException) -> str:
+    """Click's own, with what to do next. Of an unknown option click would list all that are a little like it."""
+    match error:
+        case click.NoSuchOption():
+            near = get_close_matches(error.option_name, error.possibilities or (), n=1)
+            meant = f"Did you mean {near[0]!r}?" if near else "Add --help to see its options."
+            return f"No such option {error.option_name!r}. {meant}"
+        case click.MissingParameter():
+            return f"{error.format_message()} Add --help to see what it takes."
+        case _:
+            return error.format_message()
 
 
 def _report_refusal(program: str, sentence: str, given: Iterable[str]) -> int:

@@ -27,7 +27,6 @@ COLUMNS = (
     *("at", "session", "seq", "kind", "confirmation", "tool", "who", "revision", "reason", "text", "content", "hash"),
     *("who_name", "channel_name"),
 )
-UNNAMED = KnownNames()
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
@@ -110,7 +109,7 @@ def _ids_in(content: Json) -> Iterator[str]:
             yield content.rpartition(":")[2]
 
 
-def export_object(line: LedgerLine, names: KnownNames = UNNAMED) -> JsonObject:
+def export_object(line: LedgerLine, names: KnownNames) -> JsonObject:
     """The whole line: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack gives them now."""
     content, channel = content_of(line), channel_of(line.chain)
     known = {id_: names.alone(id_) for id_ in ([channel] if channel else []) + [*_ids_in(content)]}
@@ -130,7 +129,7 @@ def export_object(line: LedgerLine, names: KnownNames = UNNAMED) -> JsonObject:
     }
 
 
-def jsonl_row(line: LedgerLine, names: KnownNames = UNNAMED) -> str:
+def jsonl_row(line: LedgerLine, names: KnownNames) -> str:
     return json.dumps(export_object(line, names), allow_nan=False)
 
 
@@ -138,7 +137,7 @@ def csv_header() -> str:
     return _row(COLUMNS)
 
 
-def csv_row(line: LedgerLine, names: KnownNames = UNNAMED) -> str:
+def csv_row(line: LedgerLine, names: KnownNames) -> str:
     """The same object in cells; only `content` stays as it is stored."""
     one = export_object(line, names)
     said, known = as_object(one["content"]), as_object(one["names"])

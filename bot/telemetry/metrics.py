@@ -66,7 +66,7 @@ def read_gauges(tx: Tx) -> list[GaugeMetricFamily]:
 log = logging.getLogger(__name__)
 
 OTHER = "other"
-MOST_TOOLS, MOST_METHODS, MOST_CODES, MOST_KINDS = 100, 50, 50, 20
+MOST_TOOLS, MOST_CODES, MOST_KINDS = 100, 50, 20
 READING = 5.0
 KEPT, SHARE = 1.0, 20
 """The store is read at most once in this many seconds, however many scrapers there are, and for at most this share of
@@ -115,10 +115,10 @@ class Metrics:
         self._gauges = _Facts()
         registry.register(self._gauges)
         self._read_again, self._reading = float("-inf"), asyncio.Lock()
-        self._tool, self._method, self._code = (
+        self._tool, self._code, self._kind = (
             BoundedLabel(MOST_TOOLS),
-            BoundedLabel(MOST_METHODS),
             BoundedLabel(MOST_CODES),
+            BoundedLabel(MOST_KINDS),
         )
         self._decided = self._counter("decided", "Confirmations decided.", "verdict", "tool")
         self._outside = self._counter("outside_answers", "Answers to a request that did not come from here.")
@@ -134,7 +134,6 @@ class Metrics:
         self._unanswered = self._counter(
             "unanswered_pauses", "Times that an agent waited for something that this app does not answer.", "kind"
         )
-        self._kind = BoundedLabel(MOST_KINDS)
         self._not_acked = self._counter(
             "clicks_not_acked", "What somebody did in Slack and the bot could not store.", "way"
         )
@@ -189,12 +188,11 @@ class Metrics:
                 self._time_to_decision.labels(verdict).observe((row.decision.at - row.asked_at).total_seconds())
 
     def called(self, method: str, outcome: str, seconds: float) -> None:
-        name = self._method(method)
-        self._slack.labels(name).observe(seconds)
+        self._slack.labels(method).observe(seconds)
         if outcome == "ratelimited":
-            self._rate_limited.labels(name).inc()
+            self._rate_limited.labels(method).inc()
         elif outcome != "ok":
-            self._slack_errors.labels(name, self._code(outcome)).inc()
+            self._slack_errors.labels(method, self._code(outcome)).inc()
 
     def acked(self, way: str, seconds: float, stored: bool) -> None:
         if stored:

@@ -36,12 +36,14 @@ from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.ops.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
 from adk_confirm.bot.ops.audit_verify import verification_result
+from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.seal import Seal
 from tests.support.deciding import NOON, without_content
 
 SECRET = Seal("the secret of the tests")
+UNNAMED = KnownNames()
 
 
 def chain(name: str, length: int, start: datetime = NOON) -> list[LedgerLine]:
@@ -317,16 +319,16 @@ class TestExport:
         )
 
     def test_a_json_object_a_line(self) -> None:
-        row = jsonl_row(self.line(reason="no\nway \ud800"))
+        row = jsonl_row(self.line(reason="no\nway \ud800"), UNNAMED)
         assert "\n" not in row
         exported = json.loads(row)
-        assert exported == export_object(self.line(reason="no\nway \ud800"))
+        assert exported == export_object(self.line(reason="no\nway \ud800"), UNNAMED)
         assert exported["content"]["reason"] == "no\nway \ud800"
         assert exported["at"] == "2030-01-01T12:00:00.000000+00:00"
 
     def test_a_csv_row_has_the_columns_of_its_header(self) -> None:
         line = self.line(reason='he said "no", twice', who={"team": "T0ACME", "user": "U0ANNA"}, revision=2)
-        header, row = list(csv.reader(io.StringIO(csv_header() + csv_row(line))))
+        header, row = list(csv.reader(io.StringIO(csv_header() + csv_row(line, UNNAMED))))
         assert tuple(header) == COLUMNS
         cells = dict(zip(header, row, strict=True))
         assert (cells["who"], cells["revision"], cells["kind"]) == ("T0ACME/U0ANNA", "2", "denied")
@@ -335,8 +337,8 @@ class TestExport:
 
     def test_a_purged_line_is_exported_without_what_it_said(self) -> None:
         line = without_content(self.line(reason="secret"))
-        assert export_object(line)["content"] is None
-        assert "secret" not in csv_row(line)
+        assert export_object(line, UNNAMED)["content"] is None
+        assert "secret" not in csv_row(line, UNNAMED)
 
     @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\t=1", "\n+1", "＝1", "\0=1"])
     def test_no_cell_is_a_formula(self, cell: str) -> None:
@@ -344,7 +346,7 @@ class TestExport:
 
     @given(st.text())
     def test_whatever_the_text_a_row_stays_one_row(self, text: str) -> None:
-        (row,) = csv.reader(io.StringIO(csv_row(self.line(reason=text)), newline=""))
+        (row,) = csv.reader(io.StringIO(csv_row(self.line(reason=text), UNNAMED), newline=""))
         cell = row[COLUMNS.index("reason")]
         assert cell.removeprefix("'") == text.removeprefix("'")
         assert not cell.lstrip().startswith(("=", "+", "-", "@"))
