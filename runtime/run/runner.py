@@ -369,7 +369,7 @@ class Runner:
 
     async def _go_on(self, key: str, lease: Lease) -> None:
         """Does what is due for a session, whose job the lease is."""
-        found = await lease.read(find_run, int(key))
+        found = await lease.read(find_run, lease.job)
         if found is None:
             await lease.finish(settle, lease.job.kind, key)
             return

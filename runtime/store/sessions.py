@@ -170,10 +170,12 @@ def owe_unfinished(tx: Tx, app: str, opened_by: OpenedBy) -> None:
     tx.run(_MISSING, kind=run_kind(app, opened_by), app=app, opened_by=opened_by, now=tx.now())
 
 
-def find_run(tx: Tx, key: int) -> tuple[SessionId, list[Call]] | None:
-    """Whose run a job is, and the calls that have been unknown for too long. None if the session was deleted."""
+def find_run(tx: Tx, job: JobKey) -> tuple[SessionId, list[Call]] | None:
+    """Whose run a job is, and the calls that have been unknown for too long. None if the session was deleted, or is
+    another app's."""
+    key = int(job.key)
     row = tx.first("SELECT app, user_id, id, opened_by FROM runtime_sessions WHERE key = :key", key=key)
-    if row is None:
+    if row is None or run_kind(row.app, row.opened_by) != job.kind:
         return None
     unknown = tx.all(_UNKNOWN, key=key, until=tx.now() - LONGEST_UNKNOWN)
     given_up = [] if row.opened_by == "desk" else _calls(tx, unknown, as_void=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -10,17 +11,19 @@ from typing import Any
 
 import pytest
 
-from adk_confirm import Agent, Answer, FunctionTool, ScriptedModel, call
+from adk_confirm import Agent, Answer, FunctionTool, Runner, ScriptedModel, call
 from adk_confirm.runtime.calls.call import ALTERED, Approve, Begin, Call, CallState, GateKind, call_digest, step
 from adk_confirm.runtime.errors import Conflict
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import owe
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.sessions import find
 from adk_confirm.runtime.store.stored_session import CALL, call_key
 from adk_confirm.runtime.wire import SessionId
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.every_case
 
@@ -292,3 +295,26 @@ async def test_i_say_that_a_desk_s_session_is_anybody_s(run: MakeRunner) -> None
     api = Agent("payer", ScriptedModel("Done."), tools=[FunctionTool(pay, require_confirmation=True)])
     after = await approve(Chat(run(api, seal=SEAL), desk.session, desk.user), request.id)
     assert (after.state, paid) == (CallState.REFUSED, [])
+
+
+async def test_i_have_another_app_go_on_with_a_session(run: MakeRunner, store: str) -> None:
+    """Its tools may have the same names, and do something else."""
+    chat, _, waiting = await held(run, idempotent=True)
+    name, running = name_of(chat), step(step(waiting, Approve(), 1.0), Begin(), 2.0)
+    elsewhere = f"not {name.app}"
+    await (await chat.runner.open()).run(rewrites, name, lambda *_: sealed(running, name))
+    await chat.runner.close()
+    async with Runner(payer(1, idempotent=True), store, app_name=elsewhere, seal=SEAL) as other:
+        database = await other.open()
+        found = await database.read(find, name)
+        assert found is not None
+        await database.run(owe, f"anyone:{elsewhere}", str(found.key))
+        attending = asyncio.create_task(other.attend())
+        due = "SELECT 1 FROM jobs WHERE kind = :kind AND (due_at IS NOT NULL OR lease_token IS NOT NULL)"
+
+        async def is_over() -> bool:
+            return bool(paid) or await database.read(lambda tx: tx.first(due, kind=f"anyone:{elsewhere}")) is None
+
+        await until(is_over)
+        attending.cancel()
+    assert paid == []
