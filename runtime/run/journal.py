@@ -125,13 +125,13 @@ class Journal:
         if self._live.events > view.seen:
             for event in await self._database.read(read_events, self.stored.key, view.seen):
                 view.add(event)
-            for event in self._change.events[view.seen - self.stored.events :]:
+            for event in self._change.events:
                 view.add(event)
         return view
 
     async def flush_news(self) -> None:
         """Writes what was collected, unless it is only a message, which its sender keeps until the run has ended."""
-        if self._change.calls or len(self._change.events) > self._arrived:
+        if len(self._change.events) > self._arrived:
             await self.flush()
 
     async def flush(self, *, release: bool = False) -> dict[str, Call]:
