@@ -28,7 +28,7 @@ from adk_confirm.bot.home.query import HomeQuery
 from adk_confirm.bot.hosts.host import Host
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.inbound.after_ack import AfterAck
-from adk_confirm.bot.inbound.bolt_app import bolt, connect, listen, make_site
+from adk_confirm.bot.inbound.bolt_app import bolt, connect, listen_to_slack, make_site
 from adk_confirm.bot.inbound.clicks_and_forms import ClicksAndForms
 from adk_confirm.bot.inbound.commands_and_shortcuts import Commands
 from adk_confirm.bot.inbound.events import Events
@@ -174,7 +174,7 @@ async def _serve(
     secret = environment.signing_secret
     site = make_site(app, secret.get_secret_value()) if secret else make_site(None)
     add_probes(site, readiness, metrics)
-    url = await listen(stack, settings, site, stop)
+    url = await listen_to_slack(stack, settings, site, stop)
     if environment.app_token is not None:
         await connect(stack, environment.app_token, app, stop, readiness)
     return url

@@ -30,7 +30,7 @@ from adk_confirm.bot.slack.identity import BotIdentity
 from adk_confirm.bot.telemetry.readiness import Readiness, socket_probe
 from adk_confirm.bot.worker.supervision import LAST_REQUESTS, Shutdown, StopDeadline
 from adk_confirm.runtime.errors import reason
-from adk_confirm.runtime.rest.listening import NOT_ENCODED, CannotServe, body_of, headers_of, is_encoded, server_for
+from adk_confirm.runtime.rest.listening import NOT_ENCODED, body_of, headers_of, is_encoded, listen, server_for
 from adk_confirm.runtime.store.jobs import Precedence
 
 _WAYS = {
@@ -157,18 +157,12 @@ def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter, clicks: Pre
     return app
 
 
-async def listen(stack: AsyncExitStack, settings: Settings, site: web.Application, stop: Shutdown) -> str:
+async def listen_to_slack(stack: AsyncExitStack, settings: Settings, site: web.Application, stop: Shutdown) -> str:
     """HTTP for Slack's events if there is a signing secret, and always for the operator's probes."""
-    slack = settings.slack
     served = server_for(site, shutdown_timeout=LAST_REQUESTS)
     await served.setup()
     stack.push_async_callback(stop.close_part, "the listener", served.cleanup, StopDeadline.REQUESTS)
-    try:
-        await web.TCPSite(served, slack.host, slack.port).start()
-    except OSError as error:
-        raise CannotServe(f"Nothing can listen at {slack.listen}: {error.strerror}. Set slack.listen.") from error
-    port = served.addresses[0][1]
-    return f"http://{slack.host}:{port}"
+    return await listen(served, settings.slack.host, settings.slack.port, "slack.listen")
 
 
 async def connect(stack: AsyncExitStack, token: SecretStr, app: AsyncApp, stop: Shutdown, readiness: Readiness) -> None:

@@ -134,19 +134,19 @@ def headers_of(request: web.Request) -> dict[str, str | Sequence[str]]:
     return {name: request.headers.getall(name) for name in set(request.headers)}
 
 
-async def listen(served: web.AppRunner, host: str, port: int) -> str:
-    """Starts listening, and returns the address. Port 0 means any free port."""
+async def listen(served: web.AppRunner, host: str, port: int, setting: str = "--port") -> str:
+    """Starts listening, and returns the address. Port 0 means any free port. `setting` is where people choose it."""
     try:
         await web.TCPSite(served, host, port).start()
     except OSError as error:
-        raise CannotServe(why_not_listening(error, host, port)) from error
+        raise CannotServe(why_not_listening(error, host, port, setting)) from error
     taken: int = served.addresses[0][1]
     return f"http://{f'[{host}]' if ':' in host else host}:{taken}"
 
 
-def why_not_listening(error: OSError, host: str, port: int) -> str:
+def why_not_listening(error: OSError, host: str, port: int, setting: str = "--port") -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"Port {port} on {host} is taken by another program: stop that one, or choose another with --port."
+        return f"Port {port} on {host} is taken by another program: stop that one, or choose another with {setting}."
     if error.errno == errno.EACCES:
-        return f"Port {port} on {host} needs more rights than this user has: choose one above 1023 with --port."
+        return f"Port {port} on {host} needs more rights than this user has: choose one above 1023 with {setting}."
     return f"{host} is not an address of this machine, or cannot be listened on: {error.strerror or error}."
