@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
-import signal
-import sys
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import click
 
 from adk_confirm.bot.config.settings import Environment
 from adk_confirm.bot.ops.command import PORT
+from adk_confirm.bot.ops.stopping import run_until_stopped
 from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.rest.api import make_app
 from adk_confirm.runtime.rest.guard import TOKEN_VARIABLE, Guard
@@ -23,7 +20,6 @@ from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.tables import open_store
 from adk_confirm.runtime.target import load_agent
 from adk_confirm.runtime.telemetry.logs import configure
-from adk_confirm.runtime.tool import end_threads
 from adk_confirm.runtime.wire import Dialect
 
 _LAST_ANSWERS = 1.0  # for responses that are still being sent when everything else has stopped
@@ -74,26 +70,9 @@ def api(
     loaded = [load_agent(target) for target in agents]
     configure()
     serving = serving_at(loaded, guard, port, store, dialect=dialect, shares_state=shared_state, seal=seal)
-    asyncio.run(_until_stopped(serving, ", ".join(agent.name for agent in loaded), _NOT_SEALED if seal is None else ""))
-    if not end_threads(patience=0.5):
-        # A tool that still runs could keep the process alive for any time. Its call is stored as running.
-        logging.shutdown()
-        sys.stdout.flush()
-        os._exit(0)
-    return 0
-
-
-async def _until_stopped(serving: AbstractAsyncContextManager[tuple[str, str]], names: str, warning: str) -> None:
-    """Serves until SIGINT or SIGTERM, then stops within ten seconds."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with serving as (url, store):
-        print(f"Serving {names} at {url}, with the store {store}.", flush=True)
-        if warning:
-            print(warning, flush=True)
-        await stop.wait()
-        print("Stopping: what runs now has a few seconds to end; what is left goes on at the next start.", flush=True)
+    names = ", ".join(agent.name for agent in loaded)
+    unsealed = f"\n{_NOT_SEALED}" if seal is None else ""
+    return run_until_stopped(serving, lambda at: f"Serving {names} at {at[0]}, with the store {at[1]}.{unsealed}")
 
 
 @asynccontextmanager

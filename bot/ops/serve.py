@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import signal
-import threading
-from pathlib import Path
 
 import click
 
 from adk_confirm.bot.app import running_bot
-from adk_confirm.bot.config.settings import Settings, SettingsError, serving_problems
+from adk_confirm.bot.config.settings import SettingsError, serving_problems
 from adk_confirm.bot.ops.command import CommandLine, options
-from adk_confirm.bot.worker.supervision import StopDeadline, end_now, exit_by
+from adk_confirm.bot.ops.stopping import run_until_stopped
 from adk_confirm.runtime.telemetry.logs import configure as configure_logs
-from adk_confirm.runtime.tool import end_threads
-
-STOPPED = 0
-_LAST_TOOLS = 0.2
 
 log = logging.getLogger(__name__)
 
@@ -35,43 +27,4 @@ def serve(call: CommandLine) -> int:
     configure_logs(settings.log.format, settings.log.level)
     for warning in settings.warnings:
         log.warning("%s", warning)
-    asyncio.run(_until_stopped(settings, call.config))
-    if not end_threads(patience=_LAST_TOOLS) or _has_threads_left():
-        end_now(STOPPED)  # a tool still runs; its call is stored as running
-    return STOPPED
-
-
-async def _until_stopped(settings: Settings, file: Path) -> None:
-    stopping = _stop_future()
-    async with running_bot(settings, file=file) as bot:
-        print(f"Listening at {bot.url}.", flush=True)
-        await stopping
-        print("Stopping: what runs has a few seconds to end. What is left continues at the next start.", flush=True)
-
-
-def _stop_future() -> asyncio.Future[None]:
-    """A future that is done at SIGTERM or SIGINT. From then on the process has a few seconds to end; a second signal
-    ends it at once.
-
-    The signal handler is Python's own, not the event loop's, so that it is called even while a tool blocks the loop.
-    """
-    loop = asyncio.get_running_loop()
-    stopping: asyncio.Future[None] = loop.create_future()
-    signals = 0
-
-    def stop(number: int, frame: object) -> None:  # noqa: ARG001  (what a handler is called with)
-        nonlocal signals
-        signals += 1
-        if signals > 1:
-            end_now(128 + number)
-        exit_by(StopDeadline.PROCESS, STOPPED)
-        loop.call_soon_threadsafe(stopping.set_result, None)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    return stopping
-
-
-def _has_threads_left() -> bool:
-    """Whether a thread would keep the process from ending."""
-    return any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())
+    return run_until_stopped(running_bot(settings, file=call.config), lambda bot: f"Listening at {bot.url}.")
