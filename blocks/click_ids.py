@@ -119,24 +119,6 @@ def block_id(part: str, ref: Ref, version: int) -> str:
     return f"{part}.{ref.encode()}.{version}"
 
 
-_BLOCK = re.compile(r"[a-z_.]+\.([A-Za-z0-9_-]{1,64})\.[1-9][0-9]{0,8}\.[0-9]{1,18}")
-
-
-def confirmation_in(message: object) -> str | None:
-    """The confirmation of a card's message, by its metadata or, if Slack leaves that out, by its block ids."""
-    if not isinstance(message, Mapping):
-        return None
-    mark = parse_mark(message.get("metadata"))
-    if isinstance(mark, CardMark):
-        return mark.confirmation
-    blocks = message.get("blocks")
-    names = (
-        (block.get("block_id") for block in blocks if isinstance(block, Mapping)) if isinstance(blocks, list) else ()
-    )
-    found = (_BLOCK.fullmatch(name) for name in names if isinstance(name, str))
-    return next((match[1] for match in found if match), None)
-
-
 @dataclass(frozen=True, slots=True)
 class CardMark:
     """Marks a card's message. Marks are how a post is found whose answer was lost."""

@@ -30,7 +30,7 @@ from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.inbound.after_ack import AfterAck
 from adk_confirm.bot.inbound.bolt_app import bolt, connect, listen_to_slack, make_site
 from adk_confirm.bot.inbound.clicks_and_forms import ClicksAndForms
-from adk_confirm.bot.inbound.commands_and_shortcuts import Commands
+from adk_confirm.bot.inbound.commands import Commands
 from adk_confirm.bot.inbound.events import Events
 from adk_confirm.bot.slack.api import CallLimits, Slack, slack_session
 from adk_confirm.bot.slack.directory import Directory
@@ -153,7 +153,7 @@ def _make_parts(
     # Listeners for whose ack people wait come first.
     ClicksAndForms(database, directory, rules, lists, after_ack).register(app)
     Events(database, host, slack, directory, lists, after_ack, settings.slack.prompts).register(app)
-    Commands(database, slack, directory, lists, after_ack).register(app)
+    Commands(database, slack, lists, after_ack).register(app)
 
     async def post(text: str) -> None:
         assert audit.channel is not None

@@ -15,7 +15,7 @@ from adk_confirm.demo.slack_app import our_app
 from adk_confirm.demo.tour import FIRST, FOURTH, SECOND, Tour
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.sandbox.page.page import Sandbox
-from adk_confirm.sandbox.page.screen import Shortcut, Stage
+from adk_confirm.sandbox.page.screen import Stage
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.workspace.records import Channel
 
@@ -129,7 +129,6 @@ def _stage(people: Mapping[str, Person], channel: Channel, bot: DemoBot, tour: T
     }
     return Stage(
         roles={people[name].id: role for name, role in roles.items()},
-        shortcuts=(Shortcut("Approval history", "adk_confirm_history"),),
         commands={"/approvals": "what waits for you, and for this channel"},
         tries=(
             FIRST,

@@ -74,7 +74,8 @@ async def test_ask_refuse_vote_run_and_read_the_audit(log: Path, browser: Browse
 
 async def reads_the_audit(me: Visitor, done: Locator) -> None:
     """In the card's history, and as the lines themselves beside the chat: each carries the hash of the one before."""
-    await me.picks("Approval history", of=done)
+    await me.clicks("More options", within=done)
+    await me.page.get_by_role("menuitem", name="History").click()
     await me.sees("It ran", within=me.dialog)
     story = await me.dialog.inner_text()
     steps = ("needs approval", "@olga", "@ben approved", "@chris approved", "is approved by", "It ran")

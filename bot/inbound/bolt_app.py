@@ -36,8 +36,6 @@ from adk_confirm.runtime.store.jobs import Precedence
 _WAYS = {
     "block_actions": "button",
     "view_submission": "form",
-    "shortcut": "shortcut",
-    "message_action": "shortcut",
 }
 
 

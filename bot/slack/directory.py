@@ -138,26 +138,11 @@ class Directory:
         facts = await self._channel(channel)
         if isinstance(facts, Unresolved) or facts.public:
             return not isinstance(facts, Unresolved)
-        return await self.is_in(channel, user)
-
-    async def is_in(self, channel: str, user: str) -> bool:
         there = await self._lookups.answer(channel, ("people in", channel), lambda: self._ask_channel_members(channel))
         return not isinstance(there, Unresolved) and user in there
 
     async def _channel(self, channel: str) -> ChannelFacts | Unresolved:
         return await self._lookups.answer(channel, ("channel", channel), lambda: self._ask_channel(channel))
-
-    async def sees_any(self, team: str, channels: Iterable[str], person: Person) -> bool:
-        """Whether somebody can read one of these channels. False if Slack does not answer. Only a full member of the
-        workspace `team` can read a public channel without being in it."""
-        account = await self.account(person)
-        if isinstance(account, Unresolved) or account.guest or account.stranger or account.deleted:
-            member = False
-        else:
-            member = team in account.teams
-        asks = self.can_see if member else self.is_in
-        seen = await asyncio.gather(*(asks(channel, person.user) for channel in channels))
-        return any(seen)
 
     async def people(
         self, entries: Iterable[Approver], call: CallFacts

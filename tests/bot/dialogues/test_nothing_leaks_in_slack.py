@@ -83,7 +83,7 @@ async def looked_at(at: Office, done: Seen) -> None:
     await at.ann.opens_home("You asked for")
     await at.bob.commands("/approvals", "", at.deploys)
     await at.bob.finds("Waiting for you", at.deploys)
-    await at.cyd.shortcut("adk_confirm_history", at.cyd.now(done))
+    await at.cyd.clicks(at.cyd.now(done), "History")
     await at.cyd.gets_modal("History")
     await at.oscar.clicks(long, "Deny…")
     await at.rests()

@@ -109,11 +109,3 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
     await at.rests()
     assert at.bob.now(listed).buttons == ()
     assert len(at.ran()) == 1
-
-
-async def test_a_message_that_is_not_a_card_has_no_history(at: Office) -> None:
-    said = await at.ann.says("hello", at.deploys)
-
-    await at.ann.shortcut("adk_confirm_history", said)
-
-    assert (await at.ann.gets_modal("This message is not a card")).title == "History"

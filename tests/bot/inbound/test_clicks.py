@@ -18,7 +18,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adk_confirm.bot.confirmation.model import Seat
 from adk_confirm.bot.inbound.after_ack import PAUSES, AfterAck
 from adk_confirm.bot.inbound.bolt_app import TimedApp
-from adk_confirm.bot.inbound.commands_and_shortcuts import HISTORY
 from adk_confirm.bot.inbound.payloads import is_ignored, person_of, read_message_event, team_of, without_mention
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.slack.names import NameLookup
@@ -210,14 +209,10 @@ async def from_a_list(at: Office, card: Seen) -> None:
     await at.bob.clicks(shown, "Deny…")
 
 
-async def from_a_shortcut(at: Office, card: Seen) -> None:
-    await at.bob.shortcut(HISTORY, at.bob.now(card))
-
-
 @pytest.mark.parametrize("wrong", ["is-limited", "is-cut-off"])
 @pytest.mark.parametrize(
     ("press", "what", "direct"),
-    [(from_home, "the form", True), (from_a_list, "the form", False), (from_a_shortcut, "the history", False)],
+    [(from_home, "the form", True), (from_a_list, "the form", False)],
 )
 async def test_a_form_from_elsewhere(
     at: Office, press: Callable[[Office, Seen], Awaitable[None]], what: str, direct: bool, wrong: str
@@ -226,13 +221,6 @@ async def test_a_form_from_elsewhere(
     WRONGS[wrong].begins(at.slack.faults, "views.open")
     await press(at, card)
     await at.bob.finds(WRONGS[wrong].sentence.replace("the form", what), None if direct else at.deploys)
-
-
-async def test_a_history_that_stops_half_way(at: Office) -> None:
-    card = await at.ask("reimburse 1500 for the team dinner")
-    at.slack.faults.fails("views.update")
-    await at.bob.shortcut(HISTORY, at.bob.now(card))
-    await at.bob.finds("Slack failed, and did not show the history. Try again.", at.deploys, thread=card)
 
 
 async def test_a_list_that_slack_takes_nowhere_at_first(at: Office) -> None:

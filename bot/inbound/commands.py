@@ -1,36 +1,28 @@
-"""The `/approvals` command, the shortcut that shows a card's history, "Try again" after an agent's failure, and "Ask
-again" after a call that did not run."""
+"""The `/approvals` command, "Try again" after an agent's failure, and "Ask again" after a call that did not run."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import replace
-
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from adk_confirm.blocks import notices, words
+from adk_confirm.blocks import notices
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import ASKED_AGAIN
-from adk_confirm.blocks.click_ids import Action, confirmation_in, parse_id
+from adk_confirm.blocks.click_ids import Action, parse_id
 from adk_confirm.blocks.words import AGENT_FAILED, TRIED_AGAIN
 from adk_confirm.bot.cards import modals
 from adk_confirm.bot.confirmation.model import Seat
 from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.inbound.after_ack import AfterAck
-from adk_confirm.bot.inbound.payloads import Body, ident, needed, read_click, seat_of
+from adk_confirm.bot.inbound.payloads import Body, ident, needed, read_click
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.slack.api import Slack
-from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.errors import Gone
-from adk_confirm.bot.slack.rate_limits import UPDATE_VIEW
-from adk_confirm.bot.store.repository import read_confirmation, read_history
+from adk_confirm.bot.store.repository import read_confirmation
 from adk_confirm.bot.store.transactions import RetryResult, ask_once_more, say_again
-from adk_confirm.runtime.jsontypes import JsonObject, as_text
+from adk_confirm.runtime.jsontypes import as_text
 from adk_confirm.runtime.store.database import Database
 
 COMMAND = "/approvals"
-HISTORY = "adk_confirm_history"
 ASKED = {
     RetryResult.AGAIN: "The agent is asked again. A new card follows if it proposes the call once more.",
     RetryResult.GONE: "The agent was asked again before. Its answer is in the thread.",
@@ -38,24 +30,15 @@ ASKED = {
 }
 NOT_YOURS = "Somebody else wrote this message. They can try again, or you can ask the agent yourself."
 MOST_DIGITS = 15
-LOOKING = "Asking Slack who can see this…"
-NOT_SEEN = (
-    "The history is shown to people who can see the card, and Slack did not say that you can. Use this on the card "
-    "itself; if you do, try again in a minute."
-)
-NO_CARD = "This message is not a card. Use this on a message that asks for approval."
 
 
 class Commands:
-    def __init__(
-        self, database: Database, slack: Slack, directory: Directory, lists: Lists, after_ack: AfterAck
-    ) -> None:
-        self._database, self._slack, self._directory = database, slack, directory
+    def __init__(self, database: Database, slack: Slack, lists: Lists, after_ack: AfterAck) -> None:
+        self._database, self._slack = database, slack
         self._lists, self._after_ack = lists, after_ack
 
     def register(self, app: AsyncApp) -> None:
         app.command(COMMAND)(self.approvals)
-        app.shortcut(HISTORY)(self.history)
         app.action(Action.RETRY.value)(self.retry)
         app.action(Action.ASK_AGAIN.value)(self.ask_again)
 
@@ -66,37 +49,6 @@ class Commands:
         wants_help = as_text(body.get("text")).strip().casefold() == "help"
         show = self._lists.help if wants_help else self._lists.show
         self._after_ack.begin("the list", show(seat, url), seat, url)
-
-    # History
-
-    async def history(self, body: Body, ack: AsyncAck) -> None:
-        seat, confirmation = seat_of(body), confirmation_in(body.get("message"))
-        await ack()
-        work = self._show_history(seat, confirmation)
-        self._after_ack.begin("the history", work, replace(seat, trigger=""), as_text(body.get("response_url")))
-
-    async def _show_history(self, seat: Seat, confirmation: str | None) -> None:
-        """Shows the history if the person can see the card. Any app can post a message that names a confirmation, so
-        Slack is asked who can see the real card. This may take longer than the trigger is valid."""
-        if confirmation is None:
-            looking = notices.notice_modal(NO_CARD, words.TITLE_HISTORY)
-        else:
-            looking = notices.notice_modal(LOOKING, words.TITLE_HISTORY)
-        self._slack.turn_for_view(seat.person.user)
-        opened = await self._slack.open_view(seat.trigger, looking)
-        if confirmation is not None:
-            view = await self._history_for(seat.person, confirmation)
-            with suppress(Gone):  # the person closed it meanwhile
-                await self._slack.call(UPDATE_VIEW, view_id=opened, view=view)
-
-    async def _history_for(self, person: Person, confirmation: str) -> JsonObject:
-        found = await self._database.read(read_history, confirmation)
-        if found is None:
-            return notices.notice_modal(NO_CARD, words.TITLE_HISTORY)
-        row, _ = found
-        if not await self._directory.sees_any(row.asked.team, row.card_channels, person):
-            return notices.notice_modal(NOT_SEEN, words.TITLE_HISTORY)
-        return modals.history_view(*found)
 
     # Messages that an agent could not answer
 
