@@ -22,12 +22,13 @@ EVERY = 1.0
 """Seconds between two looks at the file. It is read once it has stayed the same from one look to the next."""
 
 _Mark = tuple[int, int, int] | None
+_NOT_READ = (-1, -1, -1)
 
 
 class PolicyReloader:
     def __init__(self, file: Path, env: Mapping[str, str], rules: Rules) -> None:
         self._file, self._env, self._rules = file, env, rules
-        self._known: _Mark = None  # so it is read once at first: it may have changed since the service read it
+        self._known: _Mark = _NOT_READ  # so it is read once at first: it may have changed since the service read it
 
     async def run(self) -> None:
         """Watches the file until it is cancelled."""

@@ -347,6 +347,23 @@ async def test_a_tool_that_does_not_end_does_not_keep_it_from_stopping(here: Pat
         assert (status, "error" in events[-1]) == (200, True)
 
 
+@pytest.mark.slow
+async def test_a_second_signal_ends_it_at_once(here: Path) -> None:
+    (here / "agents.py").write_text(AGENT)
+    async with started("--agent", "agents:sleeper", cwd=here) as (url, process), browsing(url) as http:
+        sleeper = Client(http, "sleeper")
+        await sleeper.create()
+        asking = asyncio.create_task(sleeper.post("/run_sse", {"parts": [{"text": "nap"}]}))
+        await until((here / "napping").exists)
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout is not None
+        while not (await process.stdout.readline()).startswith(b"Stopping: "):
+            pass
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 128 + signal.SIGTERM
+        asking.cancel()
+
+
 async def test_a_users_packages_may_be_called_like_our_folders(here: Path) -> None:
     for package in ("bot", "runtime", "blocks", "examples"):
         (here / package).mkdir()
