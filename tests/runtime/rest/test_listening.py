@@ -16,6 +16,9 @@ from tests.support.kill import child
 MUCH = 20_000_000
 """Bytes: more than the kernel keeps for a client that does not read."""
 
+PATIENCE = 60.0
+"""Seconds. What is awaited here comes soon or never, but a busy machine may be slow."""
+
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -70,13 +73,13 @@ async def connections(url: str, *begun: bytes) -> AsyncIterator[Sequence[Connect
 
 async def status(connection: Connection) -> int:
     reader, _ = connection
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         head = await reader.readuntil(b"\r\n\r\n")
     return int(head.split()[1])
 
 
 async def is_closed(connection: Connection) -> bool:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         with suppress(ConnectionResetError):
             return await connection[0].read() == b""
     return True
