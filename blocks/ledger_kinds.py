@@ -16,6 +16,7 @@ class LineKind(StrEnum):
     ESCALATED = "escalated"
     APPROVAL = "approval"  # one vote, counted
     EDITED = "edited"
+    PREVIEWED = "previewed"  # what the edited call would do is known, and people can approve it
     VOTE_REFUSED = "vote refused"
     VOTE_FELL = "vote fell"  # a counted vote does not count any more
     REAPPLIED = "reapplied"

@@ -304,6 +304,7 @@ LINES: Mapping[LineKind, LineEntry] = {
         ),
         end=End("⌛ ", (words.THREAD_APPROVED_BY, "did not start in time")),
     ),
+    LineKind.PREVIEWED: LineEntry(sentence="👁️ What the edited call would do is on the card.", card=True),
     LineKind.PREVIEW_CHANGED: LineEntry(
         sentence="⚠️ {tool} started, though what it would do has changed since it was approved. The policy allows that.",
         result=True,

@@ -170,6 +170,7 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.WITHDRAWN: lambda it: f"{it.who} withdrew {it.tool}. It does not run.",
     LineKind.ELSEWHERE: lambda it: f"Somebody answered the agent about {it.tool} without this app. This is an alarm.",
     LineKind.LAPSED: lambda it: f"{it.tool} was approved but did not start in time, so it does not run.",
+    LineKind.PREVIEWED: lambda it: f"What {it.tool} would do after the edit is known, and can be approved.",
     LineKind.PREVIEW_CHANGED: lambda it: (
         f"What {it.tool} would do has changed since it was approved. It starts all the same, as the policy allows."
     ),

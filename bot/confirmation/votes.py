@@ -24,7 +24,7 @@ from adk_confirm.bot.confirmation.authorise import (
     people_of,
     to_look_up,
 )
-from adk_confirm.bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
+from adk_confirm.bot.confirmation.decision import approve, deny, digest_of, revoke, step_of, withdraw
 from adk_confirm.bot.confirmation.edits import ABSENT, EditedCall, apply_edit, check_edit
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, Revision, State, Vote, VoteKind, VoteState
@@ -279,9 +279,11 @@ def _only_edits(row: Confirmation, vote: Vote) -> bool:
 
 
 def take_preview(row: Confirmation, made: JsonObject, now: datetime) -> Transition:
-    """What the edited call would do, which people can approve from now on."""
+    """What the edited call would do, which people can approve from now on. With its line, no earlier row counts any
+    more: from that it would be looked up anew, and its cards would still show this."""
     seen = replace(row.revision, preview=made)
-    return Transition(row=next_version(replace(row, revisions=(*row.revisions[:-1], seen)), now))
+    step = replace(step_of(row, LineKind.PREVIEWED, now), preview=digest_of(row.redactor.mask(made)))
+    return Transition(row=next_version(replace(row, revisions=(*row.revisions[:-1], seen)), now), steps=(step,))
 
 
 def approve_if_enough(row: Confirmation, now: datetime) -> Transition:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.sandbox.people.seen import Seen
 from tests.bot.store.conftest import sends
+from tests.support import lab
 from tests.support.office import LAB, ON_SQLITE, POLICY, Office, wake
 from tests.support.scraping import scrape
 from tests.support.stores import rewrite
@@ -101,6 +103,27 @@ async def test_a_call_that_ran_is_put_back_as_ready(at: Office, confirmation_too
     await at.bot.database.run(puts_back)
     await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
     await is_noticed(at, card, "You said: hello", ran=1)
+
+
+@pytest.mark.office(POLICY, target=LAB)
+async def test_an_edited_call_is_put_back_as_it_was_before_its_preview(
+    at: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The card would show what it would have done, and what it would do now be looked up and approved."""
+    monkeypatch.setenv("LAB_GATE", str(tmp_path / "gate"))
+    lab.plan.clear()
+    card = await at.ask('migrate {"table": "users"}')
+    await at.edits(at.bob, card, table="slow")
+    await at.sees(card, "What the edited call would do is being looked up.")
+    looking = await at.bot.database.read(Copy.of)
+    (tmp_path / "gate").touch()
+    shown = await at.sees(card, "drops slow.old")
+    await at.rests()
+
+    monkeypatch.setitem(lab.plan, "shows", "drops everything")
+    await at.bot.database.run(looking.put_back, "bot_confirmations")
+    await is_noticed(at, card, "is not the one that was asked about")
+    assert "Approve" not in at.bob.now(shown).buttons
 
 
 def keep_ready_calls(tx: Tx) -> None:
