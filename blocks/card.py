@@ -353,7 +353,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             return say("Nobody said whether it took effect. The agent knows that the outcome is unknown.")
     if view.question:
         return say("The agent did not accept the answer.")
-    return say("It did not run.") + approved
+    return decided(yes) if view.decided_by else say("It did not run.")  # which the title says, too
 
 
 def took(seconds: float | None, word: str = "in") -> str:
