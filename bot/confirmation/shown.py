@@ -38,7 +38,7 @@ from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
 from adk_confirm.bot.policy.model import Formats
 from adk_confirm.bot.policy.redaction import MASK, PAYLOAD, Redactor
 from adk_confirm.runtime.calls.preview import Preview
-from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
 from adk_confirm.runtime.titles import currencies, title_after_edit
 
 MASK_SPELLED = "".join(f"\\u{ord(dot):04x}" for dot in MASK)
@@ -152,9 +152,9 @@ class Shown:
         edited = row.revision.preview is not None
         approved = None if edited or asked.edited_unseen else asked.approved_preview
         self.approved_preview = row.masked(Preview.of(approved))  # if it has changed since the approval
-        self.changed_by_edit = asked.edited_unseen or (edited and row.whole_preview != asked.preview)
+        self.changed_by_edit = asked.edited_unseen or (edited and not same(row.whole_preview, asked.preview))
         self.preview_is_masked = self.preview != Preview.of(row.whole_preview)
-        self.preview_is_older = not asked.previews_edits and row.revision.arguments != asked.arguments
+        self.preview_is_older = not asked.previews_edits and not same(row.revision.arguments, asked.arguments)
         self.previews_edits = asked.previews_edits  # so who edits has still to see what that does, and to approve it
         self.lacks_preview = waits and row.lacks_preview  # so nobody may approve
         self.diff = _diff(row, redactor) if confirms else ()  # an answer is not an edit
@@ -299,7 +299,7 @@ def _formats_of(name: str, formats: Formats) -> Formats:
 def _title(row: Confirmation, redactor: Redactor) -> str | None:
     """The policy's title, or else the tool's own. A title made by a function is used only for the original
     arguments, and only if it quotes nothing hidden."""
-    edited = row.revision.arguments != row.asked.arguments
+    edited = not same(row.revision.arguments, row.asked.arguments)
     title = row.policy.title or (title_after_edit(row.asked.title) if edited else row.asked.title)
     return title if title and redactor.mask_text(title) == title else None
 
