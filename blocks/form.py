@@ -110,20 +110,18 @@ class Form:
         call."""
         view = self.view
         about = content(view.but(arguments=()), WHOLE).intro
-        inputs = [*self.inputs, *note_blocks(view)]
+        inputs = [*self.inputs, *([] if view.previews_edits else note_blocks(view))]
         above = split_pages(about, "intro", *room_beside(inputs))
         below = split_pages(self.fixed_content(), "page", *above.left)
         if not (above.whole and below.whole):
             blocks = [_heading(view), rich([line(words.NO_ROOM_TO_EDIT)], "no_room")]
             return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, None)
-        intro, submit = (words.EDIT_INTRO_VOTED if view.voted else words.EDIT_INTRO), words.SUBMIT_EDIT
-        if view.previews_edits:
-            intro = words.EDIT_INTRO_PREVIEWED_VOTED if view.voted else words.EDIT_INTRO_PREVIEWED
-            submit = words.SUBMIT_EDIT_PREVIEWED
+        intro = words.EDIT_INTRO[view.previews_edits] + (words.EDIT_VOTED if view.voted else "")
         does = line(words.EDIT_INTRO_DENIES if view.edit_denies else intro, people=people_names(view.voted))
+        submit = words.SUBMIT_EDIT[view.previews_edits] if self.inputs else None
         blocks = [_heading(view), *above.blocks, rich([does], "consequence"), *inputs, *below.blocks]
         blocks += small_print(self._notes(), "fixed")
-        return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, submit if self.inputs else None)
+        return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, submit)
 
     def answer_blocks(self) -> list[JsonObject]:
         """The fields of an answer, in the form that approves."""

@@ -146,13 +146,14 @@ TITLE_DENY = "Deny"
 TITLE_WITHDRAW = "Withdraw"
 TITLE_EDIT = "Edit"
 TITLE_HISTORY = "History"
-SUBMIT_EDIT, SUBMIT_EDIT_PREVIEWED = "Approve edited", "Edit"
 
 
-EDIT_INTRO = "Your edit counts as your approval."
-EDIT_INTRO_VOTED = "Your edit counts as your approval. What {people} approved no longer counts."
-EDIT_INTRO_PREVIEWED = "The card then says what the edited call would do. Approve it there."
-EDIT_INTRO_PREVIEWED_VOTED = EDIT_INTRO_PREVIEWED + " What {people} approved no longer counts."
+EDIT_INTRO = {  # by whether what the edited call would do has to be seen before it is approved
+    False: "Your edit counts as your approval.",
+    True: "The card then says what the edited call would do. Approve it there.",
+}
+SUBMIT_EDIT = {False: "Approve edited", True: "Edit"}
+EDIT_VOTED = " What {people} approved no longer counts."
 EDIT_INTRO_DENIES = (
     "The agent's server can't change a call that is waiting. Once approved, your edit denies this call "
     "and tells the agent what you want instead. It will ask again."

@@ -84,7 +84,8 @@ def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
 
 def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm:
     """The changed values, if the policy allows these changes. Raises `FormErrors`."""
-    edit, note = _read_changes(row, values, policies, must_change=True), form.read_note(Shown(row), values)
+    edit = _read_changes(row, values, policies, must_change=True)
+    note = None if row.asked.previews_edits else form.read_note(Shown(row), values)
     return SubmittedForm(kind=VoteKind.APPROVE, edit=edit, reason=note)
 
 

@@ -83,9 +83,10 @@ def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
         return Refusal(reason=Reason.OLDER_REVISION)
     if vote.kind is VoteKind.DENY and vote.reason is None and row.policy.deny_reason == "required":
         return Refusal(reason=Reason.REASON_WANTED)
-    if vote.kind is VoteKind.APPROVE and vote.reason is None and row.policy.approve_note == "required":
+    approves = vote.kind is VoteKind.APPROVE and not _only_edits(row, vote)
+    if approves and vote.reason is None and row.policy.approve_note == "required":
         return Refusal(reason=Reason.NOTE_WANTED)
-    if vote.kind is VoteKind.APPROVE and row.lacks_preview and not _only_edits(row, vote):
+    if approves and row.lacks_preview:
         return Refusal(reason=Reason.NO_PREVIEW)
     if vote.kind is VoteKind.APPROVE and vote.edit is None and row.asked.wants_payload and not row.answered:
         return Refusal(reason=Reason.PAYLOAD_WANTED)

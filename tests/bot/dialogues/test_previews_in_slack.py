@@ -417,3 +417,16 @@ async def test_if_it_is_too_long_after_an_edit_nobody_can_approve_that(at: Offic
     await at.sees(card, "drops mails.old")
     await at.bob.clicks(at.bob.now(card), "Approve")
     await at.sees(card, " · ran")
+
+
+@pytest.mark.office(ONE + 'approve_note = "required"\n', target=LAB)
+async def test_an_edit_that_approves_nothing_needs_no_note_and_the_approval_does(at: Office) -> None:
+    card = await at.ask('migrate {"table": "users"}')
+    await at.bob.clicks(card, "Edit…")
+    form = await at.bob.gets_modal("Edit")
+    assert "Note" not in form.text
+    await form.submits({"table": "orders"})
+    await at.sees(card, "drops orders.old")
+    await at.bob.clicks(at.bob.now(card), "Approve…")
+    await (await at.bob.gets_modal("Approve")).submits({"Note": "agreed with ann"})
+    await at.sees(card, " · ran", "agreed with ann")
