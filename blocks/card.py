@@ -392,13 +392,17 @@ def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
 
 def notices(view: Shown) -> list[Line]:
     """What people should know in any state: a grant that continues, and problems."""
-    lines = [grant_text(view.grant)] if view.grant else []
-    if view.preview and view.preview.failed is not None and view.stage is State.WAITING:
-        then, why = "Deny it, or edit it." if view.editable else "Deny it, and ask again.", view.preview.failed
-        lines.append(line(words.PREVIEW_FAILED[view.lacks_preview], then=then, why=prose(why, 300)))
+    return [*([grant_text(view.grant)] if view.grant else []), *preview_notices(view), *_problems(view)]
+
+
+def preview_notices(view: Shown, length: int = 300) -> list[Line]:
+    """Why nobody sees what the call would do, and whether it can be approved all the same."""
     if view.awaits_preview:
-        lines.append(line(words.PREVIEW_AWAITED))
-    return [*lines, *_problems(view)]
+        return [line(words.PREVIEW_AWAITED)]
+    if view.stage is not State.WAITING or view.preview is None or view.preview.failed is None:
+        return []
+    then, why = "Deny it, or edit it." if view.editable else "Deny it, and ask again.", view.preview.failed
+    return [line(words.PREVIEW_FAILED[view.lacks_preview], then=then, why=prose(why, length))]
 
 
 def small_facts(view: Shown) -> list[Line]:

@@ -2,7 +2,7 @@
 
 An item is what one needs to pick a call on a phone: its title, why, who asks, how long is left; then its first button
 and a menu. Where the title does not show everything that would run, what is missing stands below it if that is one
-line; otherwise Approve opens the full view first.
+line; otherwise Approve opens the full view first. Why it can't be approved now stands there too, as on its card.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from adk_confirm.blocks.card import (
     grant_text,
     list_buttons,
     outcome,
+    preview_notices,
     revoke_button,
     votes_of,
     withdraw_button,
@@ -174,6 +175,7 @@ def _summary(view: Shown) -> list[Piece]:
         *became,
         *reasons(view, _ITEM),
         *values,
+        *preview_notices(view, _ITEM.hint),
         Line(join([*facts, *_card_link(view)], words.DOT)),
     ]
 
@@ -193,7 +195,8 @@ def _other_item(view: Shown, part: str, version: int) -> list[JsonObject]:
 
 def _other(view: Shown) -> list[Piece]:
     facts = [*(one.spans for one in approval_status(view)), *_card_link(view)]
-    return [_headline(view, *(Say(words.DOT),) * bool(facts), *join(facts, words.DOT))]
+    first = _headline(view, *(Say(words.DOT),) * bool(facts), *join(facts, words.DOT))
+    return [first, *preview_notices(view, _ITEM.hint)]
 
 
 def _line_item(view: Shown, part: str, version: int) -> JsonObject:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,8 @@ from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.store.mailbox import read_session
 from adk_confirm.bot.store.repository import chain_of, save
 from adk_confirm.runtime.store.database import Tx
-from tests.support.office import Office
+from tests.support import lab
+from tests.support.office import LAB, ONE, Office
 
 TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\nquorum = 2\n'
 
@@ -33,6 +36,50 @@ async def test_a_home_is_drawn_when_it_is_opened_and_once_ones_own_vote_there_is
 
     await at.bob.sees_home("Nothing waits for you.")
     assert len(at.slack.calls_of("views.publish")) == 3
+
+
+@pytest.fixture
+def _no_plan() -> Iterator[None]:
+    lab.plan.clear()
+    yield
+    lab.plan.clear()
+
+
+async def says_why(at: Office, why: str) -> None:
+    """Home and `/approvals` say, to who decides and to others, why nobody can approve what waits."""
+    home = await at.bob.opens_home("Waiting for you (1)")
+    assert why in home
+    assert home.buttons == ("Deny…", "Edit…", "See everything", "History")
+    assert why in await at.ann.opens_home("You asked for (1)")
+    for person, title in ((at.bob, "Waiting for you (1)"), (at.oscar, "Waiting in this channel (1)")):
+        await person.commands("/approvals", "", at.deploys)
+        assert why in (await person.finds(title, at.deploys)).text
+
+
+@pytest.mark.usefixtures("_no_plan")
+@pytest.mark.office(ONE, target=LAB)
+async def test_while_it_is_looked_up_what_an_edit_does_lists_say_that_it_can_be_approved_after_that(
+    at: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_GATE", str(tmp_path / "gate"))
+    card = await at.ask('migrate {"table": "users"}')
+    await at.edits(at.cyd, card, table="slow")
+    why = "What the edited call would do is being looked up. It can be approved after that."
+    await at.sees(card, why)
+    await says_why(at, why)
+
+
+@pytest.mark.usefixtures("_no_plan")
+@pytest.mark.office(ONE, target=LAB)
+async def test_lists_say_that_nobody_can_approve_a_call_whose_preview_failed_and_why(at: Office) -> None:
+    lab.plan["shows"] = ConnectionError("no route to the database")
+    said = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
+    why = (
+        "⚠️ Nobody can approve this, because what it would do is not known. Deny it, or edit it. "
+        "The reason: ConnectionError: no route to the database"
+    )
+    await at.sees(said, why)
+    await says_why(at, why)
 
 
 async def test_deny_and_edit_from_home_open_the_same_forms(at: Office) -> None:
