@@ -253,6 +253,8 @@ def _title(view: Shown) -> str:
         return "Run again? {what}"
     if view.stage is State.APPROVED and view.paused:
         return "⏸️ Paused: {what}"
+    if view.stage is State.ELSEWHERE and view.outside is not None and not view.question:
+        return words.TITLES_ELSEWHERE[view.outside]
     return words.TITLES[view.stage]
 
 
@@ -343,8 +345,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
         case State.LAPSED:
             return say(f"{yes} by {{people}}, but the agent could not be reached in time.", people=people)
         case State.ELSEWHERE:
-            verb = "answered" if view.outside is None else "approved" if view.outside else "denied"
-            return say(f"Somebody {verb} it outside this app. Votes here did not count.")
+            return say("Votes here did not count. Find out who answered the agent directly.")
         case OutcomeKind.HAPPENED:
             return say("{people} said that it took effect.", people=people_names(view.decided_by))
         case OutcomeKind.DID_NOT:
@@ -507,7 +508,9 @@ def _value_span(argument: Argument) -> TextSpan:
 
 
 def _problems(view: Shown) -> list[Line]:
-    lines = [line("🚨 Somebody answered the agent directly, outside this app.")] if view.answered_outside else []
+    lines: list[Line] = []
+    if view.answered_outside and view.stage is not State.ELSEWHERE:  # there, title and state say it
+        lines.append(line("🚨 Somebody answered the agent directly, outside this app. Find out who."))
     lines += [line(words.NOT_SEALED)] if view.unsealed else []
     lines += (
         [line("🔌 The agent can't be reached. Trying again until {when}.", when=When(view.tries_until))]

@@ -112,7 +112,7 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
     names = [name(one) for one in refusal.fields[:10]]
     stage = refusal.state or call.stage
     why = refusal.reason
-    if why is Reason.TOO_LATE and stage == call.stage != State.APPROVED:
+    if why is Reason.TOO_LATE and stage == call.stage and stage not in (State.APPROVED, State.ELSEWHERE):
         return (Say(words.TOO_LATE), *state_sentence(call))
     row = say(
         words.WHY[why],

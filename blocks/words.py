@@ -23,11 +23,15 @@ TITLES: Mapping[str, str] = {  # by stage; {what} is the headline: "Deploy check
     "expired": "⌛ Expired: {what}",
     "lapsed": "⌛ Not started in time: {what}",
     "withdrawn": "↩️ Withdrawn: {what}",
-    "elsewhere": "⚠️ Answered outside this app: {what}",
+    "elsewhere": "🚨 Answered outside this app: {what}",
     "unknown": "⚠️ Did this take effect? {what}",
     "it happened": "📝 Took effect: {what}",
     "it did not": "📝 Did not take effect: {what}",
     "nobody knows": "❔ Outcome unknown: {what}",
+}
+TITLES_ELSEWHERE = {  # of a call, if it is known whether it was approved
+    True: "🚨 Approved outside this app: {what}",
+    False: "🚨 Denied outside this app: {what}",
 }
 TITLES_QUESTION: Mapping[str, str] = {  # what differs for a question that an agent asks
     "waiting": "💬 A question from {agent}",

@@ -254,3 +254,21 @@ def test_a_question_before_a_click_names_the_call_and_says_what_follows() -> Non
     assert "It runs once enough people approve" in dialogs(card(many).payload())[0]
     (revokes,) = dialogs(card(samples.DONE.but(grant=samples.GRANT)).payload())
     assert revokes.startswith("Calls of deploy with service checkout: ")
+
+
+ALARM = "🚨 Somebody answered the agent directly, outside this app. Find out who."
+
+
+@pytest.mark.parametrize(("outside", "verb"), [(True, "Approved"), (False, "Denied"), (None, "Answered")])
+def test_a_card_answered_elsewhere_says_so_once_and_then_what_to_do(outside: bool | None, verb: str) -> None:
+    said = inert.shown(card(samples.ELSEWHERE.but(outside=outside)).payload())
+    assert f"🚨 {verb} outside this app: Deploy checkout 2.14.0 to prod" in said
+    assert "Votes here did not count. Find out who answered the agent directly." in said
+    assert said.count("outside this app") == said.count("answered the agent directly") == said.count("🚨") == 1
+
+
+@pytest.mark.parametrize("view", [samples.DONE, samples.DENIED, samples.REFUSED], ids=["done", "denied", "refused"])
+def test_where_the_headline_says_what_became_of_it_the_alarm_says_both(view: Shown) -> None:
+    said = inert.shown(card(view.but(outside=True, answered_outside=True)).payload())
+    assert ALARM in said
+    assert said.count("outside this app") == 1

@@ -281,6 +281,10 @@ def refused(refusal: Refusal) -> Given:
             (samples.DONE, Verdict(confirmation="c1", refusal=Refusal(reason=Reason.TOO_LATE, state="approved"))),
             "You are too late: it is approved already.",
         ),
+        (
+            (samples.ELSEWHERE, Verdict(confirmation="c1", refusal=Refusal(reason=Reason.TOO_LATE, state="elsewhere"))),
+            "You are too late: it is answered outside this app already.",
+        ),
         (made(LineKind.EDITED, votes=1), "Your edit counts as your approval: 1 of 2 approvals."),
         (made(LineKind.EDITED), "You edited deploy. The card says what it would do now. Approve it there."),
         (made(LineKind.DENIED), "You denied Deploy checkout 2.14.0 to prod. It won't run."),

@@ -110,13 +110,23 @@ async def test_requests_of_one_turn_are_reported_together(at: Office, server: Fo
 # Answered elsewhere
 
 
-@pytest.mark.parametrize(("confirmed", "verdict"), [(True, "approved"), (False, "denied")])
-async def test_an_answer_from_elsewhere_is_an_alarm(at: Office, server: Foreign, confirmed: bool, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("confirmed", "verdict", "alarm"),
+    [
+        (True, "approved", "🚨 Somebody answered the agent directly, outside this app. Find out who."),
+        (False, "denied", "🚨 Denied outside this app: Reimburse"),
+    ],
+    ids=["approved", "denied"],
+)
+async def test_an_answer_from_elsewhere_is_an_alarm(
+    at: Office, server: Foreign, confirmed: bool, verdict: str, alarm: str
+) -> None:
     card = await at.ask("please pay 1500")
     await answered_by_others(server, at, card, confirmed=confirmed)
     await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
 
-    alarmed = await at.sees(card, f"was {verdict} outside this app", "Somebody answered the agent directly")
+    alarmed = await at.sees(card, f"was {verdict} outside this app", alarm)
+    assert "answered the agent directly" in alarmed.text
     assert alarmed.buttons == ("See everything", "History")
     assert len(server.ran()) == confirmed
 
