@@ -34,7 +34,7 @@ from adk_confirm.bot.inbound.commands import Commands
 from adk_confirm.bot.inbound.events import Events
 from adk_confirm.bot.slack.api import CallLimits, Slack, slack_session
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.identity import BotIdentity, identify, slack_client
+from adk_confirm.bot.slack.own_identity import BotIdentity, identify, slack_client
 from adk_confirm.bot.store.known_names import SeenNames
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.transactions import follow_call

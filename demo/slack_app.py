@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adk_confirm.bot.slack.identity import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
+from adk_confirm.bot.slack.own_identity import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
 from adk_confirm.sandbox.workspace.registration import App
 
 

@@ -31,7 +31,7 @@ from adk_confirm.bot.ops.findings import (
     warn,
 )
 from adk_confirm.bot.policy.approvers import ApproverKind
-from adk_confirm.bot.slack.identity import slack_client
+from adk_confirm.bot.slack.own_identity import slack_client
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.open import SCHEMAS, sqlite_file
 from adk_confirm.runtime.errors import ConfirmError

@@ -22,8 +22,8 @@ from adk_confirm.bot.ops.findings import Finding, fine, fix, note
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.policy.model import CallFacts, Policy, may_decide
 from adk_confirm.bot.slack.errors import PATIENT, why_unreached
-from adk_confirm.bot.slack.identity import scopes_for
 from adk_confirm.bot.slack.names import handles, person_name
+from adk_confirm.bot.slack.own_identity import scopes_for
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text
 

@@ -27,7 +27,7 @@ from adk_confirm.bot.policy.model import CallRefusal, GoverningPolicy, Policies
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.identity import slack_client
+from adk_confirm.bot.slack.own_identity import slack_client
 from adk_confirm.bot.store.repository import (
     chain_of,
     find_session,

@@ -11,7 +11,7 @@ import pytest
 
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.ops.setup import manifest_text as manifest
-from adk_confirm.bot.slack.identity import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
+from adk_confirm.bot.slack.own_identity import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
 
