@@ -1,0 +1,31 @@
+"""`adk-confirm audit purge`."""
+
+from __future__ import annotations
+
+import click
+
+from adk_confirm.bot.ops.command import DATES, CommandLine, options, progress, tell
+from adk_confirm.bot.ops.times import format_time, parse_time
+from adk_confirm.bot.store import purge as store_purge
+from adk_confirm.runtime.errors import Invalid
+
+
+@click.command()
+@click.option("--before", required=True, metavar="DATE", help=f"Purge sessions that ended before then: {DATES}.")
+@options()
+async def purge(call: CommandLine, before: str) -> None:
+    """Delete the contents of sessions that ended long ago. The ledger still verifies."""
+    at = call.now()
+    until = parse_time(before, "--before", at)
+    if until > at:
+        said = "Only what has ended can be purged: name an earlier time."
+        raise Invalid(f"--before {before} is in the future. {said}")
+    async with call.changing() as database:
+        with progress("Purging", await database.read(store_purge.count_sessions, until)) as more:
+            gone = await store_purge.purge(database, until, more)
+    then = f"from before {format_time(until)}"
+    tell(f"F{then[1:]} is purged: {gone}." if gone.any else f"Nothing is left to purge {then}.")
+    if gone.kept:
+        tell(f"{gone.kept} {'session is' if gone.kept == 1 else 'sessions are'} still in use, and kept whole.")
+    if gone.any:
+        tell("Messages in Slack, backups of the store and an agent's own server keep what they have: purge those too.")
