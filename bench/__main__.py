@@ -1,6 +1,6 @@
 """Measures everything that we claim about speed and size, and writes docs/benchmarks.md.
 
-make bench                                   # all parts, about 10 minutes on two quiet cores
+make bench                                   # all parts, about 15 minutes on two quiet cores
 python -m bench --only cycle start           # these parts; the others keep what the document says
 python -m bench --quick --print              # a minute or two, to see that it works; writes nothing
 """

@@ -52,7 +52,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """A person's answer to one request. `id` is that of the part that asked; the id of the call is accepted too."""
+    """A person's answer to one request. `id` names the message part that asked. The call's own id is accepted as
+    well."""
 
     id: str
     confirmed: bool

@@ -74,7 +74,7 @@ class Thread:
     async def _settle_reminders(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
     ) -> None:
-        """Draws earlier reminders again whose call is decided now, so that nobody takes them for open."""
+        """Draws reminders again once their call is decided, so that nobody takes them for open."""
         told = {line.confirmation for line in lines if line.kind in _DECIDES}
         ended = [row for row in rows if row.id in told and row.state is not State.WAITING]
         ended = [row for row in ended if row.escalated or row.policy.remind_after is not None]

@@ -1,4 +1,5 @@
 """Configuration: `adk-confirm.toml` and the environment, and the problems in both.
 
-A new setting is added here and passed to its part in `app.py`. Policies are in `policy`. Begin with `settings.py`.
+A new setting is added in `settings.py` and passed to its part in `app.py`. Begin there. Policies are
+in `policy`.
 """

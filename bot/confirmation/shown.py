@@ -337,7 +337,7 @@ def _payload(row: Confirmation, redactor: Redactor, payload: Json) -> tuple[tupl
 
 
 def _answer(row: Confirmation, redactor: Redactor, made: Revision) -> tuple[Argument, ...]:
-    """What somebody had filled in."""
+    """The payload of this revision as a person filled it in; empty if nobody has."""
     answered = made.author is not None or (made is row.revision and row.answered)
     return _payload(row, redactor, made.payload)[0] if answered else ()
 

@@ -318,7 +318,8 @@ def _vote_step(row: Confirmation, vote: Vote, permitted: Permission, kind: LineK
 
 
 def _votes_of_barred(row: Confirmation, facts: Facts) -> tuple[str, ...]:
-    """The counted votes of people who are barred now. If a bar can't be looked up, no new vote counts either."""
+    """The counted votes of people who are barred now. If it can't be looked up whom the policy bars,
+    these stand, and no new vote counts."""
     barred = [
         people
         for entry in (*row.policy.barred, *facts.barred)

@@ -361,7 +361,7 @@ class AdkHost:
             if not await self._has_arrived(cut, session, given):
                 if was_refused(cut):
                     for mark in marks:
-                        del self._sent[mark]  # it can't arrive later
+                        del self._sent[mark]  # refused, so this answer can't arrive later
                     raise RefusedByHost(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
                 raise DeliveryUnknown(str(cut), self.server.patience) from cut
             if isinstance(cut, HostFailed):

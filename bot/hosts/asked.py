@@ -118,7 +118,7 @@ class AdkRequest:
         return same(self.shown, other.shown)
 
     def as_call(self) -> Call:
-        """The call, as it waits for people."""
+        """This request as the `Call` that waits for people."""
         request, announced = self.request, self.announcement
         arguments, edits = request.call.arguments, announced is not None and announced.edits
         schema = self.schema if self.ask is Ask.INPUT else announced.payload_schema if announced else None

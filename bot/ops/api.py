@@ -86,8 +86,8 @@ async def serving_at(
     shares_state: bool = False,
     seal: Seal | None = None,
 ) -> AsyncIterator[tuple[str, str]]:
-    """The addresses of the server and of its store, while it listens. `shares_state`: clients may write the `app:`
-    state of an app that a bot uses too. `seal`: for stored calls. Raises `CannotServe` and `StoreError`."""
+    """The addresses of the server and of its store, while it listens. `shares_state`: HTTP clients may write
+    `app:` state even if a bot uses the same app. `seal`: for stored calls. Raises `CannotServe` and `StoreError`."""
     database = await open_store(store, seal=seal)
     try:
         runners = [Runner(agent, database, dialect=dialect, shares_state=shares_state) for agent in agents]

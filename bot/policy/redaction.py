@@ -37,7 +37,7 @@ _SHORT_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n
 
 
 class _Search:
-    """Masks hidden values in texts that belong together."""
+    """Masks one set of hidden values in several texts, within one budget of steps."""
 
     def __init__(self, secrets: frozenset[str]) -> None:
         self.secrets = secrets
@@ -166,8 +166,9 @@ class Redactor:
         return MaskedObject(shown), hidden
 
     def repeats(self, *values: Json) -> tuple[MaskedText, ...]:
-        """The arguments, or fields of a payload, that hold a hidden value outside of a hidden name, or in their own
-        name. Also those with a hidden name inside a text of JSON, since a tool may read that text as something else."""
+        """The arguments (or fields of a payload) in which a hidden value stands under a name that is not hidden, or
+        whose own name contains one. Also those with a hidden name inside a text of JSON, since a tool may read that
+        text as something else."""
         if not self._names:
             return ()
         named = [self._mask_names(value if isinstance(value, dict) else {PAYLOAD: value})[0] for value in values]

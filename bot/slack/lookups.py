@@ -156,8 +156,9 @@ class Lookups:
     async def answer(
         self, what: str, key: Hashable, ask: Callable[[], Awaitable[V]], *, anew: bool = False
     ) -> V | Unresolved:
-        """The known answer for `key`, or a new one; with `anew` always a new one. Waits for a turn only if that leaves
-        Slack as much time again to answer. Otherwise the result says when the turn comes."""
+        """The known answer for `key`, or a new one; with `anew` always a new one. It waits for a turn at the rate
+        limit only if that takes less than half of the patience that is left: the rest is for Slack's answer. Otherwise
+        the result says when the turn comes."""
         until = self._clock() + self._patience
         try:
             async with asyncio.timeout(self._patience):

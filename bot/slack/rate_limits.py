@@ -65,7 +65,7 @@ GROUP_USERS = Method("usergroups.users.list", 20, reads=True)
 USER_NAME, GROUP_NAMES = replace(USERS_INFO, patience=0.0), replace(GROUPS, patience=0.0)
 
 Rate = tuple[Hashable, int, float]
-"""What is limited, how many of it, and in how many seconds. The same name always has the same limit."""
+"""A limit: its key, how many calls, and in how many seconds. The same key always has the same limit."""
 
 
 @dataclass(slots=True)

@@ -88,7 +88,8 @@ def read_lines(tx: Tx, chain: str, after: int = 0) -> list[LedgerLine]:
 
 def unbroken_lines(tx: Tx, chain: str, first: int) -> list[LedgerLine] | None:
     """A chain's lines from number `first` to its end. None if one is missing, or is not as this app wrote it. A command
-    that reads without the secret can't check who wrote it."""
+    that runs without `ADK_CONFIRM_SECRET` only notices gaps and lines that do not fit together: it can't check who
+    wrote a line."""
     # The head is read first: on PostgreSQL the lines may already go further.
     head, lines, seal = find_head(tx, chain), read_lines(tx, chain, first - 1), seal_in(tx.context)
     if not lines and head.seq == first - 1:

@@ -110,9 +110,9 @@ def mark_all_posted(tx: Tx, key: str, status: ShownStatus | None = None) -> None
 
 
 def note_possible_copies(tx: Tx, key: str, late: float = 0.0) -> None:
-    """Makes the thread's next lease holder look for copies: a process that lost the lease may have posted the same
-    things, or a reply was seen that did not come. `late`: seconds in which Slack may still show them. The last note
-    counts: one that is older knows nothing of what came since."""
+    """Makes the thread's next lease holder look for messages that should not be there: those of a process that lost
+    its lease or died, and those that showed a reply while it was written and do not hold it now. `late`: seconds in
+    which Slack may still show them. The last note counts: one that is older knows nothing of what came since."""
     tx.run(
         """
         INSERT INTO bot_attempts (scope, mark, at, tries) VALUES (:key, :mark, :at, 1)

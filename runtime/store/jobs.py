@@ -59,8 +59,8 @@ def settle(tx: Tx, kind: str, key: str, again: float | None = None, *, turn: str
 
 
 def lock_job(tx: Tx, kind: str, key: str) -> None:
-    """Call this before looking whether anything is left to do: what is stored concurrently is then either seen, or
-    stored after `settle` and makes the job due again."""
+    """Lock the job before you look for work. Work stored meanwhile is either seen by you, or stored after `settle`,
+    which makes the job due again."""
     tx.first("SELECT 1 FROM jobs WHERE kind = :kind AND key = :key FOR UPDATE", kind=kind, key=key)
 
 
