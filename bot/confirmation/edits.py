@@ -151,13 +151,13 @@ def _fields(row: Confirmation) -> JsonObject:
 
 
 def _properties(row: Confirmation) -> tuple[str, ...]:
-    """The names in the schema for which the call has no value."""
+    """The names at the top of the schema that describes the payload, or else the arguments."""
     return property_names(row.asked.payload_schema if row.asked.wants_payload else row.asked.tool_schema)
 
 
 def _keeps_kind(row: Confirmation, change: FieldDiff) -> bool:
-    """Whether a number stays a number. What the schema describes is checked by the form and the host, which have better
-    messages."""
+    """Whether the new value is of the old one's kind, so that a number stays a number. The form and the host check what
+    a schema describes, with better messages."""
     return change.old in (ABSENT, None) or change.path in _properties(row) or _kind(change.old) == _kind(change.new)
 
 

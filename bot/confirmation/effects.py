@@ -33,7 +33,7 @@ class Step:
     quorum: int | None = None
     reason: MaskedText | None = None
     refusal: Refusal | None = None
-    before: _Masked | None = None  # EDITED: the old values of what was changed, without those that were added
+    before: _Masked | None = None  # EDITED: the old values of what was changed; what was added had none
     after: _Masked | None = None
     arguments: _Masked | None = None
     hidden: int = 0

@@ -289,7 +289,7 @@ class Confirmation:
     grant: Grant | None = None  # the grant that came with it, until it ends
     by_grant: str | None = None  # nobody was asked: this grant let it through
     places: Annotated[tuple[Place, ...], Field(exclude=True)] = ()  # stored with the cards: they outlive a void row
-    unsealed: bool = False  # the row was void, so this is what the ledger knew: an alarm
+    unsealed: bool = False  # the row was void, and was written anew from the ledger, with an alarm
     version: int = 1  # of the row
     face: int = 1  # the version with the last change that people see
     changed_at: datetime

@@ -135,7 +135,7 @@ class Shown:
         self.operation = asked.ask is Ask.OPERATION  # it has begun: people decide how it ends
         self.unbound = asked.unbound
         self.asked_by, self.asked_at = asked.asked_by.user or None, epoch(row.asked_at)
-        self.only_agent = asked.agent == asked.session.app  # and none behind the one that people speak to
+        self.only_agent = asked.agent == asked.session.app  # and no agent behind the one that people speak to
         self.attempt = row.attempt
         # Of the arguments, and of what a result calls by the same name. The policy's win over the title's.
         self.formats = formats = (*currencies(self.title), *policy.format)
@@ -160,7 +160,7 @@ class Shown:
         self.diff = _diff(row, redactor) if confirms else ()  # an answer is not an edit
         may_edit = waits and (asked.previews_edits or not row.lacks_preview)
         self.editable = _editable(row, self.payload if asked.wants_payload else self.arguments) if may_edit else ()
-        self.edit_denies = not asked.can_edit and confirms  # an edit denies the call, and says what is wanted
+        self.edit_denies = not asked.can_edit and confirms  # as the tool takes none; it tells the agent what is wanted
 
         # Who decides
         self.accounts = accounts

@@ -38,7 +38,7 @@ def check_json(value: Json, what: str) -> None:
 
 
 class UnreadableRecord(ConfirmError):
-    """No version of this program writes such a value."""
+    """A stored value that no version of this program writes."""
 
 
 _ADAPTERS: dict[object, TypeAdapter[Any]] = {}

@@ -159,8 +159,9 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, p
     """Counts the oldest stored vote: it is refused, counted, or decides. `facts` are about its voter, looked up just
     now.
 
-    First, the votes of people who were barred since are removed. Before the last vote that is needed, so are those of
-    everybody who may not decide any more; if that can't be looked up, the quorum waits for another try.
+    First, the votes of people who were barred since are removed. Before the vote that completes the quorum, so are
+    those of everybody who may not decide any more. If that can't be looked up, this vote is refused, and the quorum
+    waits for another.
     """
     pending = row.pending_votes
     if not pending or pending[0].id != vote_id:

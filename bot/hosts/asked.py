@@ -54,7 +54,7 @@ WAITS = "requires confirmation, please approve or reject"
 """Part of every ADK's response to a call that waits for confirmation."""
 
 WHOLE = "the whole answer"
-"""The comment in the schema of such an answer's form."""
+"""The comment in the schema of a form whose one field is the whole answer."""
 
 _RESULT = "result"
 _STATUS, APPROVED, REJECTED = "status", "approved", "rejected"
@@ -146,7 +146,7 @@ class AdkRequest:
         )
 
     def for_people(self, schemas: Mapping[str, JsonObject]) -> HostRequest:
-        """`schemas`: what the server says about its tools' parameters."""
+        """The request as people are asked. `schemas`: what the server says about its tools' parameters."""
         call, request = self.as_call(), self.request
         if self.ask is Ask.INPUT:
             return request_about(call, self.ask, self.siblings)

@@ -203,7 +203,8 @@ class Host(Protocol):
         ...
 
     async def look(self, session: SessionId, *, after_exchange: bool = False) -> SessionSnapshot:
-        """`after_exchange`: an exchange has just ended, so what the host read at its end will do."""
+        """What the session says now. `after_exchange`: an exchange has just ended, so what the host read at its end is
+        new enough."""
         ...
 
     async def capabilities(self) -> Capabilities: ...

@@ -42,9 +42,9 @@ class RequestStatus(StrEnum):
     """What the session says about a request."""
 
     GONE = "gone"  # the session does not have the request, or asked it anew
-    ABSENT = "absent"
-    BEGUN = "begun"
-    SETTLED = "settled"
+    ABSENT = "absent"  # no answer yet
+    BEGUN = "begun"  # an answer, and no response of the tool after it
+    SETTLED = "settled"  # nothing more comes
 
 
 def status_of(asks: AdkRequest | None) -> RequestStatus:
@@ -79,7 +79,7 @@ class SessionReading:
     _waits: dict[str, UnansweredWait] = field(default_factory=dict)
     _by_call: dict[str, AdkRequest] = field(default_factory=dict)  # the last confirmation of each call
     _by_part: dict[str, AdkRequest] = field(default_factory=dict)  # the last other request with each part's id
-    _running: dict[str, list[AdkRequest]] = field(default_factory=dict)  # answered ones by call, until its response
+    _running: dict[str, list[AdkRequest]] = field(default_factory=dict)  # answered, by call, until the call's response
     _responses: dict[str, JsonObject] = field(default_factory=dict)  # the last of each call
 
     def status(self, request_id: str) -> RequestStatus:
@@ -218,7 +218,7 @@ class SessionReading:
         try:
             answer = read_stored_answer(asks, response)
         except Invalid:
-            return  # no server accepts it, and a correct answer is still possible
+            return  # no server takes this one, so a correct answer may still come
         if not asks.given and asks.ask is Ask.CONFIRMATION:
             asks.before = self._responses.get(asks.call_id)
             self._running.setdefault(asks.call_id, []).append(asks)

@@ -15,7 +15,7 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import owe
 
 CARDS_FIRST = 0.5
-"""How long lines wait at a time while a card is about to be posted, since people decide on the card."""
+"""Seconds that lines wait, again and again, while a card is about to be posted: people decide on the card."""
 
 SOON = 1.0
 """A call that ends within this many seconds of its approval gets one line and one update of its card for both."""

@@ -206,13 +206,13 @@ def is_stopped(tx: Tx, key: str, letter: int) -> bool:
 
 
 def stop_mark(letter: int) -> str:
-    """The mark in `attempts` that notes such a stop."""
+    """The mark in `bot_attempts` which says that somebody stopped the run about this letter."""
     return f"stopped:{letter}"
 
 
 def letters_done(tx: Tx, key: str, letters: Sequence[Letter]) -> None:
-    """Marks letters as received, or as no longer needed. The ledger has a line for each message, so that nobody can
-    make the agent hear it again."""
+    """Marks letters as received, or as no longer needed. Each message gets a ledger line, so that nobody who
+    changes the database can make the agent hear it again."""
     for letter in letters:
         tx.run("UPDATE bot_mail SET done_at = :now WHERE id = :id", id=letter.id, now=tx.now())
         if letter.kind == "words" and letter.sealed:

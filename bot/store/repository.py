@@ -155,7 +155,8 @@ def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
 
 
 def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmation]:
-    """Locks the session and the confirmation, always in this order. What somebody changed in the database is ended."""
+    """Locks the session and the confirmation, always in this order. Ends the confirmation if somebody
+    changed its row in the database."""
     found = tx.first(_FIND_CONFIRMATION, id=confirmation_id)
     if found is None:
         raise NotFound(f"There is no confirmation {confirmation_id}.")

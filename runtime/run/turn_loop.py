@@ -97,7 +97,8 @@ async def at_once(do: Callable[..., Coroutine[Any, Any, T]], *each: Sequence[Any
 
 
 class Paths:
-    """The runs of one stretch of work, which begins with `agent`."""
+    """The path of each agent's latest run, such as `root@1/helper@2`, in one stretch of work, which begins with
+    `agent`."""
 
     def __init__(self, agent: Agent) -> None:
         self._latest: dict[str, str] = {}
@@ -105,7 +106,7 @@ class Paths:
         self._runs = Counter({self._place(agent), self._place(agent.root)})
 
     def of(self, agent: Agent) -> str:
-        """The agent's latest run."""
+        """The path of the agent's latest run."""
         return self._latest.get(agent.name) or f"{self._place(agent)}@1"
 
     def hand_over(self, agent: Agent) -> None:
