@@ -90,7 +90,7 @@ class HostRequest:
     preview: ExactObject | None = None  # what the tool says that the call would do: `Preview.as_json`
     approved_preview: ExactObject | None = None  # the one that people had approved, if it is different now
     attempts: int = 0  # those before it: nobody knows whether the last of them took effect
-    edited_unseen: bool = False  # they had edited the call then, and that was of the one before
+    edited_unseen: bool = False  # they edited the call then, and saw only what the unedited one would do
     misfit: Annotated[str, Field(exclude=True)] = ""  # what its server says is wrong with the arguments
     unbound: bool = False  # nobody says which arguments the tool takes
     previews_edits: bool = False  # its host can say what the edited call would do, before people approve that
@@ -339,8 +339,8 @@ class Confirmation:
         return self.policy.preview == "required" and seen is not None and seen.failed is not None
 
     def masked(self, made: Preview | None) -> Preview | None:
-        """If the policy hides all of it, or a hidden value of the call hides a part, that is as if it had failed: the
-        agent chooses that value."""
+        """What people may see of a preview. It counts as failed if the policy hides all of it, or if a part is hidden
+        because it repeats a hidden value of the call: the agent chooses that value."""
         if made is None:
             return None
         if made.failed is not None:

@@ -46,7 +46,7 @@ from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
 
 UNKNOWN_FOR = timedelta(hours=24)
-"""After this time without an answer from people, the session gets "nobody knows"."""
+"""If people have not said by then what became of an unknown call, the session gets "nobody knows"."""
 
 
 def kind_of(call: Call) -> OutcomeKind | None:

@@ -286,7 +286,7 @@ def _request(event: HostEvent, about: FunctionCall, hint: str = "", payload: Jso
 # What nobody can answer from here
 
 NOT_RESUMED = "which AgentTool cannot resume"
-"""Part of google-adk's answer to a call of an agent used as a tool in which something waits."""
+"""Part of google-adk's response if something waits inside an agent that is used as a tool."""
 
 UNKNOWN = (
     "The agent waits for {name}, which can't be answered from Slack. Nothing was sent to the agent. "

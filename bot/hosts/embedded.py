@@ -104,7 +104,8 @@ class EmbeddedHost:
     async def _answer(
         self, session: SessionId, answers: Sequence[HostAnswer], stop: asyncio.Event | None, held: Lease | None
     ) -> Run | None:
-        """Returns None if the request has another answer already. `look` shows what became of it."""
+        """Gives the answers to the runner. None if a request has another answer already: `look` shows what
+        became of it."""
         contents = [_answer(one).as_content() for one in answers]
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
         previews = {one.asked.request_id: seen for one in answers if (seen := Preview.of(one.delivery.preview))}

@@ -55,7 +55,8 @@ class HostNode(WireModel):
 
 
 class HostEvent(Event):
-    """An event as any ADK writes it. What only other clients need is left out, so that nothing in it can be wrong."""
+    """An event as any ADK writes it. It leaves out what only other clients need, so that no mistake in
+    there makes it unreadable."""
 
     actions: Annotated[HostActions, BeforeValidator(as_object)] = Field(default_factory=HostActions)  # type: ignore[assignment]  # what the bot reads of them
     node_info: Annotated[HostNode, BeforeValidator(as_object)] = Field(default_factory=HostNode)  # type: ignore[assignment]  # with the receivers
@@ -76,7 +77,7 @@ class HostEvent(Event):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is in it: with such an event a node ends that returns nothing."""
+        """Whether nothing is in it. A node that returns nothing ends with such an event."""
         return self.content is None and self.output is None and not self.actions.any
 
 
@@ -110,7 +111,7 @@ def message_in(event: HostEvent) -> AgentMessage | None:
 
 
 def said_in(event: HostEvent, text: str, *, failed: bool = False) -> AgentMessage:
-    """Its key in the thread is apart from those of the bot's own sentences, such as `held:…`."""
+    """What the event says, for the thread. Its key differs from those of the bot's own sentences, such as `held:…`."""
     key, invocation = f"event:{event.id}", event.invocation_id
     return AgentMessage(event=key, author=event.author, text=text, invocation_id=invocation, failed=failed)
 

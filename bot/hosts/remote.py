@@ -88,7 +88,7 @@ class Unreadable(Exception):
 
 
 async def body_of(response: aiohttp.ClientResponse, most: int = MOST_BODY) -> str:
-    """Raises `Unreadable`."""
+    """The body of a response as text. Raises `Unreadable`."""
     parts, size = list[bytes](), 0
     async for chunk in _chunks(response):
         parts.append(chunk)
@@ -171,7 +171,7 @@ LONGEST_PAUSE = 60.0
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 GATEWAYS = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 PASSING = (*REFUSED, *(HTTPStatus(code) for code in (404, 408, 409, 425, 429)))
-"""Refusals before a run that may not happen the next time."""
+"""Refusals before a run began. The next attempt may be taken."""
 REFUSED_FOR = 60.0
 MOST_REFUSAL = 1024 * 1024
 NO_SUCH_ENDPOINT = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)

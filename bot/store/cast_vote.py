@@ -215,7 +215,7 @@ def warn_of_session(tx: Tx, session: Session) -> None:
         write_step(tx, session.key, Step(kind=LineKind.UNSEALED, at=now(tx), text=UnsealedPart.SESSION))
 
 
-# Refused clicks: who clicks again and again fills neither the ledger nor the thread, and a metric counts the rest
+# Refused clicks. Somebody who clicks again and again fills neither the ledger nor the thread; a metric counts the rest.
 
 TRIES = 3
 """After this many refused votes of one person on one card, the thread says once that they do not count."""
@@ -231,8 +231,8 @@ class RefusedAgain:
 
 
 def without_repeats(tx: Tx, change: Transition) -> Transition:
-    """The change without refusals that have enough lines already, for the same person and revision. The caller has
-    locked the confirmation."""
+    """The change without those refusals for which the ledger has enough lines: of the same person, revision and reason.
+    The caller has locked the confirmation."""
     refused = [step for step in change.steps if step.kind is LineKind.VOTE_REFUSED]
     if not refused:
         return change

@@ -162,8 +162,8 @@ def _read_chains(tx: Tx, after: str) -> Sequence[Any]:
 
 
 def _correct(tx: Tx, truth: _Truth, suspects: Sequence[str]) -> list[str]:
-    """Corrects some chains. The lock keeps others from making a checkpoint meanwhile, and one made since the check has
-    set its chains right."""
+    """Corrects those of the suspects that are still wrong, and returns them: a checkpoint made since the check has set
+    its chains right. Under the lock nobody makes one meanwhile."""
     take_turn(tx)
     while truth.read_some(tx):
         pass

@@ -124,7 +124,7 @@ class Mail:
     ended: bool = False  # nothing is left to do in the session, and this is stored
 
     def about(self, letter: Letter) -> Confirmation | None:
-        """The confirmation of a decision. None: somebody changed its row."""
+        """The confirmation that the letter's decision is about. None: somebody changed its row."""
         return next((row for row in self.rows if row.id == letter.confirmation), None)
 
 
@@ -338,7 +338,7 @@ def receive_mention(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
 
 
 def _draw_again(tx: Tx, waiting: Sequence[str]) -> None:
-    """Has the cards drawn on which somebody is named now who can't approve, because they spoke to the agent."""
+    """Has the cards of waiting calls drawn again: somebody spoke to the agent, so they can't approve these now."""
     for session, row in (lock_confirmation(tx, id_) for id_ in waiting):
         if row.state is State.WAITING and row.policy.allow_requester is False:
             save(tx, session, Transition(row=next_version(row, now(tx))))

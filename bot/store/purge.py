@@ -185,7 +185,7 @@ def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) 
     forgotten = _purge_history(tx, session.session, at)
     tx.run("UPDATE bot_spoken SET body = NULL WHERE session = :key AND body IS NOT NULL", key=key)
     if forgotten:
-        # The agent's own record is deleted, so earlier messages no longer matter for whom it acts.
+        # The agent's own record is deleted, so it no longer acts for those who wrote to it before.
         tx.run("DELETE FROM bot_spoken WHERE session = :key", key=key)
         session = replace(session, speakers=frozenset(), present=frozenset())
     gone = PurgeResult(

@@ -194,7 +194,7 @@ def _end_void(tx: Tx, session: Session, found: Any) -> Confirmation:
 
 
 def _later_than(body: str, places: Sequence[Place]) -> int:
-    """A version that no card shows, not even one that is being drawn from the void row."""
+    """A version higher than that of any card, also of one that is just being drawn from the void row."""
     claimed = re.findall(r'"version":\s?(\d{1,9})\b', body)
     return max([*map(int, claimed), *(place.drawn_version for place in places), 1])
 
