@@ -187,8 +187,8 @@ def _outcome_buttons(view: Shown, value: str, *, blind: bool) -> list[JsonObject
 
 
 def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), trouble: str | None = None) -> Message:
-    """`channel`: where the card is. Without it, `people` got the card as a direct message. `trouble`: why it can't be
-    posted."""
+    """The thread's message that says where the card is: in `channel`, or without one in direct messages to `people`.
+    `trouble`: why it can't be posted there."""
     tool = name(view.tool)
     call = tool if view.question else call_name(headline(view), view.tool)
     if trouble is not None:
@@ -478,7 +478,8 @@ def audit_line(view: Shown) -> Line:
 
 
 def grant_text(grant: GrantView, *, listed: bool = False) -> Line:
-    """`listed`: among grants of other conversations, so that it says where it holds."""
+    """What a grant allows, until when, and who gave it. `listed`: among grants of other conversations, so that it says
+    where it holds."""
     calls, uses = calls_like(grant.tool, grant.on), words.uses(grant.uses, grant.used)
     place = Channel(grant.channel) if grant.channel else words.DIRECT_MESSAGES
     template = words.GRANT_LISTED if listed else words.GRANT

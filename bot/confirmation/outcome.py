@@ -428,7 +428,7 @@ def from_ledger(confirmation: str, asked: AskedCall, known: Sequence[KnownStep],
 
 
 def end_void(row: Confirmation, now: datetime) -> Transition:
-    """`row`: from `from_ledger`."""
+    """Ends a confirmation whose row somebody changed, with an alarm. `row`: what `from_ledger` made anew."""
     if row.state is State.WAITING:
         change = deny(row, now, None, decision_texts.ALTERED_TO_MODEL)
         return change.after(_alarm(row, UnsealedPart.CALL, now))

@@ -208,7 +208,7 @@ def _misfit(schema: JsonObject, arguments: JsonObject) -> str:
 
 
 def asked_in(event: HostEvent) -> Iterator[AdkRequest]:
-    """Raises `Invalid` for a request that can't be understood."""
+    """The requests in an event. Raises `Invalid` for one that can't be understood."""
     siblings = canonical([event.invocation_id, event.branch or "", event.author]) if event.invocation_id else ""
     for request in requests_in(event):
         asks = AdkRequest(request, request.id, siblings=siblings)

@@ -148,7 +148,7 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def json_or_text(text: str) -> Json:
-    """Raises `Unreadable` for JSON that is nested too deep."""
+    """The text as JSON, or as it is if it is none. Raises `Unreadable` for JSON that is nested too deep."""
     try:
         value: Json = json.loads(text)
     except ValueError:
@@ -204,7 +204,7 @@ class RemoteServer:
         return self._about
 
     async def _find_out(self) -> ServerInfo:
-        """Raises `Unreachable` if the server, or the app on it, does not exist."""
+        """Asks the server what it can do. Raises `Unreachable` if there is no such server, or no such app on it."""
         names = texts(await self._description("/list-apps"))
         if names and self._app not in names:
             there = ", ".join(sorted(names))

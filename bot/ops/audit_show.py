@@ -74,7 +74,7 @@ async def show(call: CommandLine, id: str, full: bool) -> None:  # noqa: A002  (
 
 
 def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterator[str]:
-    """`full`: with all arguments and texts of each step, and how people acted."""
+    """A record, line by line. `full`: with all arguments and texts of each step, and how people acted."""
     yield visible(record.title)
     for row in record.rows.values():
         yield from _heading(row, names)

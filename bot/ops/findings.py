@@ -53,7 +53,8 @@ fix = partial(Finding, Severity.FIX)
 
 @dataclass(frozen=True)
 class ListedTool:
-    """`ours`: as our own runtime calls it."""
+    """A tool that the agent has. `may_ask`: it may ask for a confirmation. `ours`: the tool itself, if our own runtime
+    calls it."""
 
     may_ask: bool
     ours: Tool | None = None

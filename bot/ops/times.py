@@ -50,7 +50,7 @@ def read_stamp(value: Json) -> datetime:
 
 
 def format_duration(length: timedelta) -> str:
-    """Its two largest units: nobody counts the seconds of three days.
+    """The length in its two largest units: nobody counts the seconds of three days.
 
     >>> [format_duration(timedelta(seconds=seconds)) for seconds in (266_700, 90, -5)]
     ['3d2h', '1m30s', '0s']

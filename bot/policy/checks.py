@@ -53,7 +53,7 @@ _EXAMPLES = {
 
 
 def from_pydantic(error: ErrorDetails, known: Sequence[str]) -> Problem:
-    """`known`: the keys of the table, to suggest the nearest."""
+    """An error of pydantic as a problem of the file. `known`: the keys of the table, to suggest the nearest."""
     return Problem(key_of(error["loc"]), _describe(error, known))
 
 

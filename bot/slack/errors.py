@@ -39,8 +39,8 @@ LIMITED = frozenset({"ratelimited", "rate_limited"})
 
 
 class Later(SlackTrouble, PutOff):
-    """`limited`: it only is not our turn yet, because of our own limit or Slack's 429. Otherwise Slack is `failing`:
-    repeating the call again and again would use up the limits of calls that work."""
+    """Slack takes no such call now. `limited`: it only is not our turn yet, because of our own limit or Slack's 429.
+    Otherwise Slack is `failing`: repeating the call again and again would use up the limits of calls that work."""
 
     def __init__(self, method: str, after: float, code: str = "ratelimited") -> None:
         super().__init__(method, code, f"Slack accepts no {method} now ({code}). Trying again in {after:.0f} s.")

@@ -173,7 +173,8 @@ def _letter(tx: Tx, row: Any) -> Letter:
 def next_together(
     letters: Sequence[Letter], turns: Mapping[str, str], undecided: Collection[str]
 ) -> tuple[Letter, ...]:
-    """`turns`: each confirmation's turn. `undecided`: the turns with a request that is not decided."""
+    """The next letters that the agent gets together: one alone, or the answers of one turn once all of its requests
+    are decided. `turns`: each confirmation's turn. `undecided`: the turns with a request that is not decided."""
     for letter in letters:
         if letter.kind not in ANSWERS:
             return (letter,)

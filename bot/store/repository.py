@@ -200,7 +200,7 @@ def _later_than(body: str, places: Sequence[Place]) -> int:
 
 
 def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
-    """None if there is none, or if somebody changed it."""
+    """The confirmation, unlocked. None if there is none, or if somebody changed its row."""
     found = tx.first(_FIND_CONFIRMATION, id=confirmation_id)
     return None if found is None else load(tx, found)
 

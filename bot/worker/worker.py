@@ -73,7 +73,7 @@ class BackgroundLookup(Generic[T]):
         self._asked: dict[tuple[object, ...], asyncio.Task[T]] = {}
 
     async def answer(self, key: tuple[object, ...], ask: Callable[[], Coroutine[None, None, T]]) -> T:
-        """Raises `NotNow` if there is no answer soon."""
+        """The answer to a question, which goes on if nobody waits. Raises `NotNow` if there is no answer soon."""
         known = self._asked.get(key)
         asked = known or asyncio.create_task(ask())
         if known is None:

@@ -43,7 +43,7 @@ class Guard:
 
     @classmethod
     def of(cls, host: str, token: str | None, origins: Collection[str] = ()) -> Guard:
-        """Raises `BadGuard`."""
+        """A guard for this address. Raises `BadGuard` if it would let in strangers, or an origin is none."""
         if not is_loopback(host) and not token:
             raise BadGuard(
                 f"{host} can be reached from other machines, and whoever reaches the API decides. Set {TOKEN_VARIABLE} "
@@ -57,7 +57,7 @@ class Guard:
         return cls(host, token or None, frozenset(origin.lower() for origin in origins))
 
     def check(self, request: web.Request) -> None:
-        """Raises `Forbidden` or `Unauthorized`."""
+        """Lets the request in, or raises `Forbidden` or `Unauthorized`."""
         if is_loopback(self.host):
             self._check_host(request)
         origin = request.headers.get(hdrs.ORIGIN)
