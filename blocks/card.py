@@ -124,8 +124,8 @@ def _menu(view: Shown, *, withdraw: bool = False, deny: bool = False, edit: bool
     """The entries behind "⋯"."""
     length = f" for {words.duration(view.grant_offer.seconds)}" if view.grant_offer else ""
     entries = (
-        ("Approve with a note…", Action.APPROVE_OPEN, view.stage is State.WAITING and view.approve_note == "optional"),
-        (f"Approve and allow{length}…", Action.GRANT_OPEN, bool(view.grant_offer)),
+        ("Approve with a note…", Action.APPROVE_OPEN, _approvable(view) and view.approve_note == "optional"),
+        (f"Approve and allow{length}…", Action.GRANT_OPEN, _approvable(view) and bool(view.grant_offer)),
         (words.DENY_OPENS, Action.DENY, deny),
         ("Edit…", Action.EDIT, edit),
         ("See everything", Action.SEE, True),
@@ -137,16 +137,22 @@ def _menu(view: Shown, *, withdraw: bool = False, deny: bool = False, edit: bool
 
 
 def _edits(view: Shown) -> bool:
-    return bool(view.editable) and not view.wants_payload  # there, Approve opens the form
+    return bool(view.editable) and not view.wants_payload and not view.nobody_may  # a payload's form is Approve's
+
+
+def _approvable(view: Shown) -> bool:
+    return view.stage is State.WAITING and not view.lacks_preview and not view.nobody_may
 
 
 def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     """The button that most people want, or all answers about an unknown outcome. What opens a form ends with "…"."""
     value = Ref(view.id, view.revision).encode()
+    if view.stage is State.WAITING and not _approvable(view):
+        return []
     if view.stage is State.WAITING and view.question:
         return [button(Action.APPROVE_OPEN, "Answer…", value, about=view.agent, style="primary")]
     if view.stage is State.WAITING:
-        return [] if view.lacks_preview else [_approve(view, value, blind=blind)]
+        return [_approve(view, value, blind=blind)]
     return _outcome_buttons(view, value, blind=blind) if view.stage is OutcomeKind.UNKNOWN else []
 
 
@@ -385,9 +391,11 @@ def _unknown_outcome(view: Shown, room: Space) -> Line:
 def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
     """For an open request: who approved, how many approvals are missing and from whom, and until when. Only some people
     are named."""
-    rows = [_voting_status(view, most)]
+    rows, verb = [_voting_status(view, most)], "answer" if view.question else "approve"
+    if view.nobody_may and any(one.value == view.asked_by for one in (*view.approvers, *view.escalated_to)):
+        rows.append(say(f"{{asker}} can't {verb}: they asked for it.", asker=User(view.asked_by or "")))
     if view.spoke and view.stage is State.WAITING:
-        rows.append(say("{people} can't approve: they spoke to the agent here.", people=people_names(view.spoke)))
+        rows.append(say(f"{{people}} can't {verb}: they spoke to the agent here.", people=people_names(view.spoke)))
     return [Line(row) for row in rows if row]
 
 
@@ -402,7 +410,7 @@ def preview_notices(view: Shown, length: int = 300) -> list[Line]:
         return [line(words.PREVIEW_AWAITED)]
     if view.stage is not State.WAITING or view.preview is None or view.preview.failed is None:
         return []
-    then, why = "Deny it, or edit it." if view.editable else "Deny it, and ask again.", view.preview.failed
+    then, why = "Deny it, or edit it." if _edits(view) else "Deny it, and ask again.", view.preview.failed
     return [line(words.PREVIEW_FAILED[view.lacks_preview], then=then, why=prose(why, length))]
 
 
@@ -422,23 +430,30 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     parts = [say("Approved by {people}", people=people_names(view.voted))] if view.voted else []
     needed = (Say(words.needed(len(view.voted), view.quorum), bold=True),)
     template = "{approvers} can answer" if view.question else "{needed} from {approvers}"
-    if view.lacks_preview:
-        template = "{approvers} can deny this"
-    parts.append(deciders(view, template, most, needed=needed))
+    if view.nobody_may:
+        parts += _nobody(view, most)
+    else:
+        template = "{approvers} can deny this" if view.lacks_preview else template
+        parts.append(deciders(view, template, most, needed=needed))
     parts.append(say(words.UNTIL, when=When(view.expires_at)))
     return join(parts, words.DOT)
+
+
+def _nobody(view: Shown, most: int) -> list[tuple[TextSpan, ...]]:
+    """`Nobody can approve this · @dana can deny it · @leads can approve from 14:11`."""
+    verb = "answer" if view.question else "approve"
+    parts: list[tuple[TextSpan, ...]] = [(Say(f"Nobody can {verb} this", bold=True),)]
+    if not view.question:
+        parts.append(deciders(view, "{approvers} can deny it", most))
+    if view.escalates_at and (leads := approver_names(view.escalates_to)):
+        parts.append(say(f"{{leads}} can {verb} from {{when}}", leads=leads, when=When(view.escalates_at)))
+    return parts
 
 
 def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
     """The people who can still decide. Somebody who is named and has approved already is left out."""
     left = [one for one in view.approvers if one.kind is not ApproverKind.USER or one.value not in view.voted]
     named = approver_names(left, most) or approver_names(view.approvers, most)
-    if not named:
-        return say(
-            "Nobody can answer: the policy names no one"
-            if view.question
-            else "Nobody can approve this: the policy names no one"
-        )
     row = say(template, approvers=named, **spans)
     if view.escalated_to and (leads := approver_names(view.escalated_to, most)):
         row += (Say(words.DOT), *say("escalated to {approvers}", approvers=leads))
@@ -447,7 +462,8 @@ def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[
 
 def who_can(view: Shown) -> tuple[TextSpan, ...]:
     """` @oncall can, @lead from 14:11.`, after a sentence about somebody who can't."""
-    now = [one for one in (*view.approvers, *view.escalated_to) if one.kind is not ApproverKind.EMAIL]
+    able = () if view.nobody_may else (*view.approvers, *view.escalated_to)
+    now = [one for one in able if one.kind is not ApproverKind.EMAIL]
     row = say(" {approvers} can", approvers=approver_names(now)) if now else say(" The card says who can")
     if now and view.escalates_at and (leads := approver_names(view.escalates_to)):
         row += say(", and {leads} {when}", leads=leads, when=When(view.escalates_at, lead="from "))

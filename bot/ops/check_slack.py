@@ -152,7 +152,7 @@ def layouts() -> Iterator[tuple[str, JsonObject]]:
     """What is shown, and the arguments for `blocks.validate`."""
     arguments: JsonObject = {"service": "checkout", "replicas": 3, "notes": "one\ntwo"}
     policy = Policy.model_validate({"tools": ["*"], "approvers": ["user:U0"], "edit": ["service", "replicas"]})
-    call = Shown(hypothetical(policy, CallFacts(tool="deploy", args=arguments, asker="U0", agent="agent", team="T0")))
+    call = Shown(hypothetical(policy, CallFacts(tool="deploy", args=arguments, asker="U1", agent="agent", team="T0")))
     for stage in (*State, *OutcomeKind):
         one = call.but(stage=stage, result={"status": "deployed"}, error="It did not answer.")
         yield f"the card “{stage.value}”", {"message": card(one).payload()}

@@ -45,6 +45,44 @@ async def test_a_reason_that_is_required_is_asked_for_at_its_field(at: Office) -
     assert at.ran() == []
 
 
+ALONE = policy('"user:U0ANN"', 'approve_note = "optional"\ngrant = "30m"')
+
+
+@pytest.mark.office(ALONE, target=LAB)
+async def test_a_card_that_only_its_asker_could_approve_says_so_and_has_no_dead_button(at: Office) -> None:
+    said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
+    card = await at.sees(said, "ann can't approve: they asked for it.")
+    assert "Nobody can approve this · @ann can deny it · expires" in card
+    assert "Needs" not in card
+    assert card.buttons == ("Deny…", "See everything", "Withdraw…", "History")
+    assert "Nobody can approve this" in await at.ann.opens_home("You asked for (1)")
+    await at.denies(at.ann, card, "lee asks for it")
+    await at.sees(card, "Denied: Pay")
+    assert at.ran() == []
+
+
+@pytest.mark.office(policy('"user:U0BOB"', 'escalate_after = "20m"\nescalate_to = ["user:U0LEAD"]'), target=LAB)
+async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_when(at: Office) -> None:
+    card = await at.ask(PAY)
+    await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
+    await at.sees(card, "bob can't approve: they spoke to the agent here.")
+    silent = at.bob.now(card)
+    assert "Nobody can approve this · @bob can deny it · lead can approve from" in silent
+    assert "Approve" not in silent.buttons
+    await at.later(minutes=21)
+    await at.sees(card, "Needs 1 approval from")
+    await at.lead.clicks(at.lead.now(card), "Approve")
+    await at.sees(card, " · ran")
+
+
+@pytest.mark.office(policy('"user:U0ANN"', 'allow_requester = "speakers"'), target=LAB)
+async def test_if_somebody_else_asks_the_same_person_can_approve_it(at: Office) -> None:
+    card = await at.ask(PAY, at.oscar)
+    assert "Needs 1 approval from @ann" in card
+    await at.ann.clicks(card, "Approve")
+    await at.sees(card, " · ran")
+
+
 @pytest.mark.office(policy(more="confirm_dialog = true"), target=LAB)
 async def test_slack_asks_whether_somebody_is_sure(at: Office) -> None:
     card = await at.ask(PAY)

@@ -256,12 +256,12 @@ async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> 
 
 
 @BOTH_WAYS
-@pytest.mark.office(ONE, target=LAB)
+@pytest.mark.office(ONE + 'approve_note = "optional"\n', target=LAB)
 async def test_one_that_fails_can_be_denied_and_not_approved(at: Office) -> None:
     lab.plan["shows"] = ConnectionError("no route to the database")
     said = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
     card = await at.sees(said, "Deny it, or edit it. The reason: ConnectionError: no route to the database")
-    assert not {"Approve", "Approve…"} & {*card.buttons}
+    assert not any("Approve" in button for button in card.buttons)
     assert "@oncall can deny this" in card.text
     assert "Needs" not in card.text
     await at.denies(at.bob, card, "not now")
