@@ -46,7 +46,6 @@ from adk_confirm.bot.worker.supervision import RestartPauses, Shutdown, StopDead
 from adk_confirm.bot.worker.worker import Worker
 from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.store.database import Database
-from adk_confirm.runtime.store.jobs import Precedence
 from adk_confirm.runtime.store.seal import Seal
 
 log = logging.getLogger(__name__)
@@ -136,7 +135,7 @@ def _make_parts(
     directory: Directory,
     rules: Rules,
 ) -> _Parts:
-    clicks_first, audit = Precedence(), settings.audit
+    audit = settings.audit
     lists = Lists(database, slack, HomeQuery(database, slack, directory, rules))
     worker = Worker(
         database,
@@ -147,9 +146,8 @@ def _make_parts(
         Cards(slack, directory),
         rules,
         term=settings.store.lease.total_seconds(),
-        clicks=clicks_first,
     )
-    app, after_ack = bolt(settings, identity, metrics.acked, clicks_first), AfterAck(slack, directory.names)
+    app, after_ack = bolt(settings, identity, metrics.acked), AfterAck(slack, directory.names)
     # Listeners for whose ack people wait come first.
     ClicksAndForms(database, directory, rules, lists, after_ack).register(app)
     Events(database, host, slack, directory, lists, after_ack, settings.slack.prompts).register(app)

@@ -31,7 +31,7 @@ from adk_confirm.bot.telemetry.readiness import Readiness, socket_probe
 from adk_confirm.bot.worker.supervision import LAST_REQUESTS, Shutdown, StopDeadline
 from adk_confirm.runtime.errors import reason
 from adk_confirm.runtime.rest.listening import NOT_ENCODED, body_of, headers_of, is_encoded, listen, server_for
-from adk_confirm.runtime.store.jobs import Precedence
+from adk_confirm.runtime.store.transaction import goes_first
 
 _WAYS = {
     "block_actions": "button",
@@ -55,12 +55,12 @@ AckMeter = Callable[[str, float, bool], None]
 
 
 class TimedApp(AsyncApp):
-    """Bolt with a meter for acks. Rows that can wait stand back while a click is being answered. Messages that are
+    """Bolt with a meter for acks. While a click is being answered, its transactions go first. Messages that are
     ignored are only acknowledged."""
 
-    def __init__(self, meter: AckMeter, clicks: Precedence, **settings: Any) -> None:
+    def __init__(self, meter: AckMeter, **settings: Any) -> None:
         super().__init__(**settings)  # Bolt's own
-        self._meter, self._clicks = meter, clicks
+        self._meter = meter
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
         if is_ignored(req.body):
@@ -70,7 +70,7 @@ class TimedApp(AsyncApp):
         if way is None:
             return await self._dispatch(req)
         began = time.perf_counter()
-        with self._clicks.goes_first():
+        with goes_first():
             answer = await self._dispatch(req)
         if answer.status in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
             self._meter(way, time.perf_counter() - began, answer.status == HTTPStatus.OK)
@@ -121,7 +121,7 @@ def _way_of_acting(req: AsyncBoltRequest) -> str | None:
     return _WAYS.get(str(req.body.get("type")))
 
 
-def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter, clicks: Precedence) -> AsyncApp:
+def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter) -> AsyncApp:
     environment = settings.environment
     secret = environment.signing_secret
     assert environment.bot_token is not None
@@ -138,7 +138,6 @@ def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter, clicks: Pre
 
     app = TimedApp(
         meter,
-        clicks,
         name="adk-confirm",  # without a name Bolt reads its callers' source files to find one
         # Without a token of its own: with one, Bolt asks Slack before the first click, and still acks it if that fails.
         client=AsyncWebClient(base_url=environment.api_url, retry_handlers=[]),

@@ -42,7 +42,7 @@ from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.jobs import JobKind, LeaseLoop, NotNow, Precedence, settle
+from adk_confirm.runtime.store.jobs import JobKind, LeaseLoop, NotNow, settle
 from adk_confirm.runtime.store.lease import TERM, Keeper, Lease
 from adk_confirm.runtime.telemetry.logs import log_context
 
@@ -124,7 +124,6 @@ class Worker:
         *,
         poll: float = 5.0,
         term: float = TERM,
-        clicks: Precedence | None = None,
     ) -> None:
         self._people, self._preview_of, self._drawing, self._rules = people, preview, drawing, rules
         self._facts = BackgroundLookup[Facts]("Slack has not answered yet who may decide.")
@@ -135,7 +134,6 @@ class Worker:
                 self._confirmation,
                 deadline=next_deadline,
                 log_context=lambda key: log_context(confirmation=key),
-                goes_first=True,
             ),
             JobKind(
                 "card",
@@ -143,7 +141,6 @@ class Worker:
                 at_once=16,
                 log_context=lambda key: log_context(confirmation=key),
                 overtaken=draw_again,
-                can_wait=True,
             ),
             JobKind(
                 "session",
@@ -151,7 +148,6 @@ class Worker:
                 at_once=512,
                 log_context=lambda key: log_context(session=session_in(key)),
                 overtaken=note_possible_copies,
-                can_wait=True,
                 reserved=448,  # for decisions: those wait for no agent that thinks
             ),
             JobKind(
@@ -161,12 +157,10 @@ class Worker:
                 log_context=lambda key: log_context(session=session_in(key)),
                 overtaken=note_possible_copies,
             ),
-            JobKind("reply", self._reply, can_wait=True),
+            JobKind("reply", self._reply),
         )
         keeper = Keeper(database, term)
-        self._attendants = [
-            LeaseLoop(database, kind, poll=poll, term=term, first=clicks, keeper=keeper) for kind in kinds
-        ]
+        self._attendants = [LeaseLoop(database, kind, poll=poll, term=term, keeper=keeper) for kind in kinds]
 
     @property
     def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:

@@ -19,8 +19,8 @@ import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,8 +114,7 @@ class JobKind:
     `deadline` says when a job must be processed even if it was put off for longer, or parked. Jobs with the same `turn`
     get half of the slots at most, so that hundreds of one person or thread delay nobody else. `overtaken` is called
     when a job's lease passes to another process without a release: by the new holder, and by the former one once it
-    notices, since its last message may arrive after those of the new holder. Jobs that `can_wait` are claimed after
-    people's clicks, and after jobs that `goes_first`.
+    notices, since its last message may arrive after those of the new holder.
     """
 
     name: str
@@ -124,8 +123,6 @@ class JobKind:
     deadline: Callable[[Tx, str], float | None] = _no_deadline
     log_context: Callable[[str], AbstractContextManager[None]] = _no_context  # how log lines name a job
     reserved: int = 0
-    can_wait: bool = False
-    goes_first: bool = False
     overtaken: Callable[[Tx, str], None] | None = None
 
     @property
@@ -247,32 +244,6 @@ REFILL = 0.05
 replaced together."""
 AGAIN = 1.0
 LONGEST_FREEZE = 10.0
-MOMENT = 1.0
-"""How long jobs that can wait are held back, however much goes first."""
-
-
-class Precedence:
-    """Jobs that can wait are claimed when nothing that goes first is under way, or after a moment."""
-
-    def __init__(self, moment: float = MOMENT) -> None:
-        self._moment, self._count, self._none = moment, 0, asyncio.Event()
-        self._none.set()
-
-    @contextmanager
-    def goes_first(self) -> Iterator[None]:
-        self._count += 1
-        self._none.clear()
-        try:
-            yield
-        finally:
-            self._count -= 1
-            if not self._count:
-                self._none.set()
-
-    async def wait(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._moment):
-                await self._none.wait()
 
 
 class PutOff(Exception):
@@ -301,21 +272,19 @@ class LeaseLoop:
         *,
         poll: float = POLL,
         term: float = TERM,
-        first: Precedence | None = None,
         keeper: Keeper | None = None,
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
-        self._first, self._keeper = first or Precedence(), keeper or Keeper(database, term)
+        self._keeper = keeper or Keeper(database, term)
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # job key: turn
         self._full = False  # jobs may be due although there was no room for them
-        self._backlog = ExitStack()  # holds back what can wait, while more is due than was claimed
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """Processes jobs until `stop`, and returns when its last jobs are done. If cancelled, jobs keep their
         leases."""
         try:
-            with self._database.waiter(topic_of(self._kind.name)) as waiter, self._backlog:
+            with self._database.waiter(topic_of(self._kind.name)) as waiter:
                 while not self._stopping.is_set():
                     await self._begin(waiter)
             if self._tasks:
@@ -340,13 +309,8 @@ class LeaseLoop:
         return [f"{self._kind.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
-        if self._kind.can_wait:
-            await self._first.wait()
         loop, room = asyncio.get_running_loop(), self._kind.at_once - len(self._tasks)
         claimed, pause = await self._claim(room)
-        with self._backlog.pop_all():  # until then: nothing slips through in between
-            if self._kind.goes_first and (self._full or not pause):
-                self._backlog.enter_context(self._first.goes_first())
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))
             self._tasks[task] = key, claim.turn

@@ -22,6 +22,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from adk_confirm.runtime.errors import Busy, StoreError
 from adk_confirm.runtime.store.database import Database, Tx, Waiter
+from adk_confirm.runtime.store.transaction import goes_first
 
 TERM = 10.0
 """Seconds until the lease of a dead process expires, unless a setting says otherwise."""
@@ -297,7 +298,8 @@ class Keeper:
         held = {lease.token: lease for lease in leases if not lease.lost.is_set()}
         if not held:
             return False
-        lost, locked = await self._database.run(renew, held.keys(), term=self._term)
+        with goes_first():
+            lost, locked = await self._database.run(renew, held.keys(), term=self._term)
         for token in lost:
             if not held[token].released:
                 held[token].lost.set()

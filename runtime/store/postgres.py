@@ -15,14 +15,22 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from adk_confirm.runtime.errors import StoreError
-from adk_confirm.runtime.store.transaction import Admission, Job, Limits, OutcomeUnknown, R, SqlDialect, Tx
+from adk_confirm.runtime.store.transaction import (
+    Admission,
+    Job,
+    Limits,
+    OutcomeUnknown,
+    R,
+    SqlDialect,
+    Tx,
+)
 from adk_confirm.runtime.store.wakeups import Hub, topic_key
 
 CHANNEL = "adk_confirm"
@@ -144,6 +152,8 @@ class WakeupConnection:
 
 WRITERS = 10
 READERS = 5
+FOR_FIRST = 2
+"""How many of the writers, and of the readers, are left to what goes first."""
 ATTEMPTS = 8
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 90.0
@@ -354,10 +364,15 @@ class _Pool:
     def __init__(self, size: int, connect: Callable[[], psycopg.Connection]) -> None:
         self._connect = connect
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="adk-confirm-postgres")
+        self._others = asyncio.Semaphore(size - FOR_FIRST)
         self._idle: queue.LifoQueue[psycopg.Connection] = queue.LifoQueue()
         self._at_work: dict[Job[Any], psycopg.Connection] = {}
 
     async def run(self, attempt: Callable[[psycopg.Connection, Job[Any]], None], job: Job[Any]) -> None:
+        async with nullcontext() if job.first else self._others:
+            await self._run_soon(attempt, job)
+
+    async def _run_soon(self, attempt: Callable[[psycopg.Connection, Job[Any]], None], job: Job[Any]) -> None:
         running = asyncio.get_running_loop().run_in_executor(self._threads, self._run, attempt, job)
         done, _ = await asyncio.wait({running}, timeout=ANSWER_SECONDS)
         if not done and (connection := self._at_work.get(job)) is not None:

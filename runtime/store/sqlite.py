@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +26,7 @@ from adk_confirm.runtime.store.transaction import Admission, Job, Limits, R, Sql
 from adk_confirm.runtime.store.wakeups import Hub, topic_key
 
 GROUP_LIMIT = 256
+_FIRST, _OTHER, _END = range(3)  # in which order what waits is done
 LOOK = 0.5
 """Seconds between two looks at whether another process has written, while this one has nothing to write."""
 
@@ -81,10 +83,11 @@ class SqliteWriter:
         self._hub = hub
         self._gate = gate
         self._loop = asyncio.get_running_loop()
-        self._waiting: queue.SimpleQueue[tuple[Job[Any], bool] | None] = queue.SimpleQueue()
+        self._waiting: queue.PriorityQueue[tuple[int, int, Job[Any] | None]] = queue.PriorityQueue()
+        self._numbers = count()
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._group: list[tuple[Job[Any], bool]] = []
+        self._group: list[Job[Any]] = []
         self._closing = False
         self._version: int | None = None  # SQLite's number for what other connections have committed
         # A daemon, so that a process can end even if it does not close the store.
@@ -95,7 +98,7 @@ class SqliteWriter:
         try:
             await asyncio.shield(self._opened)
         except asyncio.CancelledError:
-            self._waiting.put(None)  # `start` fails, so nobody will close this store
+            self._put(_END)  # `start` fails, so nobody will close this store
             raise
 
     async def run(self, work: Callable[[Tx], R], *, read_only: bool = False) -> R:
@@ -103,16 +106,19 @@ class SqliteWriter:
         if self._closing:
             self._gate.leave()
             raise StoreError("The store is closed.")
-        job: Job[R] = Job(work, self._loop.create_future())
-        self._waiting.put((job, read_only))
+        job: Job[R] = Job(work, self._loop.create_future(), read_only=read_only)
+        self._put(_FIRST if job.first else _OTHER, job)
         return await job.future
 
     async def close(self) -> None:
         """Finishes accepted transactions, then closes the file."""
         if not self._closing:
             self._closing = True
-            self._waiting.put(None)
+            self._put(_END)
         await asyncio.shield(self._ended)
+
+    def _put(self, order: int, job: Job[Any] | None = None) -> None:
+        self._waiting.put((order, next(self._numbers), job))
 
     # The following runs in the writer's thread.
 
@@ -131,37 +137,35 @@ class SqliteWriter:
         self._tell(self._ended.set_result, None)
 
     def _serve(self, connection: sqlite3.Connection) -> None:
-        while (group := self._next_group()) is not None:
-            self._look(connection)
-            if not group:
-                continue
-            self._group = group
-            failure = self._run_group(group, connection)
-            if failure is not None:
-                for job, _ in group:
-                    job.fail(StoreError(failure))
-            self._group = []
-            self._tell(self._settle, [job for job, _ in group])
-
-    def _next_group(self) -> list[tuple[Job[Any], bool]] | None:
-        """The transactions that wait; an empty list if none came for a while; None when the store is closed."""
-        try:
-            first = self._waiting.get(timeout=LOOK)
-        except queue.Empty:
-            return []
-        if first is None:
-            return None
-        group = [first]
-        while len(group) < GROUP_LIMIT:
+        while True:
             try:
-                job = self._waiting.get_nowait()
+                _, _, job = self._waiting.get(timeout=LOOK)
             except queue.Empty:
-                break
+                self._look(connection)
+                continue
             if job is None:
-                self._waiting.put(None)  # handled when this group is done
-                break
-            group.append(job)
-        return group
+                return
+            self._look(connection)
+            self._group = [job]
+            failure = self._run_group(connection)
+            if failure is not None:
+                for job in self._group:
+                    job.fail(StoreError(failure))
+            done, self._group = self._group, []
+            self._tell(self._settle, done)
+
+    def _next_of_group(self) -> Job[Any] | None:
+        """None if no more should wait for this group's commit: once a transaction that goes first was done, no other
+        keeps its caller waiting."""
+        try:
+            waiting = self._waiting.get_nowait()
+        except queue.Empty:
+            return None
+        order, _, job = waiting
+        if job is None or (order == _OTHER and any(done.first for done in self._group)):
+            self._waiting.put(waiting)
+            return None
+        return job
 
     def _look(self, connection: sqlite3.Connection) -> None:
         """Wakes everybody if another connection has committed since the last look."""
@@ -173,13 +177,16 @@ class SqliteWriter:
         if seen not in (None, self._version):
             self._tell(self._hub.wake_all)
 
-    def _run_group(self, group: list[tuple[Job[Any], bool]], connection: sqlite3.Connection) -> str | None:
-        """Runs a group of transactions. Returns None if all are committed. Otherwise none is, and it returns the
-        error."""
+    def _run_group(self, connection: sqlite3.Connection) -> str | None:
+        """Runs a transaction, and those that wait when it begins. Returns None if all are committed. Otherwise none is,
+        and it returns the error."""
+        most = min(1 + self._waiting.qsize(), GROUP_LIMIT)
         try:
             connection.execute("BEGIN IMMEDIATE")
-            for number, (job, read_only) in enumerate(group):
-                self._run_job(job, read_only, connection, first=number == 0)
+            self._run_job(self._group[0], connection, first=True)
+            while len(self._group) < most and (job := self._next_of_group()) is not None:
+                self._group.append(job)
+                self._run_job(job, connection, first=False)
             connection.execute("COMMIT")
         except (sqlite3.Error, _GroupLost) as error:
             if connection.in_transaction:
@@ -187,18 +194,18 @@ class SqliteWriter:
             return _sentence(error)
         return None
 
-    def _run_job(self, job: Job[Any], read_only: bool, connection: sqlite3.Connection, *, first: bool) -> None:
+    def _run_job(self, job: Job[Any], connection: sqlite3.Connection, *, first: bool) -> None:
         if not first:
             connection.execute("SAVEPOINT job")
-        if read_only:
+        if job.read_only:
             connection.execute("PRAGMA query_only=ON")
         job.run(Tx(connection, "sqlite", self._clock))
-        if read_only:
+        if job.read_only:
             connection.execute("PRAGMA query_only=OFF")
         if not connection.in_transaction:
             raise _GroupLost(str(job.error or "the transaction was ended from inside"))
         if job.error is not None:
-            job.error = as_store_error(job.error, writing=not read_only)
+            job.error = as_store_error(job.error, writing=not job.read_only)
             if first:  # nothing of this group is written yet, so all of it can be undone
                 connection.execute("ROLLBACK")
                 connection.execute("BEGIN IMMEDIATE")
@@ -225,10 +232,10 @@ class SqliteWriter:
     def _break_off(self, error: BaseException) -> None:
         """Fails all waiting transactions after the thread has ended. What it had not committed did not happen."""
         self._closing = True
-        left = [job for job, _ in self._group]
+        left = [*self._group]
         while not self._waiting.empty():
-            if (entry := self._waiting.get_nowait()) is not None:
-                left.append(entry[0])
+            if (job := self._waiting.get_nowait()[2]) is not None:
+                left.append(job)
         for job in left:
             job.fail(StoreError(f"SQLite's writer broke ({error}). Nothing of it was stored. Restart this process."))
         self._settle(left)

@@ -8,6 +8,8 @@ import re
 import time
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast
@@ -192,10 +194,11 @@ class Engine(Protocol):
 class Job(Generic[R]):
     """A function to run in an engine, and its result."""
 
-    __slots__ = ("error", "facts", "future", "later", "result", "topics", "work")
+    __slots__ = ("error", "facts", "first", "future", "later", "read_only", "result", "topics", "work")
 
-    def __init__(self, work: Callable[[Tx], R], future: asyncio.Future[R]) -> None:
-        self.work = work
+    def __init__(self, work: Callable[[Tx], R], future: asyncio.Future[R], *, read_only: bool = False) -> None:
+        self.work, self.read_only = work, read_only
+        self.first = _goes_first.get()
         self.future = future
         self.result: R | None = None
         self.error: BaseException | None = None
@@ -226,6 +229,19 @@ class Job(Generic[R]):
             self.future.set_exception(self.error)
         else:
             self.future.set_result(self.result)  # type: ignore[arg-type]  # R itself may be None
+
+
+_goes_first = ContextVar("goes_first", default=False)
+
+
+@contextmanager
+def goes_first() -> Iterator[None]:
+    """Somebody waits for an answer: the transactions in this block, and in tasks that begin in it, go first."""
+    before = _goes_first.set(True)
+    try:
+        yield
+    finally:
+        _goes_first.reset(before)
 
 
 class Admission:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from adk_confirm.bot.inbound.bolt_app import TimedApp
 from adk_confirm.bot.inbound.payloads import is_ignored, person_of, read_message_event, team_of, without_mention
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.slack.names import NameLookup
-from adk_confirm.runtime.store.jobs import Precedence
+from adk_confirm.runtime.store.transaction import Job
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.faults import Fault, Faults
 from tests.support.deciding import person
@@ -114,19 +113,16 @@ def test_an_agent_reads_where_a_labelled_link_leads(said: str, heard: str) -> No
     assert without_mention(f"<@U0BOT> {said}", "U0BOT") == heard
 
 
-# Clicks come first. What can wait begins after them, but is never blocked for good: see `test_jobs.py`
+# Clicks go first. What that means in the store is in `test_database.py`
 
 
-async def test_a_click_comes_first_from_the_door_to_its_answer() -> None:
-    """An event does not: nobody awaits its ack."""
-    clicks, held_back = Precedence(moment=3600), list[bool]()
-    client = AsyncWebClient()
-    app = TimedApp(lambda *_: None, clicks, client=client, authorize=anybody, request_verification_enabled=False)
+async def test_the_transactions_of_a_click_go_first_and_those_of_an_event_do_not() -> None:
+    """Nobody awaits an event's ack."""
+    went_first: list[bool] = []
+    app = TimedApp(lambda *_: None, client=AsyncWebClient(), authorize=anybody, request_verification_enabled=False)
 
     async def look(ack: AsyncAck) -> None:
-        waiting = asyncio.create_task(clicks.wait())
-        await asyncio.sleep(0)
-        held_back.append(not waiting.done())
+        went_first.append(Job(lambda _: None, asyncio.get_running_loop().create_future()).first)
         await ack()
 
     app.action("press")(look)
@@ -137,16 +133,8 @@ async def test_a_click_comes_first_from_the_door_to_its_answer() -> None:
     for body in (click, event):
         request = AsyncBoltRequest(body={**body, "team": {"id": "T0ACME"}}, mode="socket_mode")
         assert (await app.async_dispatch(request)).status == 200
-    await until(lambda: len(held_back) == 2)
-    assert held_back == [True, False]
-
-
-async def test_a_click_that_failed_holds_nothing_back() -> None:
-    clicks = Precedence(moment=3600)
-    with suppress(ConnectionError), clicks.goes_first():
-        raise ConnectionError
-    async with asyncio.timeout(10):
-        await clicks.wait()
+    await until(lambda: len(went_first) == 2)
+    assert went_first == [True, False]
 
 
 async def anybody(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult:

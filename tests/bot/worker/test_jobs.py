@@ -19,11 +19,9 @@ from adk_confirm.runtime.store.jobs import (
     JobKind,
     LeaseLoop,
     NotNow,
-    Precedence,
     claim_due,
     owe,
     postpone,
-    settle,
 )
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.postgres import SESSION
@@ -130,73 +128,6 @@ async def test_a_row_that_is_put_off_costs_no_look_until_it_is_due(database: Dat
         await attends_until(over, database, attend, poll=3600)
     assert attended[1] - attended[0] >= 0.3
     assert counted["claim_due"] == 2
-
-
-async def test_what_can_wait_begins_after_all_that_goes_first_but_is_not_kept_waiting(database: Database) -> None:
-    """While people click, forty calls are due that they approved, and as many cards."""
-    attended: list[str] = []
-    all_calls, all_cards = asyncio.Event(), asyncio.Event()
-
-    def loop(name: str, clicks: Precedence, ended: asyncio.Event) -> LeaseLoop:
-        async def attend(key: str, lease: Lease) -> None:
-            await lease.finish(settle, name, key)
-            attended.append(name)
-            if attended.count(name) == 40:
-                ended.set()
-
-        kind = JobKind(name, attend, can_wait=name == "cards")
-        return LeaseLoop(database, kind, first=clicks)
-
-    for name in ("calls", "cards"):
-        await with_rows(database, *map(str, range(40)), kind=name)
-    firm, brief = Precedence(moment=3600), Precedence(moment=0.001)
-    with firm.goes_first(), brief.goes_first():
-        running = [asyncio.create_task(loop("cards", firm, all_cards).run())]
-        running += [asyncio.create_task(loop("calls", firm, all_calls).run())]
-        await asyncio.wait_for(all_calls.wait(), 60)
-        assert attended == ["calls"] * 40
-        running += [asyncio.create_task(loop("cards", brief, all_cards).run())]
-        await asyncio.wait_for(all_cards.wait(), 60)
-    for task in running:
-        task.cancel()
-    await asyncio.wait(running)
-
-
-async def test_what_can_wait_is_held_back_while_more_deadlines_are_overdue_than_are_attended_to(
-    database: Database,
-) -> None:
-    for kind in ("test", "cards"):
-        await with_rows(database, *map(str, range(40)), kind=kind)
-    attended: list[str] = []
-    eight, both, clicks = asyncio.Event(), asyncio.Event(), Precedence(moment=3600)
-
-    async def deadline(key: str, lease: Lease) -> None:
-        attended.append("deadline")
-        if len(attended) == 8:
-            eight.set()
-        await begun.wait()
-        await lease.finish(settle, "test", key)
-
-    async def card(key: str, lease: Lease) -> None:
-        attended.append("card")
-        both.set()
-        raise NotNow(3600, "Once is enough.")
-
-    begun = asyncio.Event()
-    kinds = (
-        JobKind("test", deadline, at_once=8, goes_first=True),
-        JobKind("cards", card, can_wait=True),
-    )
-    first, second = (LeaseLoop(database, kind, first=clicks) for kind in kinds)
-    running = [asyncio.create_task(first.run())]
-    await asyncio.wait_for(eight.wait(), 60)
-    running.append(asyncio.create_task(second.run()))
-    begun.set()
-    await asyncio.wait_for(both.wait(), 60)
-    assert attended[:40] == ["deadline"] * 40
-    for task in running:
-        task.cancel()
-    await asyncio.wait(running)
 
 
 async def test_a_row_that_can_not_even_be_put_off_is_left_alone(

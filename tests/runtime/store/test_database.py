@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from adk_confirm.runtime.errors import Busy, Conflict, StoreError
 from adk_confirm.runtime.store.database import Database, Limits, Tx
+from adk_confirm.runtime.store.postgres import WRITERS
+from adk_confirm.runtime.store.transaction import goes_first
 
 
 def create(tx: Tx) -> None:
@@ -189,6 +191,31 @@ async def test_an_abandoned_call_still_counts_in_the_queue(sqlite_url: str) -> N
         await database.run(create)
     go_on.set()
     await database.close()
+
+
+async def test_what_goes_first_waits_behind_few_of_a_hundred_others_and_all_are_done(counting: Database) -> None:
+    done: list[str] = []
+    busy, free = threading.Event(), threading.Event()
+
+    def other(tx: Tx) -> None:
+        busy.set()
+        free.wait(60)
+        add(tx, 1)
+        done.append("other")
+
+    def click(tx: Tx) -> None:
+        add(tx, 2)
+        done.append("click")
+
+    others = [asyncio.create_task(counting.run(other)) for _ in range(100)]
+    assert await asyncio.to_thread(busy.wait, 60)
+    with goes_first():
+        clicks = [asyncio.create_task(counting.run(click)) for _ in range(3)]
+    await asyncio.sleep(0)
+    free.set()
+    await asyncio.gather(*others, *clicks)
+    assert done.index("click") <= WRITERS  # on PostgreSQL; on SQLite it is the next
+    assert (await counting.read(value, 1), await counting.read(value, 2)) == (100, 3)
 
 
 async def test_a_function_that_raises_stop_iteration_does_not_hang_its_caller(database: Database) -> None:
