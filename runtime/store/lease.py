@@ -232,19 +232,18 @@ class Lease:
 
 
 async def keep_trying(write: Callable[[], Awaitable[None]], patience: float) -> StoreError | Busy | None:
-    """Writes as soon as the store answers again: no other process can do it. Returns the store's error after that many
-    seconds."""
-    loop = asyncio.get_running_loop()
-    until, pause = loop.time() + patience, 0.1
+    """Writes as soon as the store answers again: no other process can do it. Returns the store's error after pauses of
+    that many seconds. The clock does not count, since this process may be frozen, and a try takes seconds itself."""
+    pause = 0.1
     while True:
         try:
             await write()
             return None
         except (StoreError, Busy) as error:
-            if loop.time() + pause > until:
+            if pause > patience:
                 return error
         await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        patience, pause = patience - pause, min(2 * pause, _LONGEST_PAUSE)
 
 
 class Keeper:
