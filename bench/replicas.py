@@ -142,7 +142,8 @@ async def _last_expired(url: str, count: int) -> float:
 
 
 async def _measure_take_over(url: str) -> float:
-    async with _replica("attends", url) as other, _replica("begins", url) as dies:
+    app = f"{APP}-{time.time_ns()}"  # of its own: what an earlier round left is no part of this one
+    async with _replica("attends", url, app) as other, _replica("begins", url, app) as dies:
         await _line(other)
         await _line(dies)  # its tool runs
         dies.kill()
@@ -210,8 +211,8 @@ def _operator(runs: asyncio.Event, *, hangs: bool) -> Agent:
     return Agent("operator", ScriptedModel(call("restart", service="checkout"), "Restarted."), tools=[tool])
 
 
-async def begins(url: str) -> None:
-    async with Runner(_operator(asyncio.Event(), hangs=True), url, app_name=APP) as runner:
+async def begins(url: str, app: str) -> None:
+    async with Runner(_operator(asyncio.Event(), hangs=True), url, app_name=app) as runner:
         session = f"s{time.time_ns()}"
         running = runner.run(user_id="u", session_id=session, message="restart it")
         (asked,) = [request async for event in running for request in requests_in(event)]
@@ -219,9 +220,9 @@ async def begins(url: str) -> None:
             pass
 
 
-async def attends(url: str) -> None:
+async def attends(url: str, app: str) -> None:
     runs = asyncio.Event()
-    async with Runner(_operator(runs, hangs=False), url, app_name=APP) as runner:
+    async with Runner(_operator(runs, hangs=False), url, app_name=app) as runner:
         _say("ready")
         attending = asyncio.create_task(runner.attend())
         await runs.wait()
