@@ -190,6 +190,16 @@ async def test_a_click_that_could_not_be_stored_is_distinguished(at: Office) -> 
 
 
 @pytest.mark.office(POLICIES)
+async def test_a_store_that_can_not_be_read_leaves_this_processs_own_counts(at: Office) -> None:
+    await at.ask("reimburse 1500 for the team dinner")
+    await at.bot.database.run(lambda tx: tx.run("ALTER TABLE bot_confirmations RENAME TO gone"))
+    page = await scrape(at.bot.url)
+    assert page.value("adk_confirm_store_up") == 0
+    assert page.has("adk_confirm_slack_call_seconds_count")
+    assert not page.has("adk_confirm_waiting")
+
+
+@pytest.mark.office(POLICIES)
 async def test_what_slack_refuses_and_puts_off(at: Office) -> None:
     at.slack.faults.limits("chat.update", retry_after=1)
     at.slack.faults.refuses("chat.update", "cant_update_message")
