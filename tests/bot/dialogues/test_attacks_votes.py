@@ -86,7 +86,7 @@ async def test_a_refused_click_that_arrives_again_is_no_further_try(at: Office) 
     await at.oscar.gets_modal("the policy names others")
     await at.rests()
     for _ in range(4):
-        await at.slack.repeats(made)
+        assert (await at.slack.repeats(made)).acked
     await at.rests()
     assert "oscar" not in at.ann.sees(at.deploys, thread=card)
     assert len(at.oscar.windows) == 1

@@ -69,6 +69,12 @@ async def test_what_slack_says_becomes_what_to_do(
     assert raised.value.code == code
 
 
+async def test_a_failure_without_a_word_may_have_been_done_anyway(out: Outgoing) -> None:
+    out.slack.faults.fails(POST, status=503)
+    with pytest.raises(Unsure, match=r"was lost \(status 503\): it may have been done"):
+        await post(out)
+
+
 async def test_a_scope_that_is_missing_is_named(out: Outgoing) -> None:
     out.slack.install.scopes -= {"im:write"}
     with pytest.raises(
