@@ -369,7 +369,7 @@ class _Pool:
         self._at_work: dict[Job[Any], psycopg.Connection] = {}
 
     async def run(self, attempt: Callable[[psycopg.Connection, Job[Any]], None], job: Job[Any]) -> None:
-        async with nullcontext() if job.first else self._others:
+        async with nullcontext() if job.goes_first else self._others:
             await self._run_soon(attempt, job)
 
     async def _run_soon(self, attempt: Callable[[psycopg.Connection, Job[Any]], None], job: Job[Any]) -> None:

@@ -107,7 +107,7 @@ class SqliteWriter:
             self._gate.leave()
             raise StoreError("The store is closed.")
         job: Job[R] = Job(work, self._loop.create_future(), read_only=read_only)
-        self._put(_FIRST if job.first else _OTHER, job)
+        self._put(_FIRST if job.goes_first else _OTHER, job)
         return await job.future
 
     async def close(self) -> None:
@@ -162,7 +162,7 @@ class SqliteWriter:
         except queue.Empty:
             return None
         order, _, job = waiting
-        if job is None or (order == _OTHER and any(done.first for done in self._group)):
+        if job is None or (order == _OTHER and any(done.goes_first for done in self._group)):
             self._waiting.put(waiting)
             return None
         return job
@@ -183,10 +183,10 @@ class SqliteWriter:
         most = min(1 + self._waiting.qsize(), GROUP_LIMIT)
         try:
             connection.execute("BEGIN IMMEDIATE")
-            self._run_job(self._group[0], connection, first=True)
+            self._run_job(self._group[0], connection, opens_group=True)
             while len(self._group) < most and (job := self._next_of_group()) is not None:
                 self._group.append(job)
-                self._run_job(job, connection, first=False)
+                self._run_job(job, connection, opens_group=False)
             connection.execute("COMMIT")
         except (sqlite3.Error, _GroupLost) as error:
             if connection.in_transaction:
@@ -194,8 +194,8 @@ class SqliteWriter:
             return _sentence(error)
         return None
 
-    def _run_job(self, job: Job[Any], connection: sqlite3.Connection, *, first: bool) -> None:
-        if not first:
+    def _run_job(self, job: Job[Any], connection: sqlite3.Connection, *, opens_group: bool) -> None:
+        if not opens_group:
             connection.execute("SAVEPOINT job")
         if job.read_only:
             connection.execute("PRAGMA query_only=ON")
@@ -206,12 +206,12 @@ class SqliteWriter:
             raise _GroupLost(str(job.error or "the transaction was ended from inside"))
         if job.error is not None:
             job.error = as_store_error(job.error, writing=not job.read_only)
-            if first:  # nothing of this group is written yet, so all of it can be undone
+            if opens_group:  # nothing of this group is written yet, so all of it can be undone
                 connection.execute("ROLLBACK")
                 connection.execute("BEGIN IMMEDIATE")
             else:
                 connection.execute("ROLLBACK TO job")
-        if not first:
+        if not opens_group:
             connection.execute("RELEASE job")
 
     def _tell(self, callback: Callable[..., object], *args: object) -> None:

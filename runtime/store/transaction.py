@@ -194,11 +194,11 @@ class Engine(Protocol):
 class Job(Generic[R]):
     """A function to run in an engine, and its result."""
 
-    __slots__ = ("error", "facts", "first", "future", "later", "read_only", "result", "topics", "work")
+    __slots__ = ("error", "facts", "future", "goes_first", "later", "read_only", "result", "topics", "work")
 
     def __init__(self, work: Callable[[Tx], R], future: asyncio.Future[R], *, read_only: bool = False) -> None:
         self.work, self.read_only = work, read_only
-        self.first = _goes_first.get()
+        self.goes_first = _goes_first.get()
         self.future = future
         self.result: R | None = None
         self.error: BaseException | None = None

@@ -122,7 +122,7 @@ async def test_the_transactions_of_a_click_go_first_and_those_of_an_event_do_not
     app = TimedApp(lambda *_: None, client=AsyncWebClient(), authorize=anybody, request_verification_enabled=False)
 
     async def look(ack: AsyncAck) -> None:
-        went_first.append(Job(lambda _: None, asyncio.get_running_loop().create_future()).first)
+        went_first.append(Job(lambda _: None, asyncio.get_running_loop().create_future()).goes_first)
         await ack()
 
     app.action("press")(look)
