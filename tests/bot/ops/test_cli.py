@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -331,8 +332,9 @@ async def test_with_a_secret_a_call_that_is_changed_in_the_database_does_not_run
         assert ("somebody changed the database" in str(responses(events))) == bool(secret)
 
 
-@pytest.mark.slow
-async def test_a_tool_that_does_not_end_does_not_keep_it_from_stopping(here: Path) -> None:
+@contextlib.asynccontextmanager
+async def told_to_stop_in_mid_tool(here: Path) -> AsyncIterator[tuple[Process, asyncio.Task[Any]]]:
+    """The server, with a tool that does not end, and the request that waits for it."""
     (here / "agents.py").write_text(AGENT)
     async with started("--agent", "agents:sleeper", cwd=here) as (url, process), browsing(url) as http:
         sleeper = Client(http, "sleeper")
@@ -340,6 +342,12 @@ async def test_a_tool_that_does_not_end_does_not_keep_it_from_stopping(here: Pat
         asking = asyncio.create_task(sleeper.post("/run_sse", {"parts": [{"text": "nap"}]}))
         await until((here / "napping").exists)
         process.send_signal(signal.SIGTERM)
+        yield process, asking
+
+
+@pytest.mark.slow
+async def test_a_tool_that_does_not_end_does_not_keep_it_from_stopping(here: Path) -> None:
+    async with told_to_stop_in_mid_tool(here) as (process, asking):
         began = time.monotonic()
         assert await process.wait() == 0
         assert time.monotonic() - began < 10
@@ -349,13 +357,7 @@ async def test_a_tool_that_does_not_end_does_not_keep_it_from_stopping(here: Pat
 
 @pytest.mark.slow
 async def test_a_second_signal_ends_it_at_once(here: Path) -> None:
-    (here / "agents.py").write_text(AGENT)
-    async with started("--agent", "agents:sleeper", cwd=here) as (url, process), browsing(url) as http:
-        sleeper = Client(http, "sleeper")
-        await sleeper.create()
-        asking = asyncio.create_task(sleeper.post("/run_sse", {"parts": [{"text": "nap"}]}))
-        await until((here / "napping").exists)
-        process.send_signal(signal.SIGTERM)
+    async with told_to_stop_in_mid_tool(here) as (process, asking):
         assert process.stdout is not None
         while not (await process.stdout.readline()).startswith(b"Stopping: "):
             pass
