@@ -23,10 +23,11 @@ from adk_confirm.bot.confirmation.shown import Paused, Shown, named_approvers
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.errors import Gone, Later, SlackTrouble, Unsure
+from adk_confirm.bot.slack.errors import Gone, Later, SlackTrouble, Unheard, Unsure
 from adk_confirm.bot.slack.names import NameLookup
 from adk_confirm.bot.store.attempts import begin_attempt, earlier_attempts, forget_attempt
 from adk_confirm.bot.store.repository import Session, read_confirmation
+from adk_confirm.bot.store.transactions import draw_again_late
 from adk_confirm.runtime.store.lease import Lease
 
 
@@ -73,6 +74,8 @@ class Drawing:
             try:
                 self._done.append(await self._bring_up(place))
             except SlackTrouble as trouble:
+                if isinstance(trouble, Unheard):
+                    await self._lease.run(draw_again_late, self._row.id)
                 self._troubles[place.channel] = trouble
                 self._done.append(place)
         return tuple(self._skip_if_dead(place) for place in self._done)

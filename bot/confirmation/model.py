@@ -279,6 +279,7 @@ class Confirmation:
     outcome: Outcome | None = None
     attempt: int = 1
     remind_at: datetime | None = None
+    redraw_at: datetime | None = None  # until then an older drawing of its cards may arrive at Slack
     escalate_at: datetime | None = None
     escalated: bool = False  # whether the escalation was announced; it holds from `escalate_at` on
     start_by: datetime | None = None

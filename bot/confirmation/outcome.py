@@ -287,6 +287,7 @@ class DueWork(StrEnum):
 
     COUNT = "count"
     PREVIEW = "preview"  # of an edited call
+    REDRAW = "redraw"
     REMIND = "remind"
     ESCALATE = "escalate"
     EXPIRE = "expire"
@@ -321,6 +322,7 @@ def scheduled_work(row: Confirmation) -> tuple[tuple[datetime, DueWork], ...]:
     times: tuple[tuple[datetime | None, DueWork], ...] = (
         (pending[0].stored_at if pending else None, DueWork.COUNT),
         (row.revision.at if row.awaits_preview else None, DueWork.PREVIEW),
+        (row.redraw_at, DueWork.REDRAW),
         (row.remind_at if waiting else None, DueWork.REMIND),
         (row.escalate_at if waiting and not row.escalated else None, DueWork.ESCALATE),
         (row.deadline if waiting and not pending else None, DueWork.EXPIRE),
@@ -348,6 +350,8 @@ def tick(row: Confirmation, now: datetime) -> Transition:
     steps: list[Step] = []
     if DueWork.END_GRANT in due:  # its card no longer offers to revoke it
         row = next_version(replace(row, grant=None), now)
+    if DueWork.REDRAW in due:
+        row = next_version(replace(row, redraw_at=None), now)
     if DueWork.REMIND in due:
         row = next_version(replace(row, remind_at=None), now)
         votes, quorum = len(row.voters(VoteKind.APPROVE)), row.policy.quorum

@@ -1,6 +1,7 @@
 """The errors of a call to Slack, one class for each thing that a caller can do about them. Pure.
 
-Later          nothing happened: try again after `after` seconds
+Later          nothing happened, or it does no harm: try again after `after` seconds
+Unheard        the same, but Slack may also still do it
 Unsure         it may have happened: look before you repeat it
 Gone           the channel or the person does not exist for this app, or not any more
 RefusedBySlack what was sent can't be taken: a bug in this app, or a missing scope
@@ -46,6 +47,10 @@ class Later(SlackTrouble, PutOff):
         super().__init__(method, code, f"Slack accepts no {method} now ({code}). Trying again in {after:.0f} s.")
         self.after, self.limited = after, code in LIMITED
         self.failing = not self.limited
+
+
+class Unheard(Later):
+    """No answer came. Slack may still do it, and after what it is sent from now on."""
 
 
 class Unsure(SlackTrouble):
@@ -164,7 +169,8 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return Later(method, 2.0, "could not connect")
     if not isinstance(error, SlackApiError):
-        return _lost_answer(method, type(error).__name__, repeatable)
+        code = type(error).__name__
+        return Unheard(method, 1.0, code) if repeatable else Unsure(method, code)
     response = error.response
     status, headers = _status_and_headers(response)
     data = response.data if isinstance(response, AsyncSlackResponse) and isinstance(response.data, dict) else {}
@@ -172,17 +178,14 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
     if status == 429 or code in _LATER:
         return Later(method, _retry_after(headers, _LATER.get(code, 30.0)), code or "ratelimited")
     if status >= 500 or not code or code in _UNSURE:
-        return _lost_answer(method, code or f"status {status}", repeatable)
+        code = code or f"status {status}"
+        return Later(method, 1.0, code) if repeatable else Unsure(method, code)
     if code in _REVOKED:
         return Revoked(method, code)
     if code in _GONE:
         return Gone(method, code)
     places = _pointers(data)
     return RefusedBySlack(method, code, str(data.get("needed") or "") or ", ".join(places), places)
-
-
-def _lost_answer(method: str, code: str, repeatable: bool) -> SlackTrouble:
-    return Later(method, 1.0, code) if repeatable else Unsure(method, code)
 
 
 def _status_and_headers(response: object) -> tuple[int, dict[str, str]]:

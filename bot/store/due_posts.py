@@ -20,6 +20,9 @@ CARDS_FIRST = 0.5
 SOON = 1.0
 """A call that ends within this many seconds of its approval gets one line and one update of its card for both."""
 
+SLACK_IS_LATE = 20.0
+"""Seconds in which Slack may still do what it was sent by a process that got no answer."""
+
 
 def mark_cards_due(tx: Tx, session: str, row: Confirmation) -> None:
     """Marks a confirmation's cards as out of date. The caller has locked the confirmation. Those of a call that was

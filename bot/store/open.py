@@ -7,10 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from adk_confirm.bot.store.checkpoint_rows import secret_fits
-from adk_confirm.bot.store.outbox import note_possible_copies
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.store import jobs
-from adk_confirm.runtime.store.database import Database, Tx, sqlite_path
+from adk_confirm.runtime.store.database import Database, sqlite_path
+from adk_confirm.runtime.store.jobs import free_all
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.tables import SCHEMA as RUNTIME_SCHEMA
 from adk_confirm.runtime.store.tables import StoreSchema, lay_out
@@ -53,13 +52,6 @@ async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) 
         await database.close()
         raise
     return database
-
-
-def free_all(tx: Tx) -> None:
-    """Frees all leases, since no other process serves this store, and commands take none."""
-    for key in tx.column("SELECT key FROM jobs WHERE kind = 'session' AND lease_token IS NOT NULL"):
-        note_possible_copies(tx, key)  # of the reply that its process was writing
-    jobs.free_all(tx)
 
 
 def sqlite_file(url: str) -> Path | None:

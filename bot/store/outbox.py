@@ -21,7 +21,7 @@ from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
 from adk_confirm.bot.store.agent_status import ShownStatus, read_status
 from adk_confirm.bot.store.attempts import earlier_attempts, forget_attempt
 from adk_confirm.bot.store.cast_vote import TRIES
-from adk_confirm.bot.store.due_posts import cards_under_way, mark_thread_due
+from adk_confirm.bot.store.due_posts import SLACK_IS_LATE, cards_under_way, mark_thread_due
 from adk_confirm.bot.store.ledger_rows import find_head, lines_to_tell
 from adk_confirm.bot.store.mailbox import read_session
 from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations
@@ -31,7 +31,6 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import lock_job, settle
 
 _COPIES = "copies"
-_SLACK_IS_LATE = 20.0
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def mark_all_posted(tx: Tx, key: str, status: ShownStatus | None = None) -> None
     doubt = earlier_attempts(tx, key, _COPIES)
     times = [
         tx.now() if next_post(tx, key) is not None else None,
-        None if doubt is None else doubt.at + _SLACK_IS_LATE,
+        None if doubt is None else doubt.at + SLACK_IS_LATE,
         None if status is None or status.again is None else tx.now() + status.again,
         None if status is None or status.wanted is read_status(tx, key).wanted else tx.now(),
     ]
@@ -135,7 +134,7 @@ def note_copy_search(tx: Tx, key: str) -> None:
     """Notes a search for copies. There are two searches, since Slack may still be processing what the other process
     sent."""
     doubt = earlier_attempts(tx, key, _COPIES)
-    if doubt is not None and tx.now() >= doubt.at + _SLACK_IS_LATE:
+    if doubt is not None and tx.now() >= doubt.at + SLACK_IS_LATE:
         forget_attempt(tx, key, _COPIES)
 
 

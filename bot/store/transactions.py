@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
 from adk_confirm.bot.confirmation import decision_texts
@@ -30,6 +30,7 @@ from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.confirmation.votes import take_preview
 from adk_confirm.bot.hosts.asked import answer_from_form
 from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.store.due_posts import SLACK_IS_LATE
 from adk_confirm.bot.store.repository import (
     chain_of,
     lock_confirmation,
@@ -160,8 +161,18 @@ def save_drawn(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confi
 
 
 def draw_again(tx: Tx, confirmation_id: str) -> None:
-    """Draws each place once more, because an older drawing may have arrived after a newer one."""
-    _change(tx, confirmation_id, lambda row, at: Transition(row=next_version(row, at)))
+    """Draws each place once more, because an older drawing may have arrived after a newer one, and once more when none
+    can arrive any more."""
+    _change(tx, confirmation_id, lambda row, at: Transition(row=next_version(_redrawn_late(row, at), at)))
+
+
+def draw_again_late(tx: Tx, confirmation_id: str) -> None:
+    """Draws each place once more when what was sent just now, without an answer, can't arrive any more."""
+    _change(tx, confirmation_id, lambda row, at: Transition(row=row if row.redraw_at else _redrawn_late(row, at)))
+
+
+def _redrawn_late(row: Confirmation, at: datetime) -> Confirmation:
+    return replace(row, redraw_at=at + timedelta(seconds=SLACK_IS_LATE))
 
 
 class RetryResult(Enum):

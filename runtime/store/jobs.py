@@ -65,8 +65,9 @@ def lock_job(tx: Tx, kind: str, key: str) -> None:
 
 
 def free_all(tx: Tx) -> None:
-    """Frees all leases. For a process that knows that it is the only one, so that the holders are dead."""
-    tx.run("UPDATE jobs SET lease_token = NULL, lease_until = NULL WHERE lease_token IS NOT NULL")
+    """Ends all leases. For a process that knows that it is the only one: the holders are dead. Their tokens stay
+    until the jobs are claimed: so it is known who did not release them."""
+    tx.run("UPDATE jobs SET lease_until = 0 WHERE lease_token IS NOT NULL")
 
 
 _OWE = """
@@ -184,8 +185,8 @@ _NEXT_DUE = """
     ORDER BY due_at LIMIT :most
 """
 _NEXT_LAPSE = """
-    SELECT key, lease_until AS at FROM jobs
-    WHERE kind = :kind AND lease_token IS NOT NULL
+    SELECT key, CASE WHEN due_at > lease_until THEN due_at ELSE lease_until END AS at FROM jobs
+    WHERE kind = :kind AND lease_token IS NOT NULL AND due_at IS NOT NULL
     ORDER BY lease_until LIMIT :most
 """
 

@@ -131,6 +131,25 @@ async def test_what_goes_wrong_once(open_office: Opens, step: str, wrong: str) -
         await is_posted_whole_and_once(at)
 
 
+@pytest.mark.office(f"{POLICY}quorum = 2\n", target=LAB, limits=QUICK)
+async def test_a_drawing_that_slack_does_last_does_not_stay(at: Office) -> None:
+    """Nobody waited for its answer any more, and a later one was done first."""
+    card = await at.ask(PAY)
+    hang = at.slack.faults.hangs("chat.update")
+    await at.bob.clicks(card, "Approve")
+    await hang.reached()
+    await at.ann.clicks(card, "Withdraw")
+    await (await at.ann.gets_modal("Withdraw")).submits()
+    await at.slack.until(lambda: "Approve" not in at.bob.now(card).buttons, what="the card to show the end")
+
+    hang.release()
+
+    await at.slack.until(lambda: "Approve" in at.bob.now(card).buttons, what="the late drawing")
+    await at.later(seconds=30)
+    await at.rests()
+    assert "Approve" not in at.bob.now(card).buttons
+
+
 # Around the card
 
 

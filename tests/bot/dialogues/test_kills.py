@@ -275,6 +275,22 @@ async def killed_in_the_tool(at: Staff, bot: Serving, tool: str) -> Seen:
     return card
 
 
+async def test_what_slack_does_after_all_for_the_dead_does_not_stay(at: Staff, bot: Serving) -> None:
+    await bot.starts()
+    card = await at.ask('work {"on": "the roof"}')
+    hang: Fault = at.slack.faults.hangs("chat.update", where=a_card)
+    await at.bob.clicks(card, "Approve")
+    await bot.until(hang.reached())
+    await bot.killed()
+    await bot.starts()
+    await at.bob.finds("Did this take effect? Work", at.deploys)
+
+    hang.release()
+
+    await at.bob.finds("Running: Work", at.deploys)
+    await at.slack.until(lambda: "Did this take effect? Work" in at.bob.now(card), timeout=60, what="the question")
+
+
 @pytest.mark.every_case
 @pytest.mark.parametrize(
     ("word", "sentence"),

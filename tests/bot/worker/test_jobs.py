@@ -313,6 +313,20 @@ async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lap
     await attends_until(attended, database, attend, poll=3600)
 
 
+async def test_what_a_dead_process_held_and_is_not_due_keeps_nobody_awake(database: Database) -> None:
+    await with_rows(database, "x", "y")
+    kind = JobKind("test", nobody)
+
+    def held(tx: Tx) -> None:
+        set_row(tx, "x", lease_token="of the dead", lease_until=1.0, due_at=None)
+        set_row(tx, "y", lease_token="of the dead", lease_until=1.0, due_at=tx.now() + 60)
+
+    await database.run(held)
+    claimed, pause = await database.run(claim_due, kind, 10, 30.0)
+    assert claimed == []
+    assert pause == pytest.approx(60, abs=5)
+
+
 async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_take_them_from_itself(
     database: Database,
 ) -> None:
