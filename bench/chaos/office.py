@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 from psycopg.rows import dict_row
 
+from adk_confirm.bot.store.due_posts import SLACK_IS_LATE
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
 from bench.chaos.agent import LOG
@@ -26,13 +27,14 @@ from tests.support.postgres import PostgresServer, postgres_server
 REDELIVERED_AFTER = (1.0, 4.0, 15.0)
 """Slack's retry intervals, shortened so that retries come while the run lasts."""
 
-_OWED = """
+_OWED = f"""
 WITH now AS (SELECT extract(epoch FROM clock_timestamp())::float8 AS at)
 SELECT kind, key, failures, trouble,
        CASE WHEN parked_at IS NOT NULL THEN 'parked' WHEN lease_until > now.at THEN 'attended'
             WHEN due_at <= now.at THEN 'due' ELSE 'put off' END AS how
   FROM jobs, now
  WHERE due_at <= now.at OR lease_until > now.at OR parked_at IS NOT NULL OR owed_since IS NOT NULL
+    OR due_at <= now.at + {SLACK_IS_LATE} AND kind IN ('confirmation', 'thread')  -- looks at Slack once more
 """
 _READY_WITHIN = 60.0
 _LOOKS_AGAIN = 0.5
