@@ -219,7 +219,9 @@ def _first_values(view: Shown) -> dict[str, str]:
         value = None if argument.masked else in_title(argument.value, kind, argument.name)
         if value is None or not argument.name.isidentifier():
             continue
-        part = f"{readable_name(argument.name)} {value}"
+        called = readable_name(argument.name)
+        many = isinstance(argument.value, list) and value == f"{len(argument.value):,} {called.lower()}"  # named by it
+        part = value if many else f"{called} {value}"
         if units(f"{tool} ({', '.join([*parts.values(), part])})") > LONGEST_TITLE:
             break
         parts[argument.name] = part

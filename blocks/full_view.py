@@ -114,9 +114,9 @@ def everything(view: Shown) -> JsonObject:
 def run_again_form(view: Shown) -> JsonObject:
     """What Run again opens if the card does not show everything that would run."""
     pages = split_pages(what_runs(view), _name(view), *room_beside())
-    twice = small_print([line(words.CONFIRM_RUN_AGAIN[1])], "twice")
+    twice = rich([line(words.CONFIRM_RUN_AGAIN[1])], "twice")
     title = header(plain(headline(view), LONGEST_TITLE), f"title.{_name(view)}")
-    blocks = [title, *pages.blocks, *cut_note(pages), *twice]
+    blocks = [title, *pages.blocks, *cut_note(pages), twice]
     submit = words.RUN_AGAIN if pages.whole else None
     metadata = Ref(view.id, view.revision).encode()
     return modal(Callback.RUN_AGAIN, "Run again", blocks, metadata=metadata, submit=submit)

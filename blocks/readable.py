@@ -202,11 +202,11 @@ def _list(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
     if not value:
         return Readable((Say(words.EMPTY_LIST),))
     if any(isinstance(item, dict | list) for item in value[:_ITEMS]):
-        return _rows(value, name, formats, limit, lines)
+        return _rows(value, formats, limit, lines)
     spans = [scalar(item, formats.get(""), name) for item in value[:_ITEMS]]
     if len(value) <= _ITEMS and _length(spans) <= limit and not any(right_to_left(spoken(span)) for span in spans):
         return Readable(join(spans))
-    head = words.counted(len(value), name)
+    head = words.counted(len(value))
     kept: list[TextSpan] = []
     while len(kept) < len(spans) and len(head) + _length([*kept, spans[len(kept)]]) + 3 <= limit:
         kept.append(spans[len(kept)])
@@ -214,7 +214,7 @@ def _list(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
     return Readable((Say(head), *rest), whole=False)
 
 
-def _rows(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], limit: int, lines: int) -> Readable:
+def _rows(value: Sequence[JsonValue], formats: Mapping[str, str], limit: int, lines: int) -> Readable:
     """A list of objects: a line for each."""
     drawn = [_members(item, formats) for item in value[: lines + 1]]
     room = WIDTH * lines
@@ -232,7 +232,7 @@ def _rows(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
     below = [Line((Say("• "), *row)) for row in kept]
     if not whole and kept:
         below.append(Line((Say("… and {count} more".format(count=f"{len(value) - len(kept):,}")),)))
-    return Readable((Say(words.counted(len(value), name)),), tuple(below), whole=whole)
+    return Readable((Say(words.counted(len(value))),), tuple(below), whole=whole)
 
 
 def _object(value: Mapping[str, JsonValue], formats: Mapping[str, str], limit: int, lines: int) -> Readable:
@@ -255,9 +255,7 @@ def _by_member(value: Mapping[str, JsonValue], formats: Mapping[str, str]) -> Re
         if shown.box or shown.below or "\n" in name:
             return None
         whole = whole and shown.whole
-        counted = not shown.whole and isinstance(inner, list) and words.counted(len(inner), key).endswith(name)
-        label = () if counted else (Supplied(name, bold=True), Say(" "))
-        below.append(Line((Say("• "), *label, *shown.beside)))
+        below.append(Line((Say("• "), Supplied(name, bold=True), Say(" "), *shown.beside)))
     return Readable((), tuple(below), whole=whole)
 
 

@@ -177,7 +177,7 @@ def _by_ask(question: str, operation: str, call: str) -> Words:
 
 def _asked_words(step: ShownLine) -> str:
     if step.channel:
-        return "💬 {name} asks a question in {channel}" if step.question else "⏳ {tool} needs approval in {channel}"
+        return "💬 {name} asks a question in {channel}." if step.question else "⏳ {tool} needs approval in {channel}."
     if step.question:
         return "💬 {name} asks a question."
     return "⏳ {tool} has started, and needs a decision to continue." if step.operation else "⏳ {tool} needs approval."

@@ -63,8 +63,8 @@ RESULT = "Result"
 ARROW = " → "
 
 
-def counted(count: int, name: str) -> str:
-    """`60 recipients`, where the name is a plural; else `60 items`."""
+def counted(count: int, name: str = "") -> str:
+    """`60 recipients`, where the name is a plural; else `60 items`. Beside a name it is not said again."""
     noun = name.replace("_", " ").strip().lower()
     plain = noun.replace(" ", "").isascii() and noun.replace(" ", "").isalpha() and len(noun) <= 30
     if count == 1:

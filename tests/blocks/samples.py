@@ -194,6 +194,7 @@ ANSWERED = TIME_OFF.but(
     payload=(Argument("approved_days", 8),),
     answered=True,
     quorum=2,
+    approvers=approvers(f"user:{LEAD}", f"user:{OPS}"),
     edited_by=LEAD,
     voted=(LEAD,),
 )
@@ -353,7 +354,7 @@ OTHER_STEPS = (
     shown_line(seq=30, kind=LineKind.PAUSED, at=NOON),
     shown_line(seq=31, kind=LineKind.RESUMED, at=NOON),
 )
-THREAD = (
+_THREAD = (
     *STEPS[1:3],
     shown_line(
         seq=5,
@@ -371,6 +372,7 @@ THREAD = (
         seq=6, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason, asker=DANA, several=True
     ),
 )
+THREAD = tuple(one.but(headline="Deploy checkout 2.14.0 to prod") for one in _THREAD)
 HISTORY = WAITING.but(
     revision=2,
     version=9,
@@ -393,7 +395,7 @@ SCHEMA: dict[str, JsonValue] = {
 EDITABLE = WAITING.but(editable=("version", "env", "replicas", "dry_run", "when"))
 VERDICTS = {
     "counted": (WAITING, Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, votes=1)),
-    "decided": (WAITING.but(title="deploy"), Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, decided=True)),
+    "decided": (WAITING, Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, decided=True)),
     "older": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.OLDER_REVISION))),
     "late": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.TOO_LATE, state="denied"))),
 }

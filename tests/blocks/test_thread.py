@@ -274,7 +274,10 @@ def refused(refusal: Refusal) -> Given:
     ("given", "sentence"),
     [
         (samples.VERDICTS["counted"], "Your approval counts: 1 of 2 approvals."),
-        (samples.VERDICTS["decided"], "Your approval counts, and it was the last one needed. deploy runs."),
+        (
+            samples.VERDICTS["decided"],
+            "Your approval counts, and it was the last one needed. Deploy checkout 2.14.0 to prod runs.",
+        ),
         (samples.VERDICTS["older"], "This changed in the meantime. Look at the card as it is now, then decide."),
         (samples.VERDICTS["late"], "You are too late: it is denied already."),
         (

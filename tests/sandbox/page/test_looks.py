@@ -11,7 +11,7 @@ from playwright.async_api import expect
 from adk_confirm.blocks.card import heading
 from adk_confirm.runtime.jsontypes import JsonObject, objects
 from tests.blocks import samples
-from tests.blocks.test_golden import SENT
+from tests.blocks.test_golden import SENT, surface
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visitor, Visits
 from tests.sandbox.small_app import Body, drawn
@@ -122,13 +122,15 @@ def at_noon(payload: JsonObject, now: float) -> Body:
     return {name: part for name, part in json.loads(moved).items() if name != "metadata"}
 
 
-async def test_every_face_of_a_card_is_drawn_and_fits_a_phone(scene: Scene, visits: Visits) -> None:
-    """At most twelve lines, unless the agent's own values take more than our own words leave them."""
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_every_face_of_a_card_is_drawn_and_fits_a_phone(scene: Scene, visits: Visits, dark: bool) -> None:
+    """At most twelve lines, unless the agent's own values take more than our own words leave them, and one row of
+    buttons."""
     cards = {name: payload for name, payload in SENT.items() if name.startswith("card_")}
     for payload in cards.values():
         body = at_noon(payload, scene.slack.clock.now())
         await scene.app.client.chat_postMessage(channel=scene.deploys.id, **body)
-    me = await visits(width=390, height=844, touch=True)
+    me = await visits(width=390, height=844, touch=True, dark=dark)
     drawn_cards = me.chat.locator("li.message")
     await expect(drawn_cards).to_have_count(len(cards))
     assert await me.page.locator(".unknown").all_inner_texts() == []
@@ -141,6 +143,30 @@ async def test_every_face_of_a_card_is_drawn_and_fits_a_phone(scene: Scene, visi
             lines += every
             values += every if str(block["block_id"]).startswith(("title.", "what.")) else quoted
         assert 0 < lines <= max(MOST_LINES, values + OUR_LINES), f"{name} takes {lines} lines"
+    rows: list[int] = await drawn_cards.locator(".block-actions").evaluate_all("rows => rows.map(x => x.offsetHeight)")
+    assert max(rows) < 50
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_every_window_fits_a_phone_and_can_be_read(scene: Scene, visits: Visits, dark: bool) -> None:
+    """From its beginning, with an error at each of its fields."""
+    me, views = await visits(width=390, height=844, touch=True, dark=dark), scene.slack.workspace.views
+    for name, payload in SENT.items():
+        if surface(name) != "modal":
+            continue
+        view = views.open(scene.dana.user.team_id, scene.dana.id, at_noon(payload, scene.slack.clock.now()))
+        await expect(me.dialog.locator("h3, .block").first).to_be_visible()
+        texts = await me.dialog.locator("textarea").evaluate_all("texts => texts.map(text => text.scrollTop)")
+        assert not any(texts), f"{name} shows the end of a text first"
+        fields = [str(one["block_id"]) for one in objects(payload["blocks"]) if one["type"] == "input"]
+        views.show_errors(view, dict.fromkeys(fields, "Please complete this required field."))
+        await expect(me.dialog.locator(".error")).to_have_count(len(fields))
+        assert await me.dialog.locator(".unknown").count() == 0
+        assert await audit(me.page) == [], name
+        body = me.dialog.locator(".dialog-body")
+        assert await body.evaluate("body => body.scrollWidth <= body.clientWidth"), f"{name} is wider than its window"
+        views.close(view)
+        await expect(me.dialog).to_have_count(0)
 
 
 async def test_a_new_message_is_announced_by_its_text(scene: Scene, visits: Visits) -> None:

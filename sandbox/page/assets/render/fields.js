@@ -39,6 +39,7 @@ function written(_, element, state) {
   const control = element.multiline
     ? h("textarea", { ...attributes, rows: Math.min(12, Math.max(3, text.split("\n").length + 1)) })
     : h("input", { ...attributes, type: "text", inputmode: modes[element.type] });
+  if (element.multiline) control.setSelectionRange(0, 0); // a long text is read from its beginning
   return { node: control, control, read: () => control.value || null };
 }
 
