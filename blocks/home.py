@@ -204,7 +204,7 @@ def _line_item(view: Shown, part: str, version: int) -> JsonObject:
     state: Sequence[TextSpan] = (Say(words.STATES[view.stage]),)
     if isinstance(view.stage, OutcomeKind) and view.stage in SAID_BY_PEOPLE and view.decided_by:
         state = say(f"{words.STATES[view.stage]}, says {{who}}", who=people_names(view.decided_by))
-    facts = join([state, (When(view.asked_at),), *_card_link(view)], words.DOT)
+    facts = join([state, say("asked {when}", when=When(view.asked_at)), *_card_link(view)], words.DOT)
     return rich([_headline(view, Say(words.DOT), *facts)], _block_id(part, view, version))
 
 

@@ -33,6 +33,8 @@ from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import State
 from adk_confirm.bot.confirmation.shown import Shown
 
+NOT_POSSIBLE = "Not possible"
+
 
 def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
     title = "Your answer" if call.question else "Your vote"
@@ -47,7 +49,7 @@ def verdict_message(call: Shown, made: Verdict, voter: str = "") -> Message:
     return message([said], rich([said], "verdict"), *row)
 
 
-def notice_modal(sentence: str, title: str = "Not possible") -> JsonObject:
+def notice_modal(sentence: str, title: str = NOT_POSSIBLE) -> JsonObject:
     """A window with one sentence, for example why no form opens or why nothing was done."""
     return modal(Callback.SHOW, title, [rich([_sentence(sentence)], "notice")])
 

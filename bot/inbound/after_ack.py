@@ -17,7 +17,7 @@ from typing import Any
 
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.mentions import mentions_in_view, view_with_names
-from adk_confirm.blocks.notices import notice_message, notice_modal
+from adk_confirm.blocks.notices import NOT_POSSIBLE, notice_message, notice_modal
 from adk_confirm.bot.cards.modals import with_seat
 from adk_confirm.bot.confirmation.model import Seat
 from adk_confirm.bot.slack.api import Slack
@@ -87,10 +87,10 @@ class AfterAck:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def tell(self, sentence: str, seat: Seat, url: str = "") -> None:
+    def tell(self, sentence: str, seat: Seat, url: str = "", title: str = NOT_POSSIBLE) -> None:
         """At the URL that came with the click, or else in a window, if there is a trigger for one, or else in a message
         that only this person sees."""
-        self.begin("a notice", self._notify(notice_message(sentence), notice_modal(sentence), seat, url))
+        self.begin("a notice", self._notify(notice_message(sentence), notice_modal(sentence, title), seat, url))
 
     def open_form(self, seat: Seat, url: str, compose: Callable[[], Awaitable[JsonObject]]) -> None:
         """Opens a form, or the window that is shown instead of it."""

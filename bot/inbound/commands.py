@@ -74,4 +74,4 @@ class Commands:
             said = f"Ask again: {headline(Shown(row))}"
             told = ASKED[await self._database.run(ask_once_more, row.id, said, click.seat.person)]
         await ack()
-        self._after_ack.tell(told, click.seat)
+        self._after_ack.tell(told, click.seat, title="Ask again")

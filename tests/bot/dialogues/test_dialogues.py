@@ -53,7 +53,9 @@ async def test_who_asked_asks_again_once(at: Office) -> None:
     await at.bob.clicks(denied, "Ask again")
     (await at.bob.gets_modal("Somebody else asked for this")).closes()
     made = await at.ann.clicks(denied, "Ask again")
-    (await at.ann.gets_modal("The agent is asked again")).closes()
+    asked = await at.ann.gets_modal("The agent is asked again")
+    assert asked.title == "Ask again"
+    asked.closes()
     await at.slack.repeats(made)
     await at.ann.clicks(denied, "Ask again")
     (await at.ann.gets_modal("was asked again before")).closes()
