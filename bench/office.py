@@ -17,10 +17,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from adk_confirm import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
+from adk_confirm import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ModelResponse, Part
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.jsontypes import JsonObject
-from adk_confirm.runtime.models.scripted import ScriptLine
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.delivery import Delivery
@@ -43,14 +42,17 @@ def pay(order: str) -> JsonObject:
     return {"paid": order}
 
 
-def reply(request: ModelRequest) -> ScriptLine:
-    last = request.contents[-1] if request.contents else Content()
-    if any(last.responses()):
-        return REPLY
-    return [FunctionCall(name="pay", args={"order": order}) for order in last.text.split() if _ORDER.fullmatch(order)]
+class Payer:
+    """Not a `ScriptedModel`, which keeps a copy of each request."""
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
+        last = request.contents[-1] if request.contents else Content()
+        orders = [] if any(last.responses()) else _ORDER.findall(last.text)
+        parts = [Part(function_call=FunctionCall(name="pay", args={"order": order})) for order in orders]
+        yield ModelResponse(Content(role="model", parts=parts or [Part(text=REPLY)]))
 
 
-agent = Agent(name="payer", model=ScriptedModel(reply=reply), tools=[FunctionTool(pay, require_confirmation=True)])
+agent = Agent(name="payer", model=Payer(), tools=[FunctionTool(pay, require_confirmation=True)])
 
 
 @dataclass

@@ -57,7 +57,6 @@ class SlackTimes:
     calls: Counter[str] = field(default_factory=Counter)
     limited: int = 0  # calls that Slack answered with 429
     cycles: int = 0
-    memory: list[float] = field(default_factory=list)  # megabytes before and after
 
     def add(self, other: SlackTimes) -> None:
         self.cards += other.cards
@@ -116,7 +115,6 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
             _methods(one),
             "From here on the rates are off, so that a thousand cards appear quickly:",
             table(HEADS, [_row(name, of) for name, of in many.items()]),
-            _memory(steady, burst, threads * EACH),
             _against_bolt(clicked),
             goals(*_goals_of_cycles(one, forty, asked), *_goals_of_clicks(clicked, steady, burst, failing)),
         ]
@@ -153,7 +151,7 @@ async def _asked_at_once(folder: Path, channels: int) -> SlackTimes:
     """Measures the cards only: at 50 updates a minute, this many final cards would take minutes."""
     async with office(folder, channels=channels) as at:
         orders = [[f"o-{n}"] for n in range(4 * channels)]
-        return SlackTimes(cards=await _ask(at, orders, at.channels * 4))
+        return SlackTimes(cards=await ask(at, orders, at.channels * 4))
 
 
 async def _many_clicks(folder: Path, threads: int) -> tuple[SlackTimes, SlackTimes, SlackTimes]:
@@ -164,16 +162,16 @@ async def _many_clicks(folder: Path, threads: int) -> tuple[SlackTimes, SlackTim
         for begin, rate in ((0, RATE), (threads, None)):
             orders = several[begin : begin + threads]
             replies = at.watched.replies
-            await _ask(at, orders, at.channels)
-            cpu, memory = at.cpu(), at.memory()
-            decided = await _decide(at, _in_turn(orders), rate)
+            await ask(at, orders, at.channels)
+            cpu = at.cpu()
+            decided = await decide(at, in_turn(orders), rate)
             await at.replies(replies + threads, PATIENCE)
-            decided.cpu, decided.memory = (at.cpu() - cpu) / (threads * EACH), [memory, at.memory()]
+            decided.cpu = (at.cpu() - cpu) / (threads * EACH)
             found.append(decided)
         few = several[2 * threads :]
-        await _ask(at, few, at.channels)
+        await ask(at, few, at.channels)
         at.slack.faults.fails("chat.*", times=None)
-        failing = await _decide(at, _in_turn(few), RATE, final=False)
+        failing = await decide(at, in_turn(few), RATE, final=False)
         at.slack.faults.clear()
     return found[0], found[1], failing
 
@@ -181,21 +179,21 @@ async def _many_clicks(folder: Path, threads: int) -> tuple[SlackTimes, SlackTim
 # Their steps
 
 
-def _in_turn(orders: Sequence[list[str]]) -> list[str]:
+def in_turn(orders: Sequence[list[str]]) -> list[str]:
     """The first of each thread, then the second of each, and so on."""
     return [order for several in zip(*orders, strict=True) for order in several]
 
 
 async def _whole_way(at: Office, orders: Sequence[list[str]], channels: Sequence[Channel]) -> SlackTimes:
     replies = at.watched.replies
-    cards = await _ask(at, orders, channels)
-    found = await _decide(at, _in_turn(orders), None)
+    cards = await ask(at, orders, channels)
+    found = await decide(at, in_turn(orders), None)
     await at.replies(replies + len(orders), PATIENCE)
     found.cards = cards
     return found
 
 
-async def _ask(at: Office, orders: Sequence[list[str]], channels: Sequence[Channel]) -> list[float]:
+async def ask(at: Office, orders: Sequence[list[str]], channels: Sequence[Channel]) -> list[float]:
     """Asks for each list of orders in a thread of its own, and waits for the cards."""
     said: dict[str, float] = {}
     for each, channel in zip(orders, channels, strict=False):
@@ -205,7 +203,7 @@ async def _ask(at: Office, orders: Sequence[list[str]], channels: Sequence[Chann
     return [at.watched.posted[order] - when for order, when in said.items()]
 
 
-async def _decide(at: Office, orders: Sequence[str], rate: float | None, *, final: bool = True) -> SlackTimes:
+async def decide(at: Office, orders: Sequence[str], rate: float | None, *, final: bool = True) -> SlackTimes:
     """Approves each order, all at once or this many a second. Clicks again where Slack got no ack."""
     clicked: dict[str, float] = {}
 
@@ -268,14 +266,6 @@ def _methods(of: SlackTimes) -> str:
         f"The calls of a cycle, one at a time: {calls}. Besides, {of.limited / of.cycles:.1f} were answered with 429 "
         "and repeated: people here click within milliseconds, so that all posts of a cycle fall into one second. In "
         "the other rows the channels and people are new, and the calls include the look-ups of them."
-    )
-
-
-def _memory(steady: SlackTimes, burst: SlackTimes, approvals: int) -> str:
-    (before, after), (_, last) = steady.memory, burst.memory
-    return (
-        f"`serve` had {before:.0f} MB when the first of these calls waited, {after:.0f} MB when {approvals:,} had been "
-        f"approved and had run, and {last:.0f} MB after {2 * approvals:,}."
     )
 
 

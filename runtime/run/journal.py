@@ -15,12 +15,13 @@ from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, OutcomeUnknown, Tx
 from adk_confirm.runtime.store.lease import Lease, LeaseLost
 from adk_confirm.runtime.store.seal import seal_in
-from adk_confirm.runtime.store.sessions import OnChange, read_events, was_written, write
+from adk_confirm.runtime.store.sessions import OnChange, read_events_and_size, was_written, write
 from adk_confirm.runtime.store.stored_session import Invocation, SessionChange, StoredSession
 from adk_confirm.runtime.wire import Event, SessionId
 
 MOST_SESSIONS = 1024
-MOST_EVENTS = 400_000
+MOST_BYTES = 32 * 1024 * 1024
+"""Of the events as they are stored. A short one takes about five times as much in memory, a file less than its text."""
 
 
 @dataclass
@@ -29,6 +30,7 @@ class CachedSession:
 
     stored: StoredSession
     views: dict[str, ModelHistory] = field(default_factory=dict)
+    size: int = 0  # of the events in it, as they are stored
     events: int = field(init=False)  # events that are written, or about to be
 
     def __post_init__(self) -> None:
@@ -42,28 +44,28 @@ class CachedSession:
 
 
 class SessionCache:
-    """The most recently used sessions, limited by number and by their events."""
+    """The most recently used sessions, limited by number and by the size of their events."""
 
-    def __init__(self, most_sessions: int = MOST_SESSIONS, most_events: int = MOST_EVENTS) -> None:
-        self._most_sessions, self._most_events = most_sessions, most_events
+    def __init__(self, most_sessions: int = MOST_SESSIONS, most_bytes: int = MOST_BYTES) -> None:
+        self._most_sessions, self._most_bytes = most_sessions, most_bytes
         self._kept: OrderedDict[SessionId, CachedSession] = OrderedDict()
-        self._events = 0
+        self._size = 0
 
     def take(self, stored: StoredSession) -> CachedSession:
         """Takes the session as far as it is known (events never change). Put it back if its run went well."""
         live = self._kept.pop(stored.name, None)
         if live is not None:
-            self._events -= live.stored.events
+            self._size -= live.size
             if _identity(live.stored) == _identity(stored):
-                return CachedSession(stored, live.views)
+                return CachedSession(stored, live.views, live.size)
         return CachedSession(stored)
 
     def put(self, live: CachedSession) -> None:
         self._kept[live.stored.name] = live
-        self._events += live.stored.events
-        while len(self._kept) > self._most_sessions or (self._events > self._most_events and len(self._kept) > 1):
+        self._size += live.size
+        while len(self._kept) > self._most_sessions or (self._size > self._most_bytes and len(self._kept) > 1):
             _, dropped = self._kept.popitem(last=False)
-            self._events -= dropped.stored.events
+            self._size -= dropped.size
 
 
 def _identity(stored: StoredSession) -> tuple[int, float]:
@@ -112,7 +114,7 @@ class Journal:
 
     def add(self, event: Event, *, speaker: str | None = None) -> None:
         """Adds an event. With a `speaker`, the conversation belongs to that agent from now on."""
-        self._change.add(event)
+        self._live.size += self._change.add(event)
         self._change.agent = speaker or self._change.agent
         self._live.add(event)
 
@@ -123,7 +125,9 @@ class Journal:
         """The history as the agent's model sees it."""
         view = self._live.views.setdefault(agent, ModelHistory(agent))
         if self._live.events > view.seen:
-            for event in await self._database.read(read_events, self.stored.key, view.seen):
+            events, size = await self._database.read(read_events_and_size, self.stored.key, view.seen)
+            self._live.size += size
+            for event in events:
                 view.add(event)
             for event in self._change.events:
                 view.add(event)

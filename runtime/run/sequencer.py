@@ -164,6 +164,7 @@ class Sequencer:
         )
         live = self._cache.take(message.before)
         live.stored = message.stored
+        live.size += message.change.size
         for event in message.change.events:
             live.add(event)
         to_write = message.change if message.stored is message.before else SessionChange()

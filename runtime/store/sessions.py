@@ -56,7 +56,12 @@ _INVOCATIONS = "SELECT id, agent, turn, status FROM runtime_invocations WHERE se
 
 def read_events(tx: Tx, key: int, after: int = 0) -> list[Event]:
     """The events after number `after`, oldest first."""
-    return [Event.model_validate_json(body) for body in tx.column(_EVENTS, key=key, after=after)]
+    return read_events_and_size(tx, key, after)[0]
+
+
+def read_events_and_size(tx: Tx, key: int, after: int) -> tuple[list[Event], int]:
+    bodies = tx.column(_EVENTS, key=key, after=after)
+    return [Event.model_validate_json(body) for body in bodies], sum(map(len, bodies))
 
 
 def _call(tx: Tx, row: Any, *, as_void: bool) -> Call | None:

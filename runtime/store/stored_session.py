@@ -139,14 +139,19 @@ class SessionChange:
     def any(self) -> bool:
         return bool(self.events or self.calls or self.invocations)
 
-    def add(self, event: Event) -> None:
-        """Adds an event. Raises `ValueError` at once, and adds nothing, if the event could not be written or read
-        again."""
+    @property
+    def size(self) -> int:
+        return sum(map(len, self._bodies))
+
+    def add(self, event: Event) -> int:
+        """Adds an event, and returns its size. Raises `ValueError` at once, and adds nothing, if the event could not be
+        written or read again."""
         body = event.to_json()
         if body.count("[") + body.count("{") > DEEPEST:
             Event.model_validate_json(body)
         self._bodies.append(body)
         self.events.append(event)
+        return len(body)
 
     def put(self, item: Call | Invocation) -> None:
         """Adds a call's state. Only the latest state is written."""

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
+from collections.abc import AsyncIterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_confirm import Agent, Conflict, Content, Event, FunctionTool, Invalid, NotFound, Runner, ScriptedModel, call
+from adk_confirm import (
+    Agent,
+    Conflict,
+    Content,
+    Event,
+    FunctionTool,
+    Invalid,
+    ModelRequest,
+    ModelResponse,
+    NotFound,
+    Part,
+    Runner,
+    ScriptedModel,
+    call,
+)
 from adk_confirm.runtime.calls.model_history import ModelHistory
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.run.journal import SessionCache
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.stored_session import StoredSession
-from adk_confirm.runtime.wire import SessionId
+from adk_confirm.runtime.wire import Blob, SessionId
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
 
@@ -260,21 +277,41 @@ def stored(name: str = "s", *, key: int = 1, version: int = 1, events: int = 1, 
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 30), st.booleans()), max_size=60))
-def test_what_is_kept_is_bounded_by_sessions_and_by_events(moves: list[tuple[str, int, bool]]) -> None:
-    kept = SessionCache(most_sessions=4, most_events=50)
+def test_what_is_kept_is_bounded_by_sessions_and_by_their_size(moves: list[tuple[str, int, bool]]) -> None:
+    kept = SessionCache(most_sessions=4, most_bytes=50)
     last: dict[str, StoredSession] = {}
-    for name, events, back in moves:
+    sizes: dict[str, int] = {}
+    for name, size, back in moves:
         live = kept.take(last.get(name, stored(name)))
-        live.stored = stored(name, events=events)
+        live.size = size
         live.views = {"a": ModelHistory("a")}
         if back:
-            last[name] = live.stored
+            last[name], sizes[name] = live.stored, size
             kept.put(live)
         found = [name for name, session in last.items() if _is_kept(kept, session)]
         assert len(found) <= 4
-        assert len(found) <= 1 or sum(last[name].events for name in found) <= 50
+        assert len(found) <= 1 or sum(sizes[name] for name in found) <= 50
         if back:
             assert name in found
+
+
+class Brief:
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:  # noqa: ARG002  (what a model is asked)
+        yield ModelResponse(Content.of_text("Read.", "model"))
+
+
+async def test_what_people_attached_does_not_stay_in_memory(run: MakeRunner) -> None:
+    """Sixty conversations, with a file of a megabyte in each."""
+    runner = run(Agent("reader", Brief()))
+    tracemalloc.start()
+    try:
+        for number in range(60):
+            file = Part(inline_data=Blob(mime_type="image/png", data=bytes([number]) * 2**20))
+            await Chat(runner).say(Content(role="user", parts=[file]))
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 40 * 2**20
+    finally:
+        tracemalloc.stop()
 
 
 def _is_kept(kept: SessionCache, session: StoredSession) -> bool:
