@@ -137,11 +137,11 @@ def _menu(view: Shown, *, withdraw: bool = False, deny: bool = False, edit: bool
 
 
 def _edits(view: Shown) -> bool:
-    return bool(view.editable) and not view.wants_payload and not view.nobody_may  # a payload's form is Approve's
+    return bool(view.editable) and not view.wants_payload and not view.too_few_may  # a payload's form is Approve's
 
 
 def _approvable(view: Shown) -> bool:
-    return view.stage is State.WAITING and not view.lacks_preview and not view.nobody_may
+    return view.stage is State.WAITING and not view.lacks_preview and not view.too_few_may
 
 
 def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
@@ -392,7 +392,7 @@ def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
     """For an open request: who approved, how many approvals are missing and from whom, and until when. Only some people
     are named."""
     rows, verb = [_voting_status(view, most)], "answer" if view.question else "approve"
-    if view.nobody_may and any(one.value == view.asked_by for one in (*view.approvers, *view.escalated_to)):
+    if view.too_few_may and any(one.value == view.asked_by for one in (*view.approvers, *view.escalated_to)):
         rows.append(say(f"{{asker}} can't {verb}: they asked for it.", asker=User(view.asked_by or "")))
     if view.spoke and view.stage is State.WAITING:
         rows.append(say(f"{{people}} can't {verb}: they spoke to the agent here.", people=people_names(view.spoke)))
@@ -430,7 +430,7 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     parts = [say("Approved by {people}", people=people_names(view.voted))] if view.voted else []
     needed = (Say(words.needed(len(view.voted), view.quorum), bold=True),)
     template = "{approvers} can answer" if view.question else "{needed} from {approvers}"
-    if view.nobody_may:
+    if view.too_few_may:
         parts += _nobody(view, most)
     else:
         template = "{approvers} can deny this" if view.lacks_preview else template
@@ -442,7 +442,9 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
 def _nobody(view: Shown, most: int) -> list[tuple[TextSpan, ...]]:
     """`Nobody can approve this · @dana can deny it · @leads can approve from 14:11`."""
     verb = "answer" if view.question else "approve"
-    parts: list[tuple[TextSpan, ...]] = [(Say(f"Nobody can {verb} this", bold=True),)]
+    few = f"{len(view.able)} {'person' if len(view.able) == 1 else 'people'}"
+    reason = f"Needs {view.quorum} approvals, but only {few} can approve" if view.able else f"Nobody can {verb} this"
+    parts: list[tuple[TextSpan, ...]] = [(Say(reason, bold=True),)]
     if not view.question:
         parts.append(deciders(view, "{approvers} can deny it", most))
     if view.escalates_at and (leads := approver_names(view.escalates_to)):
@@ -462,7 +464,7 @@ def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[
 
 def who_can(view: Shown) -> tuple[TextSpan, ...]:
     """` @oncall can, @lead from 14:11.`, after a sentence about somebody who can't."""
-    able = () if view.nobody_may else (*view.approvers, *view.escalated_to)
+    able = () if view.too_few_may else (*view.approvers, *view.escalated_to)
     now = [one for one in able if one.kind is not ApproverKind.EMAIL]
     row = say(" {approvers} can", approvers=approver_names(now)) if now else say(" The card says who can")
     if now and view.escalates_at and (leads := approver_names(view.escalates_to)):

@@ -166,10 +166,12 @@ class Shown:
         self.accounts = accounts
         self.approvers = named_approvers(policy.approvers, accounts)
         self.escalated_to = named_approvers(policy.escalate_to, accounts) if row.escalated else ()
-        # Whether all who may decide now asked for it, or spoke to the agent. Who is in a group is not known here.
+        # Those who may approve now: they did not ask, or speak to the agent. Who is in a group is not known here.
         barred = {*spoke, *([asked.asked_by.user] if policy.allow_requester is not True else [])}
         named = (*self.approvers, *self.escalated_to)
-        self.nobody_may = waits and all(one.kind is ApproverKind.USER and one.value in barred for one in named)
+        self.able = {one.value for one in named} - barred
+        known = all(one.kind is ApproverKind.USER for one in named)
+        self.too_few_may = waits and known and len(self.able) < policy.quorum
         later = row.escalate_at if waits and not row.escalated else None
         self.escalates_to, self.escalates_at = (
             named_approvers(policy.escalate_to, accounts),

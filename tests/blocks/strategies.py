@@ -111,7 +111,7 @@ cards = st.builds(
     paused=st.sampled_from([None, Paused()]),
     tries_until=st.none() | moments,
     answered_outside=st.booleans(),
-    nobody_may=st.booleans(),
+    too_few_may=st.booleans(),
     unsealed=st.booleans(),
 )
 

@@ -53,8 +53,8 @@ def test_no_card_is_over_a_limit_or_does_anything_by_itself(view: Shown) -> None
 @given(strategies.cards)
 def test_what_a_card_does_not_show_in_full_opens_before_it_is_approved(view: Shown) -> None:
     view = view.but(stage=State.WAITING, wants_payload=False, payload=(), answered=False, grant_offer=None)
-    assert not {"Approve", "Approve…", "Edit…"} & buttons(view.but(nobody_may=True)).keys()
-    view = view.but(nobody_may=False)
+    assert not {"Approve", "Approve…", "Edit…"} & buttons(view.but(too_few_may=True)).keys()
+    view = view.but(too_few_may=False)
     text, whole = said(view), not content(view, CARD).blind
     if whole:
         assert buttons(view)["Approve"] == Action.APPROVE

@@ -287,7 +287,7 @@ async def test_a_function_that_names_nobody_is_not_blamed_on_slack(open_office: 
 async def test_whether_those_who_spoke_to_the_agent_may_decide(
     open_office: Opens, allowed: str, speaker_may: bool, asker_may: bool
 ) -> None:
-    rules = policy("user:U0ANN", "user:U0BOB", "user:U0LEAD", more=f"allow_requester = {allowed}\nquorum = 3")
+    rules = policy("user:U0ANN", "user:U0BOB", "group:S0ONCALL", more=f"allow_requester = {allowed}\nquorum = 3")
     async with open_office(rules) as at:
         said = await at.bob.says("@adk-confirm what runs as checkout?", at.deploys)
         await at.bob.finds("2.4.0", at.deploys, thread=said)

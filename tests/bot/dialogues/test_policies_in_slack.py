@@ -61,6 +61,20 @@ async def test_a_card_that_only_its_asker_could_approve_says_so_and_has_no_dead_
     assert at.ran() == []
 
 
+@pytest.mark.office(policy('"user:U0BOB", "user:U0LEAD", "user:U0ANN"', "quorum = 2"), target=LAB)
+async def test_a_card_that_too_few_can_approve_says_so_and_has_no_dead_button(at: Office) -> None:
+    card = await at.ask(PAY)
+    assert "Needs 2 approvals from" in card
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "Needs 1 more approval from")
+    await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
+    await at.sees(card, "bob can't approve: they spoke to the agent here.")
+    stuck = at.bob.now(card)
+    assert "Needs 2 approvals, but only 1 person can approve · @lead" in stuck
+    assert "ann can't approve: they asked for it." in stuck
+    assert stuck.buttons == ("Deny…", "See everything", "Withdraw…", "History")
+
+
 @pytest.mark.office(policy('"user:U0BOB"', 'escalate_after = "20m"\nescalate_to = ["user:U0LEAD"]'), target=LAB)
 async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_when(at: Office) -> None:
     card = await at.ask(PAY)
