@@ -301,9 +301,9 @@ async def test_what_was_streamed_is_never_streamed_again(
     gemini: FakeGemini, model: GeminiModel, end: str, code: str
 ) -> None:
     gemini.will(Chunks([piece({"text": "So far"})], then=end))
-    shown = list[ModelResponse]()
+    shown, patience = list[ModelResponse](), 2.0 if end == "hang" else 60.0
     with pytest.raises(ModelFailure) as caught:
-        await ask_model(model, ModelRequest(MODEL, [HELLO], streaming=True), 0.5, shown.append)
+        await ask_model(model, ModelRequest(MODEL, [HELLO], streaming=True), patience, shown.append)
     assert [text(one) for one in shown] == ["So far"]
     assert caught.value.code == code
     assert len(gemini.heard) == 1
