@@ -38,8 +38,8 @@ _FOUR = (
 _FINALS = "a channel takes one post a second and 50 updates a minute from an app, and every cycle has three of them"
 _SHARED = "the people and their Slack use the same two cores"
 _ONE_CORE = (
-    "a click costs about 12 ms of CPU in all, and twice that on a slow day, so 100 a second keep the one core busy "
-    "that a Python process can use. Cards and lines hardly progress meanwhile"
+    "a click costs about 20 ms of CPU in all, with its card, its line and the reply, and a Python process can use one "
+    "core. So 100 a second are more than it can do: cards and lines hardly progress meanwhile"
 )
 
 
