@@ -170,9 +170,11 @@ class Shown:
         barred = {*spoke, *([asked.asked_by.user] if policy.allow_requester is not True else [])}
         named = (*self.approvers, *self.escalated_to)
         self.able = {one.value for one in named} - barred
-        known = all(one.kind is ApproverKind.USER for one in named)
-        self.too_few_may = waits and known and len(self.able) < policy.quorum
         later = row.escalate_at if waits and not row.escalated else None
+        if self.able and later:  # the first may approve before the others can
+            named = (*named, *named_approvers(policy.escalate_to, accounts))
+        known, in_time = all(one.kind is ApproverKind.USER for one in named), {one.value for one in named} - barred
+        self.too_few_may = waits and known and len(in_time) < policy.quorum
         self.escalates_to, self.escalates_at = (
             named_approvers(policy.escalate_to, accounts),
             epoch(later) if later else 0,

@@ -210,8 +210,9 @@ def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
     return [row for row in rows if row is not None]
 
 
-def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> Confirmation:
-    """Saves a change: the row, its ledger lines, its message to the session, and its grant."""
+def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, draws: bool = True) -> Confirmation:
+    """Saves a change: the row, its ledger lines, its message to the session, and its grant. `draws`: cards that are out
+    of date are due now."""
     row = change.row
     wait = seconds_until_posted(tx, row, {step.kind for step in change.steps})
     for step in change.steps:
@@ -241,7 +242,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
     settle(tx, "confirmation", row.id, seconds(next_due(row)), turn=session.key)
     if change.steps:
         tx.report(change)
-    if needs_drawing(row):
+    if draws and needs_drawing(row):
         mark_cards_due(tx, session.key, row)
     if new and row.places:
         save_places(tx, row)

@@ -167,8 +167,10 @@ def draw_again(tx: Tx, confirmation_id: str) -> None:
 
 
 def draw_again_late(tx: Tx, confirmation_id: str) -> None:
-    """Draws each place once more when what was sent just now, without an answer, can't arrive any more."""
-    _change(tx, confirmation_id, lambda row, at: Transition(row=row if row.redraw_at else _redrawn_late(row, at)))
+    """Draws each place once more when what was sent just now, without an answer, can't arrive any more. Whoever draws
+    now has its pauses: this does not make it due."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    save(tx, session, Transition(row=_redrawn_late(row, now(tx))), draws=False)
 
 
 def _redrawn_late(row: Confirmation, at: datetime) -> Confirmation:

@@ -159,7 +159,7 @@ def claim_due(
         return claimed, 0.0
     ours = at_work.keys() | {key for key, _ in claimed}
     soon = tx.all(_NEXT_DUE, kind=kind.name, now=now, most=len(ours) + 1)
-    soon += tx.all(_NEXT_LAPSE, kind=kind.name, most=len(ours) + 1)
+    soon += tx.all(_NEXT_LAPSE, kind=kind.name, now=now, most=len(ours) + 1)
     times = [row.at for row in soon if row.key not in ours]
     # A job that is due but was not claimed is locked by a transaction right now. It will be free in a moment,
     # or when PostgreSQL ends the transaction of a process that is frozen.
@@ -186,7 +186,7 @@ _NEXT_DUE = """
 """
 _NEXT_LAPSE = """
     SELECT key, CASE WHEN due_at > lease_until THEN due_at ELSE lease_until END AS at FROM jobs
-    WHERE kind = :kind AND lease_token IS NOT NULL AND due_at IS NOT NULL
+    WHERE kind = :kind AND lease_token IS NOT NULL AND lease_until > :now AND due_at IS NOT NULL
     ORDER BY lease_until LIMIT :most
 """
 

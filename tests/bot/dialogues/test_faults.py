@@ -150,6 +150,32 @@ async def test_a_drawing_that_slack_does_last_does_not_stay(at: Office) -> None:
     assert "Approve" not in at.bob.now(card).buttons
 
 
+@pytest.mark.office(f"{POLICY}quorum = 3\n", target=LAB, limits=QUICK)
+async def test_nor_does_one_that_was_sent_right_before_the_cards_are_drawn_once_more(at: Office) -> None:
+    card = await at.ask(PAY)
+    at.slack.faults.cuts("chat.update")
+    await at.bob.clicks(card, "Approve")
+    await at.slack.until(lambda: "2 more" in at.bob.now(card), what="the card to be drawn at the next try")
+    await at.rests()
+    await at.later(seconds=19)
+    hang = at.slack.faults.hangs("chat.update")
+    await at.lead.clicks(card, "Approve")
+    await hang.reached()
+    await at.ann.clicks(card, "Withdraw")
+    await (await at.ann.gets_modal("Withdraw")).submits()
+    await at.slack.until(lambda: "Approve" not in at.bob.now(card).buttons, what="the card to show the end")
+    await at.rests()
+    await at.later(seconds=2)
+    await at.rests()
+
+    hang.release()
+
+    await at.slack.until(lambda: "Approve" in at.bob.now(card).buttons, what="the late drawing")
+    await at.later(seconds=30)
+    await at.rests()
+    assert "Approve" not in at.bob.now(card).buttons
+
+
 # Around the card
 
 

@@ -75,6 +75,20 @@ async def test_a_card_that_too_few_can_approve_says_so_and_has_no_dead_button(at
     assert stuck.buttons == ("Deny…", "See everything", "Withdraw…", "History")
 
 
+@pytest.mark.office(
+    policy('"user:U0BOB"', 'quorum = 2\nescalate_after = "20m"\nescalate_to = ["user:U0LEAD"]'), target=LAB
+)
+async def test_who_may_approve_now_need_not_wait_for_those_who_may_later(at: Office) -> None:
+    card = await at.ask(PAY)
+    assert "Needs 2 approvals from @bob · lead can approve from" in card
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "Needs 1 more approval")
+    await at.later(minutes=21)
+    await at.sees(card, "escalated to @lead")
+    await at.lead.clicks(at.lead.now(card), "Approve")
+    await at.sees(card, " · ran")
+
+
 @pytest.mark.office(policy('"user:U0BOB"', 'escalate_after = "20m"\nescalate_to = ["user:U0LEAD"]'), target=LAB)
 async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_when(at: Office) -> None:
     card = await at.ask(PAY)

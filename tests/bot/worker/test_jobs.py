@@ -327,6 +327,18 @@ async def test_what_a_dead_process_held_and_is_not_due_keeps_nobody_awake(databa
     assert pause == pytest.approx(60, abs=5)
 
 
+async def test_what_is_not_due_for_long_hides_no_lease_that_lapses_soon(database: Database) -> None:
+    await with_rows(database, "x", "y")
+
+    def held(tx: Tx) -> None:
+        set_row(tx, "x", lease_token="of the dead", lease_until=1.0, due_at=tx.now() + 3600)
+        set_row(tx, "y", lease_token="of another", lease_until=tx.now() + 10, due_at=1.0)
+
+    await database.run(held)
+    _, pause = await database.run(claim_due, JobKind("test", nobody), 10, 30.0)
+    assert pause == pytest.approx(10, abs=5)
+
+
 async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_take_them_from_itself(
     database: Database,
 ) -> None:
