@@ -8,6 +8,7 @@ found.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -78,6 +79,9 @@ class Drawing:
                     await self._lease.run(draw_again_late, self._row.id)
                 self._troubles[place.channel] = trouble
                 self._done.append(place)
+            except asyncio.CancelledError:  # this process stops, and waits for no answer
+                await self._lease.run(draw_again_late, self._row.id)
+                raise
         return tuple(self._skip_if_dead(place) for place in self._done)
 
     @property

@@ -15,8 +15,8 @@ import pytest
 
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
-from tests.support.office import BOTH_WAYS, POLICY, Staff
-from tests.support.serving import Service, Stopped, service
+from tests.support.office import BOTH_WAYS, POLICY, Staff, withdraws
+from tests.support.serving import Service, Stopped, service, serving
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
@@ -42,10 +42,10 @@ class Watch:
 
 
 @asynccontextmanager
-async def watch(url: str, directory: Path, *, socket: bool) -> AsyncIterator[Watch]:
+async def watch(url: str, directory: Path, *, socket: bool, policies: str = POLICY) -> AsyncIterator[Watch]:
     async with FakeSlack(our_app()) as slack:
         at = Staff.of(slack, directory / "tools.log")
-        async with service(slack, url, directory, POLICY, socket=socket) as bot:
+        async with service(slack, url, directory, policies, socket=socket) as bot:
             await bot.starts()
             yield Watch(at, bot, directory / "gate")
 
@@ -102,6 +102,27 @@ async def test_a_slack_that_hangs(sqlite_url: str, tmp_path: Path, socket: bool)
         await on.at.ann.finds("Done: Work", on.at.deploys, thread=card)
         in_time(await on.bot.stops())
     assert [line["tool"] for line in on.at.ran()] == ["begins", "work"]
+
+
+async def test_a_drawing_that_slack_does_after_the_next_start_does_not_stay(sqlite_url: str, tmp_path: Path) -> None:
+    policies = f"{POLICY}quorum = 2\n"
+    async with watch(sqlite_url, tmp_path, socket=True, policies=policies) as on:
+        card = await on.at.ask('work {"on": "x"}')
+        hang = on.at.slack.faults.hangs("chat.update")
+        await on.at.bob.clicks(card, "Approve")
+        await hang.reached()
+        in_time(await on.bot.stops())
+
+        await on.bot.starts()
+        await withdraws(on.at.ann, card)
+        await on.at.slack.until(lambda: "Approve" not in on.at.bob.now(card).buttons, what="the card to show the end")
+        hang.release()
+        await on.at.slack.until(lambda: "Approve" in on.at.bob.now(card).buttons, what="the late drawing")
+        in_time(await on.bot.stops())
+
+        async with serving(on.at.slack, sqlite_url, tmp_path, policies, socket=True) as later:
+            await later.starts(hours_later=1)
+            await on.at.slack.until(lambda: "Approve" not in on.at.bob.now(card).buttons, what="the end once more")
 
 
 @BOTH_WAYS
