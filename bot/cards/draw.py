@@ -169,7 +169,8 @@ class Drawing:
         cards = [one for one in self._done if one.channel and not one.pointer]
         there = [card for card in cards if card.ts is not None]
         waits = self._row.state is State.WAITING
-        drawn = self._row.version if waits else _FOR_GOOD
+        late = self._row.redraw_at is not None  # an older drawing may still arrive
+        drawn = self._row.version if waits or late else _FOR_GOOD
         if place.ts is not None and not there:
             return place if self._is_needed else replace(place, drawn_version=drawn)
         if place.ts is not None and waits and place.drawn_version > 0:

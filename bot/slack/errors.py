@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
@@ -179,7 +180,8 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
         return Later(method, _retry_after(headers, _LATER.get(code, 30.0)), code or "ratelimited")
     if status >= 500 or not code or code in _UNSURE:
         code = code or f"status {status}"
-        return Later(method, 1.0, code) if repeatable else Unsure(method, code)
+        again = Unheard if status == HTTPStatus.GATEWAY_TIMEOUT else Later  # then only what is in between gave up
+        return again(method, 1.0, code) if repeatable else Unsure(method, code)
     if code in _REVOKED:
         return Revoked(method, code)
     if code in _GONE:

@@ -176,6 +176,26 @@ async def test_nor_does_one_that_was_sent_right_before_the_cards_are_drawn_once_
     assert "Approve" not in at.bob.now(card).buttons
 
 
+@pytest.mark.office(f'{POLICY}card = "channel"\n', target=LAB, limits=QUICK)
+async def test_nor_does_a_thread_go_on_to_offer_what_is_over(at: Office) -> None:
+    """The thread says where the card is, as soon as the channel takes it."""
+    at.slack.faults.refuses("chat.postMessage", "not_in_channel", where=marked("confirmation_card"))
+    hang = at.slack.faults.hangs("chat.update", where=marked("pointer"))
+    said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
+    await hang.reached()
+    there = await at.sees(said, "is in #deploys")
+    await at.ann.clicks(there, "Withdraw", sure=True)
+    await at.slack.until(lambda: not at.ann.now(there).buttons, what="the thread to offer nothing")
+    await at.rests()
+
+    hang.release()
+
+    await at.slack.until(lambda: at.ann.now(there).buttons, what="the late drawing")
+    await at.later(seconds=30)
+    await at.rests()
+    assert not at.ann.now(there).buttons
+
+
 # Around the card
 
 
