@@ -75,7 +75,7 @@ class Drawing:
             try:
                 self._done.append(await self._bring_up(place))
             except SlackTrouble as trouble:
-                if isinstance(trouble, Unheard):
+                if isinstance(trouble, Unheard | Unsure):
                     await self._lease.run(draw_again_late, self._row.id)
                 self._troubles[place.channel] = trouble
                 self._done.append(place)

@@ -29,7 +29,7 @@ from adk_confirm.bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Uns
 from adk_confirm.bot.store.agent_status import note_status, read_status
 from adk_confirm.bot.store.attempts import begin_attempt, forget_attempt
 from adk_confirm.bot.store.ledger_rows import confirmation_lines, lines_to_tell
-from adk_confirm.bot.store.outbox import note_possible_copies, third_tries
+from adk_confirm.bot.store.outbox import note_lost_answer, note_possible_copies, third_tries
 from adk_confirm.bot.store.repository import Session
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.lease import Lease
@@ -192,7 +192,9 @@ class Thread:
         try:
             return await self._slack.at(lease).post(session.channel, message, thread_ts=session.thread_ts)
         except SlackTrouble as trouble:
-            if first and not isinstance(trouble, Unsure):
+            if isinstance(trouble, Unsure):
+                await lease.run(note_lost_answer, session.key)
+            elif first:
                 for mark in marks:
                     await lease.run(forget_attempt, session.key, mark)
             raise

@@ -112,6 +112,12 @@ def note_possible_copies(tx: Tx, key: str, late: float = 0.0) -> None:
     """Makes the thread's next lease holder look for messages that should not be there: those of a process that lost
     its lease or died, and those that showed a reply while it was written and do not hold it now. `late`: seconds in
     which Slack may still show them. The last note counts: one that is older knows nothing of what came since."""
+    note_lost_answer(tx, key, late)
+    mark_thread_due(tx, key)
+
+
+def note_lost_answer(tx: Tx, key: str, late: float = 0.0) -> None:
+    """The same for whoever holds the lease: what it posts again may be there twice. It is due anyway, after a pause."""
     tx.run(
         """
         INSERT INTO bot_attempts (scope, mark, at, tries) VALUES (:key, :mark, :at, 1)
@@ -121,7 +127,6 @@ def note_possible_copies(tx: Tx, key: str, late: float = 0.0) -> None:
         mark=_COPIES,
         at=tx.now() + late,
     )
-    mark_thread_due(tx, key)
 
 
 def copies_until(tx: Tx, key: str) -> float | None:

@@ -37,6 +37,7 @@ from adk_confirm.bot.store.repository import (
     lock_session,
     now,
     put_words,
+    read_confirmation,
     save,
     save_places,
 )
@@ -169,8 +170,9 @@ def draw_again(tx: Tx, confirmation_id: str) -> None:
 def draw_again_late(tx: Tx, confirmation_id: str) -> None:
     """Draws each place once more when what was sent just now, without an answer, can't arrive any more. Whoever draws
     now has its pauses: this does not make it due."""
-    session, row = lock_confirmation(tx, confirmation_id)
-    save(tx, session, Transition(row=_redrawn_late(row, now(tx))), draws=False)
+    if read_confirmation(tx, confirmation_id) is not None:  # it was not purged
+        session, row = lock_confirmation(tx, confirmation_id)
+        save(tx, session, Transition(row=_redrawn_late(row, now(tx))), draws=False)
 
 
 def _redrawn_late(row: Confirmation, at: datetime) -> Confirmation:

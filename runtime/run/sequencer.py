@@ -164,10 +164,11 @@ class Sequencer:
         )
         live = self._cache.take(message.before)
         live.stored = message.stored
-        live.size += message.change.size
         for event in message.change.events:
             live.add(event)
         to_write = message.change if message.stored is message.before else SessionChange()
+        if live.views or to_write.any:  # otherwise they are read with all the others
+            live.size += message.change.size
         async with nullcontext() if lease is arrival.held else lease:
             temporary, on_change = dict(message.temporary), arrival.on_change
             journal = Journal(app.database, live, lease, run.emit, temporary, on_change, to_write)

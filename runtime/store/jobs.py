@@ -282,8 +282,8 @@ class LeaseLoop:
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Processes jobs until `stop`, and returns when its last jobs are done. If cancelled, jobs keep their
-        leases."""
+        """Processes jobs until `stop`, and returns when its last jobs are done. If cancelled, so are they, and
+        each releases its lease."""
         try:
             with self._database.waiter(topic_of(self._kind.name)) as waiter:
                 while not self._stopping.is_set():

@@ -150,6 +150,40 @@ async def test_a_drawing_that_slack_does_last_does_not_stay(at: Office) -> None:
     assert "Approve" not in at.bob.now(card).buttons
 
 
+@pytest.mark.office(POLICY, target=LAB, limits=QUICK)
+async def test_a_card_that_slack_posts_last_does_not_stay_beside_the_other(at: Office) -> None:
+    hang = at.slack.faults.hangs("chat.postMessage", where=marked("confirmation_card"))
+    asking = asyncio.create_task(at.ask(PAY))
+    await hang.reached()
+    card = await asking
+
+    hang.release()
+
+    await at.slack.until(lambda: len(at.cards()) == 2, what="the late card")
+    await at.later(seconds=30)
+    await at.rests()
+    assert [one.ts for one in at.cards()] == [card.ts]
+
+
+@pytest.mark.parametrize(("event", "line"), [("confirmation_line", STORY), ("confirmation_said", ANSWER)])
+async def test_a_line_that_slack_posts_last_does_not_stay_beside_the_other(
+    open_office: Opens, event: str, line: str
+) -> None:
+    async with open_office(POLICY, target=LAB, limits=QUICK) as at:
+        hang = at.slack.faults.hangs("chat.postMessage", where=marked(event))
+        await at.ann.says(f"@adk-confirm {PAY}\nat length", at.deploys)
+        await approves(at)
+        await hang.reached()
+        await at.ann.finds(line, at.deploys)
+
+        hang.release()
+
+        await at.slack.until(lambda: at.ann.sees(at.deploys).count(line) == 2, what="the late line")
+        await at.later(seconds=30)
+        await at.rests()
+        await is_posted_whole_and_once(at)
+
+
 @pytest.mark.office(f"{POLICY}quorum = 3\n", target=LAB, limits=QUICK)
 async def test_nor_does_one_that_was_sent_right_before_the_cards_are_drawn_once_more(at: Office) -> None:
     card = await at.ask(PAY)
