@@ -216,7 +216,7 @@ def exit_by(mark: StopDeadline, code: int) -> None:
 
 def end_now(code: int) -> None:
     """Ends the process without waiting for threads: a tool or a disk may block one for any time."""
-    logging.shutdown()
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
+    for write in (logging.shutdown, sys.stdout.flush):
+        with suppress(OSError, ValueError, RuntimeError):  # the signal may have come while something was written there
+            write()
     os._exit(code)
