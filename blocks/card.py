@@ -435,8 +435,7 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     else:
         template = "{approvers} can deny this" if view.lacks_preview else template
         parts.append(deciders(view, template, most, needed=needed))
-    known = all(one.kind is ApproverKind.USER for one in view.approvers)
-    if known and len(view.able) < view.quorum and view.escalates_at and (leads := approver_names(view.escalates_to)):
+    if view.too_few_now and view.escalates_at and (leads := approver_names(view.escalates_to)):
         verb = "answer" if view.question else "approve"
         parts.append(say(f"{{leads}} can {verb} from {{when}}", leads=leads, when=When(view.escalates_at)))
     parts.append(say(words.UNTIL, when=When(view.expires_at)))

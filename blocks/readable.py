@@ -255,7 +255,10 @@ def _by_member(value: Mapping[str, JsonValue], formats: Mapping[str, str]) -> Re
         if shown.box or shown.below or "\n" in name:
             return None
         whole = whole and shown.whole
-        below.append(Line((Say("• "), Supplied(name, bold=True), Say(" "), *shown.beside)))
+        row = (Supplied(name, bold=True), Say(" "), *shown.beside)
+        if isinstance(inner, list) and not shown.whole and (head := words.counted(len(inner), key)).endswith(name):
+            row = (Say(head), *shown.beside[1:])  # `60 recipients: …`, not `recipients 60 items: …`
+        below.append(Line((Say("• "), *row)))
     return Readable((), tuple(below), whole=whole)
 
 

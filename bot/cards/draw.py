@@ -24,7 +24,7 @@ from adk_confirm.bot.confirmation.shown import Paused, Shown, named_approvers
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.errors import Gone, Later, SlackTrouble, Unheard, Unsure
+from adk_confirm.bot.slack.errors import Gone, Later, NoAnswer, SlackTrouble, Unsure
 from adk_confirm.bot.slack.names import NameLookup
 from adk_confirm.bot.store.attempts import begin_attempt, earlier_attempts, forget_attempt
 from adk_confirm.bot.store.repository import Session, read_confirmation
@@ -75,7 +75,7 @@ class Drawing:
             try:
                 self._done.append(await self._bring_up(place))
             except SlackTrouble as trouble:
-                if isinstance(trouble, Unheard | Unsure):
+                if isinstance(trouble, NoAnswer | Unsure):
                     await self._lease.run(draw_again_late, self._row.id)
                 self._troubles[place.channel] = trouble
                 self._done.append(place)

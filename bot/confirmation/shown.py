@@ -166,19 +166,18 @@ class Shown:
         self.accounts = accounts
         self.approvers = named_approvers(policy.approvers, accounts)
         self.escalated_to = named_approvers(policy.escalate_to, accounts) if row.escalated else ()
-        # Those who may approve now: they did not ask, or speak to the agent. Who is in a group is not known here.
-        barred = {*spoke, *([asked.asked_by.user] if policy.allow_requester is not True else [])}
-        named = (*self.approvers, *self.escalated_to)
-        self.able = {one.value for one in named} - barred
         later = row.escalate_at if waits and not row.escalated else None
-        if self.able and later:  # the first may approve before the others can
-            named = (*named, *named_approvers(policy.escalate_to, accounts))
-        known, in_time = all(one.kind is ApproverKind.USER for one in named), {one.value for one in named} - barred
-        self.too_few_may = waits and known and len(in_time) < policy.quorum
         self.escalates_to, self.escalates_at = (
             named_approvers(policy.escalate_to, accounts),
             epoch(later) if later else 0,
         )
+        # Those who may approve now: they did not ask, or speak to the agent. Who is in a group is not known here.
+        barred = {*spoke, *([asked.asked_by.user] if policy.allow_requester is not True else [])}
+        now = (*self.approvers, *self.escalated_to)
+        self.able = {one.value for one in now} - barred
+        self.too_few_now = waits and _too_few(now, barred, policy.quorum)
+        helped = self.able and later and not _too_few((*now, *self.escalates_to), barred, policy.quorum)
+        self.too_few_may = self.too_few_now and not helped  # those who may later can make up for who is missing now
         self.notified = named_approvers(policy.notify, accounts)  # in place of the approvers
         self.policy_tools = policy.tools
         self.quorum, self.confirm_dialog = policy.quorum, policy.confirm_dialog
@@ -250,6 +249,13 @@ def epoch(at: datetime) -> int:
 
 def user_ids(people: Iterable[Person]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(person.user for person in people))
+
+
+def _too_few(named: Collection[Approver], barred: Collection[str], quorum: int) -> bool:
+    """Whether these can't make up the quorum. A group or a function may stand for any number of people."""
+    return (
+        all(one.kind is ApproverKind.USER for one in named) and len({one.value for one in named} - {*barred}) < quorum
+    )
 
 
 _ORDER = (ApproverKind.GROUP, ApproverKind.USER, ApproverKind.EMAIL, ApproverKind.PYTHON)

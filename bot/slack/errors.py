@@ -1,7 +1,7 @@
 """The errors of a call to Slack, one class for each thing that a caller can do about them. Pure.
 
 Later          nothing happened, or it does no harm: try again after `after` seconds
-Unheard        the same, but Slack may also still do it
+NoAnswer       the same, but Slack may also still do it
 Unsure         it may have happened: look before you repeat it
 Gone           the channel or the person does not exist for this app, or not any more
 RefusedBySlack what was sent can't be taken: a bug in this app, or a missing scope
@@ -50,7 +50,7 @@ class Later(SlackTrouble, PutOff):
         self.failing = not self.limited
 
 
-class Unheard(Later):
+class NoAnswer(Later):
     """No answer came. Slack may still do it, and after what it is sent from now on."""
 
 
@@ -171,7 +171,7 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
         return Later(method, 2.0, "could not connect")
     if not isinstance(error, SlackApiError):
         code = type(error).__name__
-        return Unheard(method, 1.0, code) if repeatable else Unsure(method, code)
+        return NoAnswer(method, 1.0, code) if repeatable else Unsure(method, code)
     response = error.response
     status, headers = _status_and_headers(response)
     data = response.data if isinstance(response, AsyncSlackResponse) and isinstance(response.data, dict) else {}
@@ -180,7 +180,7 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
         return Later(method, _retry_after(headers, _LATER.get(code, 30.0)), code or "ratelimited")
     if status >= 500 or not code or code in _UNSURE:
         code = code or f"status {status}"
-        again = Unheard if status == HTTPStatus.GATEWAY_TIMEOUT else Later  # then only what is in between gave up
+        again = NoAnswer if status == HTTPStatus.GATEWAY_TIMEOUT else Later  # then only what is in between gave up
         return again(method, 1.0, code) if repeatable else Unsure(method, code)
     if code in _REVOKED:
         return Revoked(method, code)

@@ -99,7 +99,9 @@ def test_objects_are_lines_with_a_count_and_formats_reach_into_them() -> None:
 
 def test_a_long_list_in_an_object_is_counted() -> None:
     mail: dict[str, JsonValue] = {"subject": "Outage", "recipients": [f"a{n}@acme.test" for n in range(60)]}
-    assert read(mail, "mail") == "\n• subject Outage\n• recipients 60 items: a0@acme.test, … (cut)"
+    assert read(mail, "mail") == "\n• subject Outage\n• 60 recipients: a0@acme.test, … (cut)"
+    both = read({**mail, "to": mail["recipients"]}, "mail")
+    assert both.endswith("\n• to 60 items: a0@acme.test, a1@acme.test, … (cut)")
     assert readable({**mail, "body": "two\nlines"}, "mail", {}, 400, 6).box
 
 

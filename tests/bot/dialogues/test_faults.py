@@ -20,6 +20,7 @@ from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.faults import Fault, Faults
 from adk_confirm.sandbox.workspace.records import Channel
 from tests.support.office import AT_ONCE, LAB, PAY, POLICY, Office, Opens
@@ -131,6 +132,20 @@ async def test_what_goes_wrong_once(open_office: Opens, step: str, wrong: str) -
         await is_posted_whole_and_once(at)
 
 
+async def withdraws(at: Office, card: Seen) -> None:
+    await at.ann.clicks(card, "Withdraw")
+    await (await at.ann.gets_modal("Withdraw")).submits()
+    await at.slack.until(lambda: "Approve" not in at.bob.now(card).buttons, what="the card to show the end")
+
+
+async def late_it_does_not_stay(at: Office, card: Seen, hang: Fault) -> None:
+    hang.release()
+    await at.slack.until(lambda: "Approve" in at.bob.now(card).buttons, what="the late drawing")
+    await at.later(seconds=30)
+    await at.rests()
+    assert "Approve" not in at.bob.now(card).buttons
+
+
 @pytest.mark.office(f"{POLICY}quorum = 2\n", target=LAB, limits=QUICK)
 async def test_a_drawing_that_slack_does_last_does_not_stay(at: Office) -> None:
     """Nobody waited for its answer any more, and a later one was done first."""
@@ -138,16 +153,9 @@ async def test_a_drawing_that_slack_does_last_does_not_stay(at: Office) -> None:
     hang = at.slack.faults.hangs("chat.update")
     await at.bob.clicks(card, "Approve")
     await hang.reached()
-    await at.ann.clicks(card, "Withdraw")
-    await (await at.ann.gets_modal("Withdraw")).submits()
-    await at.slack.until(lambda: "Approve" not in at.bob.now(card).buttons, what="the card to show the end")
+    await withdraws(at, card)
 
-    hang.release()
-
-    await at.slack.until(lambda: "Approve" in at.bob.now(card).buttons, what="the late drawing")
-    await at.later(seconds=30)
-    await at.rests()
-    assert "Approve" not in at.bob.now(card).buttons
+    await late_it_does_not_stay(at, card, hang)
 
 
 @pytest.mark.office(POLICY, target=LAB, limits=QUICK)
@@ -195,19 +203,12 @@ async def test_nor_does_one_that_was_sent_right_before_the_cards_are_drawn_once_
     hang = at.slack.faults.hangs("chat.update")
     await at.lead.clicks(card, "Approve")
     await hang.reached()
-    await at.ann.clicks(card, "Withdraw")
-    await (await at.ann.gets_modal("Withdraw")).submits()
-    await at.slack.until(lambda: "Approve" not in at.bob.now(card).buttons, what="the card to show the end")
+    await withdraws(at, card)
     await at.rests()
     await at.later(seconds=2)
     await at.rests()
 
-    hang.release()
-
-    await at.slack.until(lambda: "Approve" in at.bob.now(card).buttons, what="the late drawing")
-    await at.later(seconds=30)
-    await at.rests()
-    assert "Approve" not in at.bob.now(card).buttons
+    await late_it_does_not_stay(at, card, hang)
 
 
 @pytest.mark.office(f'{POLICY}card = "channel"\n', target=LAB, limits=QUICK)

@@ -15,7 +15,7 @@ from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.notices import notice_message, notice_modal
 from adk_confirm.bot.confirmation.model import Seat
 from adk_confirm.bot.slack.api import CallLimits, Slack
-from adk_confirm.bot.slack.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unheard, Unsure
+from adk_confirm.bot.slack.errors import Gone, Later, NoAnswer, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from tests.support.deciding import person
 from tests.support.outgoing import Outgoing, outgoing
 from tests.support.stores import a_lease
@@ -75,7 +75,7 @@ async def test_a_failure_without_a_word_may_have_been_done_anyway(out: Outgoing)
         await post(out)
 
 
-@pytest.mark.parametrize(("status", "kind"), [(503, Later), (504, Unheard)])
+@pytest.mark.parametrize(("status", "kind"), [(503, Later), (504, NoAnswer)])
 async def test_what_a_gateway_no_longer_waited_for_may_still_be_done(
     out: Outgoing, status: int, kind: type[SlackTrouble]
 ) -> None:
