@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -160,3 +162,20 @@ async def test_whatever_way_it_ends_it_is_started_again(how: str, reason: str) -
 
 def test_the_pauses_grow_and_stay_bounded() -> None:
     assert [RestartPauses().after(failures) for failures in (1, 2, 3, 6, 7, 100_000)] == [1, 2, 4, 32, 60, 60]
+
+
+BUSY = """
+import sys
+from adk_confirm.bot.worker.supervision import end_now
+
+class Busy:
+    def flush(self):
+        raise RuntimeError("reentrant call")
+
+sys.stdout = Busy()
+end_now(143)
+"""
+
+
+def test_a_process_ends_at_once_although_a_signal_came_in_the_middle_of_a_print() -> None:
+    assert subprocess.run([sys.executable, "-c", BUSY], check=False).returncode == 143
