@@ -166,9 +166,9 @@ def _unshowable(request: HostRequest) -> CallRefusal | None:
 
 def who_asked(tx: Tx, session: Session, invocation_id: str, letter: Letter) -> Person:
     """The person who asked for a call: whoever's message began its turn. `letter` is what the agent works on now, and
-    its seal fits. What people write meanwhile changes nothing."""
+    its seal fits. What people write meanwhile changes nothing. A server that names no turns says nothing about them."""
     for row in session_confirmations(tx, session.key):
-        if row.asked.invocation_id == invocation_id:
+        if invocation_id and row.asked.invocation_id == invocation_id:
             return row.asked.asked_by
     for one in tx.all("SELECT * FROM bot_mail WHERE session = :key AND kind = 'words' ORDER BY id", key=session.key):
         began = one.turn == storable(invocation_id) or invocation_of(session.session, one.mark) == invocation_id

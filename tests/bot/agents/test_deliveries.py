@@ -164,3 +164,13 @@ async def test_a_late_request_was_asked_for_by_whose_message_its_turn_is(at: Bac
     forged = "UPDATE bot_mail SET turn = 'another invocation' WHERE id = :id"
     await at.database.run(lambda tx: tx.run(forged, id=letter.id))
     assert await at.database.read(who_asked, session, "the asker's invocation", letter) == ASKER
+
+
+async def test_where_a_server_names_no_turns_whoever_spoke_last_asked(at: Backoffice) -> None:
+    """Requests without an invocation id are not of one turn. Ben could approve his own call as if it were another's."""
+    await at.asks("deploy", invocation_id="")
+    await at.database.run(lambda tx: letters_done(tx, at.key, next_letters(tx, at.key, together=False)))
+    await at.hears("and now refund it", who=BEN)
+    (letter,) = await at.database.read(lambda tx: next_letters(tx, at.key, together=False))
+    session = await at.database.read(read_session, at.key)
+    assert await at.database.read(who_asked, session, "", letter) == BEN
