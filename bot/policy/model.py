@@ -297,7 +297,7 @@ class Policies:
             try:
                 matched = policy.governs(call)
             except ExpressionFailed as error:
-                detail = Redactor(policy.redact, call.args).mask_text(str(error))  # the error may quote an argument
+                detail = self.redactor(call).mask_text(str(error))  # the error may quote an argument
                 return CallRefusal(CallRefusalReason.WHEN_FAILED, index, detail)
             if matched and not policy.approvers:
                 return CallRefusal(CallRefusalReason.NO_APPROVERS, index)

@@ -118,6 +118,15 @@ def test_a_call_that_a_condition_takes_too_long_for_is_refused() -> None:
     assert "more than 0.1 s" in str(found.detail)
 
 
+def test_what_a_later_policy_hides_is_hidden_where_an_earlier_condition_failed_over_it() -> None:
+    """The error quotes the argument, and the thread shows the error."""
+    hiding = Policy(tools=("*",), approvers=("user:U0LEAD",), redact=("pin",))
+    policies = Policies.of(Policy(tools=("*",), when="args.names[args.pin] == 'ann'"), hiding)
+    found = policies.resolve(CallFacts(tool="unlock", args={"pin": "hunter2-hunter2", "names": {}}))
+    assert isinstance(found, CallRefusal)
+    assert found.detail == "the call has no '••••'"
+
+
 def test_large_arguments_of_an_honest_call_are_looked_at() -> None:
     rows = [{"price": number, "tags": ["a", "b"]} for number in range(1000)]
     assert ask("args.rows.exists(r, r.price > 998 && r.tags.all(t, t != 'x'))", rows=rows)
