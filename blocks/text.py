@@ -29,10 +29,6 @@ _NATION_FLAG = "|".join(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in nation) + "\U000e007f" for nation in _NATIONS
 )
 _EMOJI = f"{_NATION_FLAG}|[0-9#*]\ufe0f\u20e3|{_ONE_EMOJI}(?:\u200d{_ONE_EMOJI}){{0,6}}"
-_MARKS = (
-    "[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
-    "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u302a-\u302f\ufe20-\ufe2f]"
-)
 _BLANK = (  # printable for Python, but nothing to be seen
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\ufffd"
     "\U0001107f\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
@@ -41,7 +37,8 @@ _LATIN_TWINS = "АВЕЅІЈКМНОРСТУХасеѕіјорухһԁԛԝΑΒΕ
 _LATIN_TWINS += "ⅠⅤⅩⅬⅭⅮⅯⅰⅴⅹⅼⅽⅾⅿ\u212a"  # Roman numerals, and the sign for kelvin
 _DISGUISED = re.compile(rf"(?<!\w)(?=\w*[A-Za-z])(?=\w*[{_LATIN_TWINS}])[A-Za-z0-9_{_LATIN_TWINS}]+(?!\w)")
 _ONLY_TWINS = re.compile(rf"(?<!\w)(?:[0-9_]*[{_LATIN_TWINS}]){{2}}[0-9_{_LATIN_TWINS}]*(?!\w)")
-_ODD = f"(?<={_MARKS}{{5}}){_MARKS}+|{_BLANK}|[\u037e\u1fef\U0001d400-\U0001d7ff]"
+_ODD = f"{_BLANK}|[\u037e\u1fef\U0001d400-\U0001d7ff]"
+_MOST_MARKS = 5  # above and below one letter. More would be written over other lines
 _CJK_SPACE = "(?<=[\u3001-\u9fff\uff01-\uff60])\u3000"
 _NOTABLE = re.compile(f"(?P<fine>{_EMOJI}|{_CJK_SPACE})|(?P<odd>{_ODD})|[^ -~]")
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -55,10 +52,17 @@ def visible(text: str, keep: str = "") -> str:
     if text.isascii() and text.isprintable():
         return text
 
+    marks, end = 0, -1
+
     def spell(match: re.Match[str]) -> str:
+        nonlocal marks, end
         found = match.group()
-        plain = match.lastgroup is None and found.isprintable() and not _is_written_over(found)
-        return found if match.lastgroup == "fine" or found in keep or plain else _spell(match)
+        if match.lastgroup == "fine" or found in keep:
+            return found
+        if match.lastgroup is None and unicodedata.category(found)[0] == "M":
+            marks, end = marks + 1 if match.start() == end else 1, match.end()
+            return found if marks <= _MOST_MARKS and not _is_written_over(found) else _spell(match)
+        return found if match.lastgroup is None and found.isprintable() else _spell(match)
 
     return _unmask(_NOTABLE.sub(spell, text))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from itertools import groupby
 
 import pytest
 from hypothesis import example, given
@@ -74,6 +75,17 @@ def test_nothing_is_written_over_a_letter() -> None:
         if unicodedata.combining(c) == 1 or unicodedata.category(c) == "Me"
     ]
     assert [c for c in over if visible(f"x{c}") == f"x{c}"] == []
+
+
+def test_no_more_than_five_marks_stand_on_a_letter_in_any_script() -> None:
+    """A taller stack is drawn over the lines above and below, which other people wrote."""
+    marks = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) in ("Mn", "Mc")]
+    assert [c for c in marks if c * 6 in visible(f"x{c * 30}")] == []
+    mixed = "".join(marks[at] for at in range(0, len(marks), 50))
+    longest = max(len(list(run)) for mark, run in groupby(visible(f"x{mixed}"), marks.__contains__) if mark)
+    assert longest <= 5
+    for word in ("བསྒྲུབས", "ဒါကျွန်ုပ်", "ប្រទេសកម្ពុជា", "นี้ที่", "בְּרֵאשִׁ֖ית", "क्ष्म्य", "ܒܰܪܢܳܫܳܐ"):
+        assert visible(word) == word
 
 
 @given(strategies.nasty | st.text("рауо.xд \u0336⟨", max_size=8))
