@@ -423,15 +423,15 @@ def _say_preview(view: Shown, preview: Preview, drawing: _Drawing) -> None:
 
 
 _HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
+_FILE = re.compile(r"^--- .*\n\+\+\+ .*\n(?=@@ -)", re.MULTILINE)
 
 
 def _size_of_diff(written: str) -> tuple[TextSpan, ...]:
     """`: 3 files, +12 −4`, if the text is a unified diff."""
     if not _HUNK.search(written):
         return ()
-    lines = [line[:4] for line in written.splitlines()]
-    files = lines.count("+++ ")
-    more, fewer = (sum(line.startswith(mark) for line in lines) - lines.count(mark * 3 + " ") for mark in "+-")
+    changed, files = _FILE.subn("", written)  # a line that was `-- x` is `--- x` where it is taken out
+    more, fewer = (sum(line.startswith(mark) for line in changed.split("\n")) for mark in "+-")
     where = f"{words.counted(files, 'files') if files > 1 else '1 file'}, "
     return (Say(f": {where}+{more:,}\u00a0−{fewer:,}"),)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import unified_diff
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from pydantic import JsonValue
@@ -14,6 +16,7 @@ from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.rich_text import Prose, Say, When, markup, say
 from adk_confirm.bot.confirmation.model import State
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown
+from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.sandbox.blockkit.elements import element_labels
 from tests.blocks import inert, limits, samples, strategies
 
@@ -274,3 +277,20 @@ def test_where_the_headline_says_what_became_of_it_the_alarm_says_both(view: Sho
     said = inert.shown(card(view.but(outside=True, answered_outside=True)).payload())
     assert ALARM in said
     assert said.count("outside this app") == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "size"),
+    [
+        ("-- keep the audit\nid int\n", "id int\n", "1 file, +0\u00a0−1"),
+        ("id int\n", "id int\n++ a list\n++ of two\n", "1 file, +2\u00a0−0"),
+        ("id int\n", "id int\n--- a/b\n+++ a/b\n@@ -1 +1 @@\n", "1 file, +3\u00a0−0"),
+        ("id int\nb\n", "id int\x0b-b\n", "1 file, +1\u00a0−2"),
+    ],
+)
+def test_no_line_that_a_model_writes_is_counted_as_another(before: str, after: str, size: str) -> None:
+    """Approvers read the size of a diff first. A comment of SQL is `--- …` in it, like the head of a file."""
+    made = unified_diff(before.split("\n"), after.split("\n"), "a/t.sql", "b/t.sql", lineterm="")
+    text = "\n".join(made)
+    assert f"What it would do: {size}" in said(samples.WAITING.but(preview=Preview(text)))
+    assert "2 files, " in said(samples.WAITING.but(preview=Preview(f"{text}\n{text}")))
