@@ -343,7 +343,8 @@ class PostgresEngine:
         given = conninfo_to_dict(self._dsn)
         options = f"{given.get('options') or ''} {settings}".strip()
         wanted = {} if self._wanted is None else {"target_session_attrs": self._wanted}
-        network = {name: value for name, value in NETWORK.items() if name not in given}
+        network = {**NETWORK, "connect_timeout": CONNECT_SECONDS}
+        network = {name: value for name, value in network.items() if name not in given}
         return {**network, **wanted, "options": options, "application_name": "adk-confirm"}
 
     def _away(self, error: Exception) -> DatabaseAway:

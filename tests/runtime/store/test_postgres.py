@@ -268,6 +268,23 @@ async def test_a_server_that_is_not_there_gets_a_sentence(read_only: bool) -> No
     )
 
 
+async def test_a_server_that_says_nothing_is_waited_for_no_longer_than_is_said(
+    postgres: PostgresServer, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes connections and answers none, or nothing at all is there and a firewall swallows it."""
+    monkeypatch.setattr(adk_confirm.runtime.store.postgres, "CONNECT_SECONDS", 2)
+    wire = Wire(f"{postgres.socket_directory}/.s.PGSQL.5432")
+    await wire.open()
+    wire.stall()
+    try:
+        url = re.sub(r"@.*?/", f"@127.0.0.1:{wire.port}/", postgres_url).partition("?")[0]
+        async with asyncio.timeout(20):
+            with pytest.raises(StoreError, match="it did not answer within"):
+                await Database.open(url)
+    finally:
+        await wire.close()
+
+
 @pytest.mark.parametrize(
     ("error", "why"),
     [
