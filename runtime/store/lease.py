@@ -28,6 +28,7 @@ TERM = 10.0
 """Seconds until the lease of a dead process expires, unless a setting says otherwise."""
 POLL = 5.0
 _LONGEST_PAUSE = 1.0
+_LOCKED = 0.05
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -204,8 +205,9 @@ class Lease:
 
     async def sure(self) -> None:
         """Await this right before an effect outside. Raises `LeaseLost`, or the error of a store that does not answer.
-        A lease that is nearly over, or has expired and was taken by nobody, is renewed first. If the store's answer
-        took longer than the lease had left, the process was frozen meanwhile, so the store is asked again."""
+        A lease that is nearly over, or has expired and was taken by nobody, is renewed first. If a transaction has
+        locked the job, that may be somebody who takes it, so the store is asked again. So it is if its answer took
+        longer than the lease had left: the process was frozen meanwhile."""
         clock = asyncio.get_running_loop().time
         while not (self.lost.is_set() or self.released):
             asked = clock()
@@ -214,7 +216,9 @@ class Lease:
                 self.lost.set()
             elif left < self._term / 3:
                 asked, left = clock(), self._term
-                await self._keeper.renew([self])
+                if await self._keeper.renew([self]):
+                    await asyncio.sleep(_LOCKED)
+                    continue
             if left is not None and not self.lost.is_set() and clock() - asked < left:
                 return
         raise LeaseLost

@@ -291,6 +291,32 @@ def test_an_answer_from_before_the_process_stood_still_is_not_believed(sqlite_st
     in_skipping_time(frozen)
 
 
+async def test_a_lease_that_somebody_is_just_taking_is_not_sure(postgres_stocked: str, clock: Clock) -> None:
+    """It lapsed, and the next holder has not committed yet."""
+    database = await Database.open(postgres_stocked, clock=clock)
+    await database.run(create)
+    lease = await lease_on(database)
+    clock.time += 1000
+    taken, looked = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def take(tx: Tx) -> str | None:
+        token = claim(tx, MINE, term=30)
+        loop.call_soon_threadsafe(taken.set)
+        looked.wait(60)
+        return token
+
+    taking = asyncio.create_task(database.run(take))
+    await taken.wait()
+    asking = asyncio.create_task(lease.sure())
+    assert not (await asyncio.wait({asking}, timeout=0.5))[0]
+    looked.set()
+    assert await taking is not None
+    with pytest.raises(LeaseLost):
+        await asking
+    await database.close()
+
+
 async def test_a_worker_that_lost_the_lease_writes_nothing(store: Database, clock: Clock) -> None:
     lease = await lease_on(store)
     async with lease:
