@@ -395,8 +395,9 @@ def store_message(tx: Tx, heard: SlackMessage) -> bool:
     the message was stored before."""
     key = _session_at(tx, heard)
     if key is None:
-        key = chain_of(heard.session)
-        _create_session(tx, key, heard)
+        _create_session(tx, chain_of(heard.session), heard)
+        key = _session_at(tx, heard)  # another replica may have made it just now, for another person
+        assert key is not None
     session = lock_session(tx, key)
     body: JsonObject = {"text": heard.text, "files": list(heard.files), "ts": heard.ts, "trace": heard.trace}
     return put_words(tx, session, mark=heard.ts, body=canonical(body), person=heard.person)

@@ -19,7 +19,7 @@ from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
 from adk_confirm.bot.store.agent_status import ShownStatus, read_status
-from adk_confirm.bot.store.attempts import earlier_attempts, forget_attempt
+from adk_confirm.bot.store.attempts import earlier_attempts
 from adk_confirm.bot.store.cast_vote import TRIES
 from adk_confirm.bot.store.due_posts import SLACK_IS_LATE, cards_under_way, mark_thread_due
 from adk_confirm.bot.store.ledger_rows import find_head, lines_to_tell
@@ -138,9 +138,9 @@ def copies_until(tx: Tx, key: str) -> float | None:
 def note_copy_search(tx: Tx, key: str) -> None:
     """Notes a search for copies. There are two searches, since Slack may still be processing what the other process
     sent."""
-    doubt = earlier_attempts(tx, key, _COPIES)
-    if doubt is not None and tx.now() >= doubt.at + SLACK_IS_LATE:
-        forget_attempt(tx, key, _COPIES)
+    # In one statement, since another replica may just be noting a newer doubt.
+    ended = "DELETE FROM bot_attempts WHERE scope = :key AND mark = :mark AND at <= :before"
+    tx.run(ended, key=key, mark=_COPIES, before=tx.now() - SLACK_IS_LATE)
 
 
 def has_spoken(tx: Tx, key: str, event: str) -> bool:

@@ -9,13 +9,15 @@ import pytest
 
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.model import Seat, VoteKind
+from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast, count_next
+from adk_confirm.bot.store.mailbox import SlackMessage, receive_mention
 from adk_confirm.bot.store.open import open_store
-from adk_confirm.bot.store.outbox import mark_all_posted, note_possible_copies
+from adk_confirm.bot.store.outbox import copies_until, mark_all_posted, note_copy_search, note_possible_copies
 from adk_confirm.bot.store.repository import put_mail
 from adk_confirm.runtime.store.database import Tx
 from tests.support.backoffice import Backoffice
-from tests.support.deciding import ANNA, BEN, MALLORY, full_member
+from tests.support.deciding import ANNA, ASKER, BEN, MALLORY, TEAM, full_member
 from tests.support.office import ON_EITHER, ON_POSTGRES
 from tests.support.stores import SECRET
 
@@ -102,4 +104,53 @@ async def test_what_is_owed_to_a_thread_just_as_another_replica_is_done_with_it_
     await noting
     due = "SELECT due_at FROM jobs WHERE kind = 'thread' AND key = :key"
     assert await at.database.read(lambda tx: tx.value(due, key=at.key)) is not None
+    await other.close()
+
+
+@ON_POSTGRES
+async def test_two_people_may_begin_a_thread_with_the_agent_at_two_replicas_at_once(at: Backoffice) -> None:
+    """As when Slack delivers what came while no replica was there."""
+    other = await open_store(at.url, SECRET, at.clock)
+    stored, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def words(ts: str, person: Person) -> SlackMessage:
+        return SlackMessage(
+            app="oncall", team=TEAM, channel="C0DEPLOYS", thread_ts="7.1", ts=ts, person=person, text="deploy"
+        )
+
+    def receive_slowly(tx: Tx) -> None:
+        receive_mention(tx, words("7.1", ASKER), False)
+        loop.call_soon_threadsafe(stored.set)
+        tx.all("SELECT pg_sleep(0.3)")  # meanwhile the other one sees no session
+
+    receiving = asyncio.create_task(other.run(receive_slowly))
+    await stored.wait()
+    assert (await at.database.run(receive_mention, words("7.2", BEN), False)).new
+    await receiving
+    said = (
+        "SELECT person FROM bot_mail m JOIN bot_sessions s ON s.key = m.session WHERE s.thread_ts = '7.1' ORDER BY m.id"
+    )
+    assert await at.database.read(lambda tx: tx.column(said)) == [ASKER.user, BEN.user]
+    await other.close()
+
+
+@ON_POSTGRES
+async def test_a_doubt_that_comes_just_as_another_replica_ends_an_older_one_stays(at: Backoffice) -> None:
+    await at.asks("deploy")
+    await at.is_posted()
+    await at.database.run(note_possible_copies, at.key)
+    at.clock.passes(minutes=1)
+    other = await open_store(at.url, SECRET, at.clock)
+    noted, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def note_slowly(tx: Tx) -> None:
+        note_possible_copies(tx, at.key)
+        loop.call_soon_threadsafe(noted.set)
+        tx.all("SELECT pg_sleep(0.3)")  # meanwhile the other one has searched for copies
+
+    noting = asyncio.create_task(other.run(note_slowly))
+    await noted.wait()
+    await at.database.run(note_copy_search, at.key)
+    await noting
+    assert await at.database.read(copies_until, at.key) == at.clock()
     await other.close()
