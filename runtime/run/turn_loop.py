@@ -16,8 +16,10 @@ from typing import Any, TypeVar
 
 from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.calls.call import Begin, Call, CallState, GateKind, Hold, Refuse, Retry, step
+from adk_confirm.runtime.calls.model_history import ModelHistory
 from adk_confirm.runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_actions, next_step
 from adk_confirm.runtime.context import ReadonlyContext
+from adk_confirm.runtime.errors import Busy, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.run.ask_model import ask_model, content_with_ids, describe_failure
@@ -332,13 +334,12 @@ class TurnLoop:
         await self._journal.flush_news()
         agent = self._agent(invocation.agent)
         event_id = new_event_id()  # one id for the answer and its pieces
+        view = await self._journal.view(agent.name)  # here, since a store that is away is no failure of the model
         try:
-            whole = await until_stopped(self._generate(agent, invocation, event_id), self._stop)
+            whole = await until_stopped(self._generate(agent, invocation, view, event_id), self._stop)
             if whole is None:
                 return None
-            given = [call.id for call in whole.content.calls() if call.id] if whole.content else []
-            taken = await self._app.database.read(known_calls, self._journal.stored.key, given) if given else ()
-            event = self._answer(invocation, event_id, whole, taken)
+            event = self._answer(invocation, event_id, whole, await self._taken_ids(whole))
             self._add(event)
         except BaseException as error:
             if was_cancelled():
@@ -352,8 +353,16 @@ class TurnLoop:
             return None
         return event
 
-    async def _generate(self, agent: Agent, invocation: Invocation, event_id: str) -> ModelResponse:
-        model, question = self._app.resolve(agent.model), await self._model_request(agent, invocation)
+    async def _taken_ids(self, whole: ModelResponse) -> Collection[str]:
+        """Those of the ids that the model gave its calls which others have already, or may have."""
+        given = [call.id for call in whole.content.calls() if call.id] if whole.content else []
+        try:
+            return await self._app.database.read(known_calls, self._journal.stored.key, given) if given else ()
+        except (StoreError, Busy):
+            return given
+
+    async def _generate(self, agent: Agent, invocation: Invocation, view: ModelHistory, event_id: str) -> ModelResponse:
+        model, question = self._app.resolve(agent.model), await self._model_request(agent, invocation, view)
         with tracing.span("chat", gen_ai__operation__name="chat", gen_ai__request__model=question.model):
             return await ask_model(
                 model,
@@ -362,7 +371,7 @@ class TurnLoop:
                 lambda piece: self._journal.emit(self._answer(invocation, event_id, piece)),
             )
 
-    async def _model_request(self, agent: Agent, invocation: Invocation) -> ModelRequest:
+    async def _model_request(self, agent: Agent, invocation: Invocation, view: ModelHistory) -> ModelRequest:
         name = self._journal.stored.name
         context = ReadonlyContext(
             agent_name=agent.name,
@@ -374,7 +383,6 @@ class TurnLoop:
         async with asyncio.timeout(self._app.patience):
             tools = await self._tools_of(agent.name)
             instruction = await agent.instruct(context)
-        view = await self._journal.view(agent.name)
         return ModelRequest(
             model=agent.model if isinstance(agent.model, str) else agent.name,
             contents=view.contents,

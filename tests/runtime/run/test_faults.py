@@ -16,6 +16,7 @@ from adk_confirm import (
     Answer,
     ConfirmError,
     Conflict,
+    FunctionCall,
     FunctionTool,
     ModelRequest,
     Runner,
@@ -55,7 +56,7 @@ class Faults:
         raise OutcomeUnknown("The connection broke: look before trying again.")
 
 
-def operator(log: list[str]) -> Agent:
+def operator(log: list[str], model: ScriptedModel | None = None) -> Agent:
     async def deploy(version: str) -> str:
         log.append(version)
         for _ in range(3):
@@ -69,7 +70,8 @@ def operator(log: list[str]) -> Agent:
             return [call("deploy", version=word) for word in words[1:]]
         return "Noted."
 
-    return Agent("operator", ScriptedModel(reply=reply), tools=[FunctionTool(deploy, require_confirmation=True)])
+    model = model or ScriptedModel(reply=reply)
+    return Agent("operator", model, tools=[FunctionTool(deploy, require_confirmation=True)])
 
 
 async def person(chats: list[Chat], seed: int, verdicts: dict[str, bool]) -> None:
@@ -162,3 +164,44 @@ async def test_faults_run_nothing_twice_and_strand_nothing(database: Database, a
         assert (await chats[1].say("Hello?")).errors == []
     for runner in runners:
         await runner.close()
+
+
+async def test_a_store_that_does_not_answer_is_no_failure_of_the_model(database: Database, app: str) -> None:
+    """It is away as the history is read for the model: the run goes on once it is back, and nobody reads its address
+    in the thread."""
+    log: list[str] = []
+    away = "PostgreSQL at postgresql://bot@db/confirm can't be reached."
+
+    async def trouble(when: str, what: str) -> None:
+        if (when, what) == ("before", "read_events_and_size") and log and away not in log:
+            log.append(away)
+            raise StoreError(away)
+
+    first, second = (Runner(operator(log), Watched(database, trouble), app_name=app) for _ in range(2))
+    asked = await Chat(first, app).say("ship 2.4.1")
+    there = Chat(second, app)  # another replica, which has nothing in memory
+    with pytest.raises(StoreError):
+        await there.approve(asked.request)
+    assert (await there.taken_up()).lines == ["operator says Noted."]
+    assert log == ["2.4.1", away]
+    assert [event.error_code for event in await there.history() if event.error_code] == []
+    for runner in (first, second):
+        await runner.close()
+
+
+async def test_what_a_model_said_outlives_a_store_that_can_not_say_which_ids_are_taken(
+    database: Database, app: str
+) -> None:
+    async def trouble(when: str, what: str) -> None:
+        if (when, what) == ("before", "known_calls"):
+            raise StoreError("The store is away.")
+
+    log: list[str] = []
+    model = ScriptedModel(FunctionCall(id="c1", name="deploy", args={"version": "2.4.1"}), "Noted.")
+    runner = Runner(operator(log, model), Watched(database, trouble), app_name=app)
+    chat = Chat(runner)
+    asked = await chat.say("ship 2.4.1")
+    assert asked.errors == []
+    assert (await chat.approve(asked.request)).texts == ["Noted."]
+    assert log == ["2.4.1"]
+    await runner.close()
