@@ -58,8 +58,10 @@ def kind_of(call: Call) -> OutcomeKind | None:
 
 
 def has_failed(result: JsonObject) -> bool:
-    """Whether a result is an error, in the form of Python, Go and JavaScript, or Java."""
-    return "error" in result or (result.get("status") == "error" and "message" in result)
+    """Whether a result is an error, in the form of Python, Go and JavaScript, or Java. `"error": null` says that there
+    was none, and so do false and 0."""
+    failed = result.get("error") not in (None, False)
+    return failed or (result.get("status") == "error" and "message" in result)
 
 
 def text_of(result: JsonObject | None) -> str | None:

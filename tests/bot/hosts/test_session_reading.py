@@ -215,6 +215,14 @@ class TestHoles:
         events = [*java(), answers(True), event("clerk", failed)]
         assert outcome(events).became is OutcomeKind.FAILED
 
+    @pytest.mark.parametrize("no_error", [None, False, 0])
+    def test_a_result_that_says_that_there_was_no_error_is_none(self, no_error: Json) -> None:
+        """Approved, it ran and did not fail. Denied, it ran all the same, and nobody may read that it did not."""
+        paid = event("clerk", responded({"paid": 1, "error": no_error}))
+        assert outcome([*python(), answers(True), paid]).became is OutcomeKind.DONE
+        ran = [*python(), answers(False), paid]
+        assert (outcome(ran).became, outcome(ran).confirmed) == (OutcomeKind.DONE, None)
+
     @pytest.mark.parametrize(
         ("clock", "at"),
         [
