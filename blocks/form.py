@@ -7,6 +7,7 @@ revision in the private metadata). So it has the same fields, and only what diff
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -39,6 +40,7 @@ from adk_confirm.runtime.errors import ConfirmError
 
 REASON, GRANT = "reason", "grant"
 REASON_LENGTH = 1000
+_FIELD = "field."
 
 
 class FormErrors(ConfirmError):
@@ -73,9 +75,11 @@ class Form:
         # Names that only the schema has come last, empty.
         values += [(one, ABSENT, False) for one in may if one not in self._given and one in known]
         self._in_items = min(MOST_IN_ITEMS, MOST_FIELDS - len(values))
-        for index, (called, value, masked) in enumerate(values):
+        for called, value, masked in values:
             shown = readable_name(called) if labels[readable_name(called)] == 1 else called
-            block_id = f"field.{Ref(view.id, view.revision).encode()}.{index}"
+            # By its name: an operator may change the policy, and so which fields there are, while somebody fills it in.
+            digest = hashlib.sha256(called.encode("utf-8", "surrogatepass")).hexdigest()
+            block_id = f"{_FIELD}{Ref(view.id, view.revision).encode()}.{digest[:16]}"
             shape = known.get(called, Shape())
             added = not masked and called in may and self._add(called, shown, block_id, value, shape)
             if value is not ABSENT and not added:
@@ -146,6 +150,8 @@ class Form:
         """The changed values by name. Raises `FormErrors`; also for a form without changes, if that is no edit."""
         changes: dict[str, JsonValue] = {}
         errors: dict[str, str] = {}
+        if gone := {one for one in values if one.startswith(_FIELD)} - {one.block_id for one in self.fields}:
+            raise FormErrors(dict.fromkeys(gone, words.FIELD_GONE))
         taken_out = self._taken_out(values)
         for one in self.fields:
             try:

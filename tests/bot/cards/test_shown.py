@@ -16,7 +16,8 @@ from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown
 from adk_confirm.bot.confirmation.stored_json import step_content
-from adk_confirm.bot.policy.model import CallRefusal, Policies
+from adk_confirm.bot.ops.reapply import put_under
+from adk_confirm.bot.policy.model import CallRefusal, GoverningPolicy, Policies
 from adk_confirm.bot.policy.redaction import PAYLOAD, own_words
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.blocks.slack import OpenForm
@@ -152,6 +153,25 @@ def test_an_edit_that_no_view_could_show_is_an_error_at_its_field() -> None:
         modals.read_edit(row, shown.enter("note", "n" * 3000).state, policies)
     too_long = "With this, the call would be too long for a window. Write less."
     assert caught.value.errors == {shown.block_id("note"): too_long}
+
+
+def test_what_was_filled_in_before_the_policy_changed_is_never_anothers_value() -> None:
+    """An operator reapplies the policies while Anna has the form open. Now other fields may be edited."""
+    flags: JsonObject = {name: {"type": "boolean"} for name in ("dry_run", "force")}
+    desk = Desk(make_policy(), make_asked(tool_schema={"type": "object", "properties": flags}))
+    shown = OpenForm(modals.edit_view(desk.row, Ref(desk.row.id, 1)))
+    shown.enter("replicas", "4")
+    kept = make_policy(edit=["force", "dry_run", "replicas", "version"])
+    after = put_under(desk.row, GoverningPolicy(kept, 0), {}, NOON).row
+    edit = modals.read_edit(after, shown.state, Policies.of(kept)).edit
+    assert edit is not None
+    assert edit.arguments == {"replicas": 4}
+    shown.enter("dry run", "yes")
+    locked = make_policy(edit=["force", "replicas", "version"])
+    after = put_under(desk.row, GoverningPolicy(locked, 0), {}, NOON).row
+    with pytest.raises(form.FormErrors, match="since the policy has changed") as caught:
+        modals.read_edit(after, shown.state, Policies.of(locked))
+    assert [*caught.value.errors] == [shown.block_id("dry run")]
 
 
 # Ledger lines
