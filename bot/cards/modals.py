@@ -10,11 +10,13 @@ from adk_confirm.blocks.click_ids import Ref, parse_ref
 from adk_confirm.blocks.shown_lines import shown_line
 from adk_confirm.blocks.thread import history
 from adk_confirm.bot.audit.ledger import LedgerLine
+from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.edits import apply_edit, check_edit
 from adk_confirm.bot.confirmation.model import Confirmation, Edit, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
 from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.jsontypes import JsonObject
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."
@@ -104,6 +106,8 @@ def _read_changes(
     edit = Edit(arguments=changes)
     if row.asked.wants_payload:
         edit = Edit(payload=form.payload_with(row.revision.payload, row.asked.payload_schema, changes))
+        if edit.payload is None and row.revision.payload is not None:  # an edit without a payload leaves it as it is
+            raise form.FormErrors(fields.errors_at({PAYLOAD: words.WHY[Reason.WRONG_KIND].format(fields="This")}))
     if wrong := _problems(row, edit, policies):
         raise form.FormErrors(fields.errors_at(wrong))
     return edit

@@ -155,6 +155,16 @@ def test_an_edit_that_no_view_could_show_is_an_error_at_its_field() -> None:
     assert caught.value.errors == {shown.block_id("note"): too_long}
 
 
+@pytest.mark.parametrize("payload", [[1, 2], {}], ids=["a list", "nothing"])
+def test_null_in_place_of_an_answer_approves_nothing(payload: Json) -> None:
+    """It would have gone to the agent as the answer that the tool proposed."""
+    row = Desk(make_policy(), make_asked(wants_payload=True, payload=payload)).row
+    shown = OpenForm(modals.approve_view(row, Ref(row.id, 1))).enter(PAYLOAD, "null")
+    with pytest.raises(form.FormErrors, match="must stay the same kind") as caught:
+        modals.read_approval(row, shown.state, Policies.of(row.policy))
+    assert [*caught.value.errors] == [shown.block_id(PAYLOAD)]
+
+
 def test_what_was_filled_in_before_the_policy_changed_is_never_anothers_value() -> None:
     """An operator reapplies the policies while Anna has the form open. Now other fields may be edited."""
     flags: JsonObject = {name: {"type": "boolean"} for name in ("dry_run", "force")}
