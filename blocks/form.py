@@ -37,6 +37,7 @@ from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantOffer, Shown, payload_fields
 from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import canonical
 
 REASON, GRANT = "reason", "grant"
 REASON_LENGTH = 1000
@@ -78,8 +79,7 @@ class Form:
         for called, value, masked in values:
             shown = readable_name(called) if labels[readable_name(called)] == 1 else called
             # By its name: an operator may change the policy, and so which fields there are, while somebody fills it in.
-            digest = hashlib.sha256(called.encode("utf-8", "surrogatepass")).hexdigest()
-            block_id = f"{_FIELD}{Ref(view.id, view.revision).encode()}.{digest[:16]}"
+            block_id = f"{_FIELD}{Ref(view.id, view.revision).encode()}.{_digest(called)}"
             shape = known.get(called, Shape())
             added = not masked and called in may and self._add(called, shown, block_id, value, shape)
             if value is not ABSENT and not added:
@@ -278,7 +278,7 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
 def _grant_blocks(view: Shown, offer: GrantOffer, *, ticked: bool) -> list[JsonObject]:
     calls, uses = calls_like(view.tool, offer.on), words.uses(offer.uses)
     scope = line(words.GRANT_SCOPE, calls=calls, duration=words.duration(offer.seconds), uses=uses)
-    options: list[JsonValue] = [option(GRANT, words.GRANT_OPTION)]
+    options: list[JsonValue] = [option(_terms(offer), words.GRANT_OPTION)]
     box = part("checkboxes", action_id=ACTION, options=options, initial_options=options if ticked else None)
     offered = input_block(plain_text(words.GRANT_LABEL), box, GRANT, optional=True)
     return [offered, *small_print([scope], "grant_scope")]
@@ -301,10 +301,23 @@ def read_note(view: Shown, values: Mapping[str, object]) -> str | None:
 
 
 def gives_grant(view: Shown, values: Mapping[str, object]) -> bool:
-    """Whether the box is ticked that allows similar calls next."""
+    """Whether the box is ticked that allows similar calls next. Raises `FormErrors` if it offered something else than
+    the policy offers now."""
     ticked = (entry_in(values, GRANT) or {}).get("selected_options")
-    boxes = ticked if isinstance(ticked, list) else []
-    return view.grant_offer is not None and any(isinstance(one, Mapping) and one.get("value") == GRANT for one in boxes)
+    if not isinstance(ticked, list) or not ticked:
+        return False
+    offer = None if view.grant_offer is None else _terms(view.grant_offer)
+    if not all(isinstance(one, Mapping) and one.get("value") == offer for one in ticked):
+        raise FormErrors({GRANT: words.FIELD_GONE})
+    return True
+
+
+def _terms(offer: GrantOffer) -> str:
+    return _digest(canonical([offer.seconds, offer.uses, [one.name for one in offer.on]]))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def payload_with(payload: JsonValue, schema: Schema | None, changes: Mapping[str, JsonValue]) -> JsonValue:

@@ -216,12 +216,14 @@ def _same_policy(row: Confirmation, found: Found) -> bool:
 
 def _under_policy(row: Confirmation, found: GoverningPolicy) -> Confirmation:
     """The row under another policy. Times count from when it was asked. People who were notified are not notified
-    again."""
+    again. A grant that was given with a vote was for what the old policy offered."""
     old, new = row.policy, found.policy
+    same_offer = (old.grant, old.grant_on) == (new.grant, new.grant_on)
     reminded = old.remind_after is not None and row.remind_at is None
     return replace(
         row,
         policy=new,
+        votes=tuple(replace(vote, grant=vote.grant and same_offer) for vote in row.votes),
         deadline=row.asked_at + new.expires_after,
         remind_at=row.asked_at + new.remind_after if new.remind_after and not reminded else None,
         escalate_at=row.asked_at + new.escalate_after if new.escalate_after else None,

@@ -184,6 +184,18 @@ def test_what_was_filled_in_before_the_policy_changed_is_never_anothers_value() 
     assert [*caught.value.errors] == [shown.block_id("dry run")]
 
 
+def test_a_box_that_was_ticked_before_the_policy_changed_allows_nothing_else() -> None:
+    desk = Desk(make_policy(grant="30m"))
+    view = modals.approve_view(desk.row, Ref(desk.row.id, 1), grant=True)
+    state = OpenForm(view).state
+    assert modals.read_approval(desk.row, state, Policies.of(desk.row.policy)).grant
+    for other in ({"grant": "session"}, {"grant": "30m", "grant_on": ["version"]}, {}):
+        policy = make_policy(**other)
+        after = put_under(desk.row, GoverningPolicy(policy, 0), {}, NOON).row
+        with pytest.raises(form.FormErrors, match="since the policy has changed"):
+            modals.read_approval(after, state, Policies.of(policy))
+
+
 # Ledger lines
 
 

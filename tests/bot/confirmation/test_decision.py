@@ -345,6 +345,17 @@ class TestReapply:
         assert desk.state() is State.DENIED
         assert desk.answer.reason == "no policy covers this call, so nobody may approve it"
 
+    @pytest.mark.parametrize("now", [{"grant": "session"}, {"grant": "30m", "grant_on": []}])
+    def test_a_grant_that_went_with_a_vote_was_for_what_was_offered_then(self, now: dict[str, object]) -> None:
+        """Anna allowed calls like it for half an hour, and not for a day or with other arguments."""
+        desk = Desk(make_policy(quorum=2, grant="30m"))
+        desk.approve(ANNA, grant=True)
+        desk.reapply(make_policy(quorum=2, grant="30m", dm=True))
+        assert desk.row.approvals[0].grant
+        desk.reapply(make_policy(quorum=2, **now))
+        desk.approve(BEN, grant=True)
+        assert (desk.row.state, desk.row.grant) == (State.APPROVED, None)
+
     def test_who_was_reminded_is_not_reminded_again(self) -> None:
         desk = Desk(make_policy(remind_after="10m"))
         desk.wait(minutes=10)
