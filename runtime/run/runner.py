@@ -361,7 +361,7 @@ class Runner:
             try:
                 await app.database.run(owe_unfinished, self.app_name, opened_by)
                 break
-            except StoreError as error:
+            except (StoreError, Busy) as error:
                 log.warning("could not look for unfinished work, and will try again: %s", error)
             await asyncio.sleep(AGAIN)
         kind = JobKind(run_kind(self.app_name, opened_by), self._go_on)

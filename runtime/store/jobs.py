@@ -22,9 +22,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from adk_confirm.runtime.errors import ConfirmError, StoreError
+from adk_confirm.runtime.errors import Busy, ConfirmError, StoreError
 from adk_confirm.runtime.store.database import Database, Tx, Waiter
 from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, keep_trying, new_token, topic_of
 from adk_confirm.runtime.store.wakeups import until_stopped
@@ -148,8 +149,9 @@ def claim_due(
     now = tx.now()
     due = tx.all(_LOCK_DUE, kind=kind.name, now=now, most=room + len(at_work))
     found = [row for row in due if row.key not in at_work][:room]
+    later = set[str]()  # those whose turn comes when another job of theirs has ended
     if any(row.turn for row in due) and (len(found) == room or _exceeds_share([*map(_turn_of, found)], kind, at_work)):
-        found = _lock_in_turn(tx, kind, room, at_work)
+        found, later = _lock_in_turn(tx, kind, room, at_work)
     claimed = [
         (row.key, ClaimedJob(new_token(), row.due_at, _turn_of(row), row.lease_token is not None)) for row in found
     ]
@@ -157,7 +159,7 @@ def claim_due(
     tx.many(_TAKE, leases)
     if len(claimed) == room:
         return claimed, 0.0
-    ours = at_work.keys() | {key for key, _ in claimed}
+    ours = at_work.keys() | {key for key, _ in claimed} | later
     soon = tx.all(_NEXT_DUE, kind=kind.name, now=now, most=len(ours) + 1)
     soon += tx.all(_NEXT_LAPSE, kind=kind.name, now=now, most=len(ours) + 1)
     times = [row.at for row in soon if row.key not in ours]
@@ -206,8 +208,9 @@ def _exceeds_share(turns: Sequence[str], kind: JobKind, at_work: Mapping[str, st
     return _count_owned(every) > kind.most_in_turn or any(count > kind.most_each for count in Counter(every).values())
 
 
-def _lock_in_turn(tx: Tx, kind: JobKind, room: int, at_work: Mapping[str, str]) -> list[Any]:
-    """Locks the jobs whose turn it is: the first job of everybody before anybody's second."""
+def _lock_in_turn(tx: Tx, kind: JobKind, room: int, at_work: Mapping[str, str]) -> tuple[list[Any], set[str]]:
+    """Locks the jobs whose turn it is: the first job of everybody before anybody's second. Also returns the keys of
+    those whose turn it is not."""
     now, count = tx.now(), Counter(at_work.values())
     ranked: list[tuple[int, int, Any]] = []
     due = tx.all(_DUE, kind=kind.name, now=now, most=_LOOKED_AT + len(at_work))
@@ -223,10 +226,11 @@ def _lock_in_turn(tx: Tx, kind: JobKind, room: int, at_work: Mapping[str, str]) 
         if left >= 0 or row.turn is None:
             chosen.append(row)
     chosen = chosen[:room]
+    later = {row.key for row in due} - {row.key for row in chosen}
     if chosen and tx.dialect != "sqlite":  # SQLite has only one writer
         locked = set(tx.column(_LOCK_AGAIN, kind=kind.name, keys=[row.key for row in chosen], now=now))
         chosen = [row for row in chosen if row.key in locked]
-    return sorted(chosen, key=lambda row: float(row.due_at))
+    return sorted(chosen, key=lambda row: float(row.due_at)), later
 
 
 # The loop
@@ -241,7 +245,7 @@ HELPING = 16
 """The most jobs of one claim. A claim waits for a connection behind the work on those claimed before, so a store that
 can't keep up is not asked for more. Leases of jobs that wait in a process have to be renewed again and again."""
 REFILL = 0.05
-"""Seconds between the end of a job and the next claim when all slots were taken, so that several ended jobs are
+"""Seconds between the end of a job and the next claim when others wait for its slot, so that several ended jobs are
 replaced together."""
 AGAIN = 1.0
 LONGEST_FREEZE = 10.0
@@ -310,15 +314,21 @@ class LeaseLoop:
         return [f"{self._kind.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
-        loop, room = asyncio.get_running_loop(), self._kind.at_once - len(self._tasks)
-        claimed, pause = await self._claim(room)
+        claimed, pause = await self._claim(self._kind.at_once - len(self._tasks))
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))
             self._tasks[task] = key, claim.turn
             task.add_done_callback(self._tasks.pop)
-            task.add_done_callback(lambda _: self._full and loop.call_later(REFILL, waiter.wake))
+            task.add_done_callback(partial(self._make_room, waiter, claim.turn))
         if pause:
             await until_stopped(self._stopping, waiter.wait(pause))
+
+    def _make_room(self, waiter: Waiter, turn: str, _: asyncio.Task[None]) -> None:
+        """A job has ended, which took this turn: perhaps another begins that had to wait."""
+        turns = [turn, *(other for _, other in self._tasks.values())]
+        owned, theirs = _count_owned(turns), turns.count(turn)
+        if self._full or owned >= self._kind.most_in_turn or theirs >= self._kind.most_each:
+            asyncio.get_running_loop().call_later(REFILL, waiter.wake)
 
     async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedJob]], float]:
         """Claims due jobs. Also returns the seconds until the next look is worthwhile."""
@@ -330,7 +340,7 @@ class LeaseLoop:
             at_work = {key: f"{_NOBODYS}{key}" for key in held} | dict(self._tasks.values())
             room = min(room, HELPING)
             claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term, at_work)
-        except StoreError as error:
+        except (StoreError, Busy) as error:
             log.warning("the store did not answer: %s", error)
             return [], min(self._poll, AGAIN)
         return claimed, self._poll if next_due is None else min(self._poll, next_due)
@@ -363,7 +373,10 @@ class LeaseLoop:
     async def _attend_once(self, key: str, claim: ClaimedJob, lease: Lease) -> None:
         try:
             await self._kind.attend(key, lease)
-        except (StoreError, LeaseLost):
+        except LeaseLost:
+            raise
+        except StoreError:
+            await until_stopped(self._stopping, asyncio.sleep(AGAIN))  # given back at once, it would come up at once
             raise
         except Exception as error:  # noqa: BLE001  (the outermost boundary of one job's work: the other jobs go on)
             try:

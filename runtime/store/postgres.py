@@ -180,6 +180,7 @@ _READ_ONLY = "25006"  # for a writer: its server has become a standby
 _CHANGED = "0A000"  # what a prepared statement gets when the schema was changed meanwhile
 _IDLE = "25P03"  # idle_in_transaction_session_timeout
 _TIME_OVER = "57014"  # statement_timeout
+_TROUBLE = ("53", "58")  # the disk, the memory or the server is the cause, and not the function
 
 
 class DatabaseAway(StoreError):
@@ -436,6 +437,8 @@ def _nothing_stored(error: psycopg.Error, connection: psycopg.Connection) -> Exc
     if state == _TIME_OVER:
         seconds = int(SESSION["statement_timeout"]) / 1000
         return StoreError(f"PostgreSQL did not answer within {seconds:g} seconds. Nothing was stored; try again later.")
+    if state is not None and state.startswith(_TROUBLE):
+        return StoreError(f"PostgreSQL could not do this ({error.diag.message_primary}). Nothing of it was stored.")
     told: Exception = error
     if error.diag.message_primary:
         told.args = (error.diag.message_primary,)  # the details would have values that people wrote

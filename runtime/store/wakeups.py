@@ -68,9 +68,11 @@ class Waiter:
 async def until_stopped(stopping: asyncio.Event, other: Awaitable[object]) -> None:
     """Waits for `other`, but only until `stopping` is set."""
     stopped, waiting = asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(other)
-    await asyncio.wait({stopped, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    for task in (stopped, waiting):
-        task.cancel()
+    try:
+        await asyncio.wait({stopped, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (stopped, waiting):
+            task.cancel()
 
 
 class Hub:

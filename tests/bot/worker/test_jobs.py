@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 
 from adk_confirm.bot.slack.errors import Later
 from adk_confirm.runtime.errors import Invalid, StoreError
-from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.database import Database, Limits, Tx
 from adk_confirm.runtime.store.jobs import (
+    AGAIN,
     LONGEST_LAG,
     MOST_FAILURES,
-    SKIPPED,
     JobKind,
     LeaseLoop,
     NotNow,
@@ -402,7 +403,77 @@ async def test_a_row_that_a_frozen_process_has_locked_is_attended(
     await awake.close()
 
 
+async def test_a_row_for_which_the_store_has_no_room_does_not_keep_a_processor_busy(
+    sqlite_stocked: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A claim still fits on the disk, and what is to be stored does not."""
+    database = await Database.open(sqlite_stocked)
+    await with_rows(database, "large")
+    tries, third = list[float](), asyncio.Event()
+
+    def write(tx: Tx, key: str) -> None:
+        pages = tx.value("PRAGMA page_count")
+        tx.value(f"PRAGMA max_page_count = {pages + 1}")
+        set_row(tx, key, trouble="x" * 1_000_000)
+
+    async def attend(key: str, lease: Lease) -> None:
+        tries.append(asyncio.get_running_loop().time())
+        if len(tries) == 3:
+            third.set()
+        await lease.run(write, key)
+
+    await attends_until(third, database, attend)
+    assert "database or disk is full" in caplog.text
+    assert tries[2] - tries[0] > AGAIN
+    await database.close()
+
+
+async def test_a_loop_outlives_a_store_that_has_too_much_to_do(sqlite_stocked: str) -> None:
+    database = await Database.open(sqlite_stocked, limits=Limits(queue=1, patience=0.05))
+    await with_rows(database, "x")
+    attended, go_on = asyncio.Event(), threading.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        await lease.finish(done, key)
+        attended.set()
+
+    holding = asyncio.create_task(database.run(lambda _: go_on.wait()))
+    await asyncio.sleep(0)
+    attending = asyncio.create_task(attends_until(attended, database, attend))
+    await asyncio.wait({attending}, timeout=0.2)
+    go_on.set()
+    await asyncio.gather(holding, attending)
+    await database.close()
+
+
 TURNS = JobKind("test", nobody, at_once=8)
+
+
+async def test_who_waits_for_their_turn_keeps_nobody_awake_and_gets_it_at_once(database: Database) -> None:
+    """Four of somebody's five rows fill their half of the slots for a while."""
+    await database.run(insert_rows, [{"key": f"a{n}", "turn": "ann", "due_at": float(n)} for n in range(5)])
+    four, over, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    began: list[str] = []
+
+    async def attend(key: str, lease: Lease) -> None:
+        began.append(key)
+        if len(began) == 4:
+            four.set()
+        if len(began) == 5:
+            over.set()
+        await go_on.wait()
+        await lease.finish(done, key)
+
+    with counted_work() as counted:
+        attendant = LeaseLoop(database, JobKind("test", attend, at_once=8), poll=3600)
+        running = asyncio.create_task(attendant.run())
+        await asyncio.wait_for(four.wait(), 60)
+        await asyncio.wait({running}, timeout=0.5)
+        assert counted["claim_due"] <= 3
+        go_on.set()
+        await asyncio.wait_for(over.wait(), 60)
+        attendant.stop()
+        await running
 
 
 async def test_people_take_turns_however_much_one_of_them_wants(database: Database) -> None:
@@ -415,7 +486,7 @@ async def test_people_take_turns_however_much_one_of_them_wants(database: Databa
         first, _ = claim_due(tx, TURNS, 8, 30.0)
         at_work = {key: claim.turn for key, claim in first}
         second, pause = claim_due(tx, TURNS, 8, 30.0, at_work)
-        assert pause == SKIPPED
+        assert pause is None
         insert_rows(tx, [{"key": "c", "turn": "cyd", "due_at": 3.0}])
         third, _ = claim_due(tx, TURNS, 8, 30.0, at_work)
         return [key for key, _ in first], [key for key, _ in second], [key for key, _ in third]

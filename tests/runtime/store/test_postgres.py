@@ -78,6 +78,19 @@ async def test_what_never_gets_through_ends_with_a_sentence(
     assert await replicas[0].read(amounts) == [100, 100]
 
 
+@pytest.mark.parametrize("state", ["53100", "58030"])
+async def test_a_full_or_broken_disk_is_the_stores_trouble(replicas: Replicas, state: str) -> None:
+    """And not the function's: what asks for it tries again, as with SQLite."""
+
+    def no_room(tx: Tx) -> None:
+        take(tx, 1, 10)
+        tx.run(f"DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '{state}'; END $$")
+
+    with pytest.raises(StoreError, match=r"could not do this \(could not extend file\)\. Nothing of it was stored"):
+        await replicas[0].run(no_room)
+    assert await replicas[0].read(amounts) == [100, 100]
+
+
 async def test_a_connection_that_breaks_before_the_commit_is_replaced(replicas: Replicas) -> None:
     broken: list[int] = []
 
