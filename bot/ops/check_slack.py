@@ -21,7 +21,7 @@ from adk_confirm.bot.ops.explain import hypothetical
 from adk_confirm.bot.ops.findings import Finding, fine, fix, note
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.policy.model import CallFacts, Policy, may_decide
-from adk_confirm.bot.slack.errors import PATIENT, why_unreached
+from adk_confirm.bot.slack.errors import PATIENT, code_of, why_unreached
 from adk_confirm.bot.slack.names import handles, person_name
 from adk_confirm.bot.slack.own_identity import scopes_for
 from adk_confirm.bot.store.known_names import KnownNames
@@ -95,12 +95,11 @@ async def _ask(
     """Slack's answer, or the finding that there is none. `fixes`: what to do, by Slack's code."""
     try:
         return await asked
-    except SlackApiError as error:
-        code = str(error.response["error"])
-        if code == "ratelimited":
-            return note(what, "not checked, since Slack wants to be asked less often: run this again in a minute")
-        return fix(what, fixes.get(code) or refused.format(code=code))
-    except UNREACHABLE as error:
+    except (SlackApiError, *UNREACHABLE) as error:
+        if isinstance(error, SlackApiError) and (code := code_of(error)):
+            if code == "ratelimited":
+                return note(what, "not checked, since Slack wants to be asked less often: run this again in a minute")
+            return fix(what, fixes.get(code) or refused.format(code=code))
         return fix(what, unreached.format(why=why_unreached(error)))
 
 
@@ -168,12 +167,11 @@ async def _check_layouts(client: AsyncWebClient) -> Finding:
         for what, arguments in layouts():  # noqa: B007  (the refusal names it)
             await client.blocks_validate(**arguments)  # type: ignore[arg-type]
             count += 1
-    except SlackApiError as error:
-        code = str(error.response["error"])
-        if code in ("unknown_method", "ratelimited", "missing_scope", "not_allowed_token_type"):
-            return note("layouts", f"not checked: Slack does not answer blocks.validate here ({code})")
-        said = "; ".join([code, *error.response.get("response_metadata", {}).get("messages", [])])
-        return fix("layouts", f"Slack refuses {what}, {said}: report this as a bug of adk-confirm")
-    except UNREACHABLE as error:
+    except (SlackApiError, *UNREACHABLE) as error:
+        if isinstance(error, SlackApiError) and (code := code_of(error)):
+            if code in ("unknown_method", "ratelimited", "missing_scope", "not_allowed_token_type"):
+                return note("layouts", f"not checked: Slack does not answer blocks.validate here ({code})")
+            said = "; ".join([code, *error.response.get("response_metadata", {}).get("messages", [])])
+            return fix("layouts", f"Slack refuses {what}, {said}: report this as a bug of adk-confirm")
         return note("layouts", f"not checked: Slack could not be asked, {why_unreached(error)}")
     return fine("layouts", f"Slack accepts all {count}")

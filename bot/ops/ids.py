@@ -17,7 +17,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.config.settings import Environment
 from adk_confirm.bot.ops.command import JSON, tell
-from adk_confirm.bot.slack.errors import PATIENT, why_unreached
+from adk_confirm.bot.slack.errors import PATIENT, Later, code_of, trouble_from, why_unreached
 from adk_confirm.bot.slack.names import person_name
 from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, objects
@@ -56,12 +56,13 @@ async def _find(env: Mapping[str, str], wanted: str) -> list[dict[str, str]]:
     client = AsyncWebClient(token, base_url=environment.api_url, retry_handlers=PATIENT)
     try:
         found = [{"entry": entry, "name": name, "note": note} async for entry, name, note in _everything(client)]
-    except SlackApiError as error:
-        code = str(error.response["error"])
-        if code == "ratelimited":
-            raise ConfirmError("Slack wants to be asked less often. Run this again in a minute.") from error
-        raise ConfirmError(f"Slack refused ({code}). `adk-confirm check` says what is wrong with the token.") from error
-    except (aiohttp.ClientError, OSError) as error:
+    except (SlackApiError, aiohttp.ClientError, OSError) as error:
+        if isinstance(error, SlackApiError) and (code := code_of(error)):
+            method = str(error.response.api_url).rpartition("/")[2]
+            trouble = trouble_from(method, error, repeatable=True)
+            if isinstance(trouble, Later):
+                raise ConfirmError(f"Slack takes no {method} now ({code}). Run this again in a minute.") from error
+            raise trouble from error
         raise ConfirmError(f"Slack can't be reached: {why_unreached(error)}. Check the network.") from error
     text = wanted.lower().lstrip("@#")
     return [one for one in found if text in " ".join(one.values()).lower()]

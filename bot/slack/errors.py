@@ -156,8 +156,17 @@ OVERSIZE_OR_ODD = frozenset(
 """The errors for a message that Slack refuses as it is, but would accept as plain text."""
 
 
+def code_of(error: SlackApiError) -> str:
+    """Slack's code. It is empty if the answer is not Slack's JSON, such as the page of a proxy."""
+    response = error.response
+    data = response.data if isinstance(response, AsyncSlackResponse) and isinstance(response.data, dict) else {}
+    return str(data.get("error") or "")
+
+
 def why_unreached(error: BaseException) -> str:
     """Why nothing was heard from Slack, for an operator."""
+    if isinstance(error, SlackApiError):
+        return f"the answer is not Slack's (status {_status_and_headers(error.response)[0]})"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "there is no such host"
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -175,7 +184,7 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
     response = error.response
     status, headers = _status_and_headers(response)
     data = response.data if isinstance(response, AsyncSlackResponse) and isinstance(response.data, dict) else {}
-    code = str(data.get("error") or "")
+    code = code_of(error)
     if status == 429 or code in _LATER:
         return Later(method, _retry_after(headers, _LATER.get(code, 30.0)), code or "ratelimited")
     if status >= 500 or not code or code in _UNSURE:

@@ -199,6 +199,21 @@ async def test_a_slack_that_can_not_be_reached(at: Setup) -> None:
     assert "FIX Slack http://127.0.0.1:9/api/ can't be reached, nothing answers there: check the network" in said
 
 
+async def test_an_answer_that_is_not_slack_s(at: Setup) -> None:
+    """A proxy's page, or Slack's own failure."""
+    at.people()
+    at.slack.faults.fails("*", status=502, times=None)
+    said = await at.says()
+    assert "FIX SLACK_APP_TOKEN Slack could not be asked, the answer is not Slack's (status 502): run this again" in said
+    assert f"FIX Slack {at.slack.url} can't be reached, the answer is not Slack's (status 502): check the network" in said
+    at.slack.faults.clear()
+    at.slack.faults.garbles("usergroups.users.list")
+    at.slack.faults.fails("blocks.validate")
+    said = await at.says()
+    assert "FIX group:S0ONCALL Slack could not be asked, the answer is not Slack's (status 200): run this again" in said
+    assert "note layouts not checked: Slack could not be asked, the answer is not Slack's (status 500)" in said
+
+
 async def test_layouts_that_slack_would_refuse_or_can_not_judge(at: Setup) -> None:
     at.people()
     at.slack.faults.refuses("blocks.validate", "invalid_blocks", where=lambda args: "Failed" in str(args))

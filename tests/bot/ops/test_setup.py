@@ -84,6 +84,12 @@ async def test_ids_are_found_by_name(
         assert await said("nobody") == ["Nobody, no group and no channel that the app sees has “nobody” in its name."]
         slack.faults.limits("users.list", retry_after=0)
         assert await said("Lee") == ["user:U0LEE  lee  (lee@example.com)"]
+        slack.faults.fails("users.list", status=502)
+        assert await asyncio.to_thread(main, ["ids"]) == 2
+        assert "Slack can't be reached: the answer is not Slack's (status 502)." in capsys.readouterr().err
         slack.install.scopes = slack.install.scopes - {"usergroups:read"}
         assert await asyncio.to_thread(main, ["ids"]) == 2
-        assert "Slack refused (missing_scope). `adk-confirm check` says" in capsys.readouterr().err
+        assert "The app lacks a scope for usergroups.list (usergroups:read). Add it" in capsys.readouterr().err
+        monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-wrong")
+        assert await asyncio.to_thread(main, ["ids"]) == 2
+        assert "Slack does not accept the app's token (invalid_auth). Install the app again" in capsys.readouterr().err
