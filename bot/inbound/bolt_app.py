@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any
 
+import aiohttp
 from aiohttp import web
 from pydantic import SecretStr
 from slack_bolt.adapter.aiohttp import to_aiohttp_response
@@ -20,17 +21,27 @@ from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
+from slack_sdk.errors import SlackApiError
 from slack_sdk.signature import SignatureVerifier
 from slack_sdk.web.async_client import AsyncWebClient
 from yarl import URL
 
 from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.inbound.payloads import NotSlacks, is_ignored
-from adk_confirm.bot.slack.own_identity import BotIdentity
+from adk_confirm.bot.slack.errors import Later, trouble_from
+from adk_confirm.bot.slack.own_identity import APP_TOKEN_FIXES, BotIdentity
 from adk_confirm.bot.telemetry.readiness import Readiness, socket_probe
 from adk_confirm.bot.worker.supervision import LAST_REQUESTS, Shutdown, StopDeadline
 from adk_confirm.runtime.errors import reason
-from adk_confirm.runtime.rest.listening import NOT_ENCODED, body_of, headers_of, is_encoded, listen, server_for
+from adk_confirm.runtime.rest.listening import (
+    NOT_ENCODED,
+    CannotServe,
+    body_of,
+    headers_of,
+    is_encoded,
+    listen,
+    server_for,
+)
 from adk_confirm.runtime.store.transaction import goes_first
 
 _WAYS = {
@@ -164,8 +175,16 @@ async def listen_to_slack(stack: AsyncExitStack, settings: Settings, site: web.A
 
 async def connect(stack: AsyncExitStack, token: SecretStr, app: AsyncApp, stop: Shutdown, readiness: Readiness) -> None:
     handler = AsyncSocketModeHandler(app, token.get_secret_value())
-    await handler.connect_async()  # type: ignore[no-untyped-call]  # Bolt gives it no types
     stack.push_async_callback(stop.close_part, "Socket Mode", handler.close_async, StopDeadline.SOCKET)
+    try:
+        handler.client.wss_uri = (await app.client.apps_connections_open(app_token=token.get_secret_value()))["url"]
+    except (SlackApiError, aiohttp.ClientError, OSError) as error:
+        trouble = trouble_from("apps.connections.open", error, repeatable=True)
+        if not isinstance(trouble, Later):
+            fix = APP_TOKEN_FIXES.get(trouble.code, f"was refused ({trouble.code})")
+            raise CannotServe(f"SLACK_APP_TOKEN {fix}.") from None
+        log.warning("%s", trouble)
+    await handler.connect_async()  # type: ignore[no-untyped-call]  # Bolt gives it no types
     readiness.watch("Slack", socket_probe(handler.client))
 
 

@@ -23,7 +23,7 @@ from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.policy.model import CallFacts, Policy, may_decide
 from adk_confirm.bot.slack.errors import PATIENT, code_of, why_unreached
 from adk_confirm.bot.slack.names import handles, person_name
-from adk_confirm.bot.slack.own_identity import scopes_for
+from adk_confirm.bot.slack.own_identity import APP_TOKEN_FIXES, scopes_for
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text
 
@@ -35,7 +35,7 @@ async def check_app_token(environment: Environment) -> Finding:
     assert environment.app_token is not None
     client = AsyncWebClient(base_url=environment.api_url, retry_handlers=PATIENT)
     token = environment.app_token.get_secret_value()
-    answer = await _ask("SLACK_APP_TOKEN", client.apps_connections_open(app_token=token), _APP_TOKEN)
+    answer = await _ask("SLACK_APP_TOKEN", client.apps_connections_open(app_token=token), APP_TOKEN_FIXES)
     return answer if isinstance(answer, Finding) else fine("SLACK_APP_TOKEN", "Socket Mode can connect")
 
 
@@ -110,12 +110,6 @@ _FIXES = {
     "user_not_visible": "the app can't see this account: name somebody of this workspace",
     "channel_not_found": "the app can't see this channel: invite it with /invite",
     "missing_scope": "a scope is missing: add it and install the app again",
-}
-_APP_TOKEN = {
-    "invalid_auth": "was not accepted: make an app-level token with connections:write, under Basic Information",
-    "not_allowed_token_type": "is not an app-level token: it begins with xapp-, and is made under Basic Information",
-    "missing_scope": "lacks connections:write: make a new one with it, under Basic Information",
-    "socket_mode_not_enabled": "Socket Mode is switched off: turn it on in the app's settings",
 }
 _NEVER_DECIDE = {
     "deleted": "who is deactivated and can't decide: name somebody else",

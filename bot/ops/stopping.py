@@ -27,11 +27,24 @@ def run_until_stopped(serving: AbstractAsyncContextManager[S], said: Callable[[S
 
 
 async def _until_stopped(serving: AbstractAsyncContextManager[S], said: Callable[[S], str]) -> None:
-    stopping = _stop_future()
-    async with serving as found:
-        print(said(found), flush=True)
-        await stopping
-        print("Stopping: what runs has a few seconds to end. What is left continues at the next start.", flush=True)
+    stopping, task, serves = _stop_future(), asyncio.current_task(), False
+
+    def give_up(_: object) -> None:
+        """While it starts it may wait for others, such as for Slack."""
+        if task is not None and not serves:
+            task.cancel()
+
+    stopping.add_done_callback(give_up)
+    try:
+        async with serving as found:
+            serves = True
+            print(said(found), flush=True)
+            await stopping
+            print("Stopping: what runs has a few seconds to end. What is left continues at the next start.", flush=True)
+    except asyncio.CancelledError:
+        if serves:
+            raise
+        print("Stopped before it was ready.", flush=True)
 
 
 def _stop_future() -> asyncio.Future[None]:

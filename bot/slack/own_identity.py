@@ -35,6 +35,15 @@ AGENT_SCOPES = frozenset({"assistant:write"})
 AGENT_EVENTS = frozenset({"agent_session_stopped", "app_context_changed"})
 
 
+APP_TOKEN_FIXES = {
+    "invalid_auth": "was not accepted: make an app-level token with connections:write, under Basic Information",
+    "not_allowed_token_type": "is not an app-level token: it begins with xapp-, and is made under Basic Information",
+    "missing_scope": "lacks connections:write: make a new one with it, under Basic Information",
+    "socket_mode_not_enabled": "can't be used while Socket Mode is switched off: turn it on in the app's settings",
+}
+"""By Slack's code: what to do if it opens no connection for Socket Mode."""
+
+
 def scopes_for(slack: SlackSettings) -> frozenset[str]:
     """The scopes that these settings need. Suggested prompts have one of their own."""
     return SCOPES | (AGENT_SCOPES if slack.prompts else frozenset())

@@ -342,6 +342,16 @@ async def test_a_token_that_slack_refuses_is_reported_at_once(at: Office) -> Non
         await at.starts(at.policies)
 
 
+@pytest.mark.office(socket=True)
+async def test_an_app_token_that_slack_refuses_is_reported_at_once(at: Office) -> None:
+    await at.stops()
+    at.slack.faults.refuses("apps.connections.open", "invalid_auth", times=None)
+    with pytest.raises(
+        CannotServe, match=r"SLACK_APP_TOKEN was not accepted: make an app-level token with connections"
+    ):
+        await at.starts(at.policies)
+
+
 # One does not keep the others
 
 

@@ -204,8 +204,9 @@ async def test_an_answer_that_is_not_slack_s(at: Setup) -> None:
     at.people()
     at.slack.faults.fails("*", status=502, times=None)
     said = await at.says()
-    assert "FIX SLACK_APP_TOKEN Slack could not be asked, the answer is not Slack's (status 502): run this again" in said
-    assert f"FIX Slack {at.slack.url} can't be reached, the answer is not Slack's (status 502): check the network" in said
+    wrong = "the answer is not Slack's (status 502)"
+    assert f"FIX SLACK_APP_TOKEN Slack could not be asked, {wrong}: run this again" in said
+    assert f"FIX Slack {at.slack.url} can't be reached, {wrong}: check the network" in said
     at.slack.faults.clear()
     at.slack.faults.garbles("usergroups.users.list")
     at.slack.faults.fails("blocks.validate")

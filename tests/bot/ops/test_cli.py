@@ -24,9 +24,12 @@ from click.shell_completion import ShellComplete
 
 from adk_confirm.bot.cli import COMMANDS, commands, main
 from adk_confirm.bot.config.settings import load_settings
+from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.rest.guard import TOKEN_VARIABLE
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.counting import at_most
 from tests.support.forked import Process, adk_confirm
+from tests.support.office import ONE, config, environment
 from tests.support.served import browsing
 from tests.support.twins.client import Client, responses
 from tests.support.waiting import until
@@ -364,6 +367,21 @@ async def test_a_second_signal_ends_it_at_once(here: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 128 + signal.SIGTERM
         asking.cancel()
+
+
+async def test_it_can_be_stopped_while_it_starts(here: Path) -> None:
+    async with FakeSlack(our_app()) as slack:
+        hangs = slack.faults.hangs("auth.test")
+        (here / "adk-confirm.toml").write_text(config(ONE))
+        env = environment(slack, f"sqlite:///{here / 'x.db'}")
+        async with adk_confirm("serve", cwd=here, env={**os.environ, **env}) as process:
+            assert process.stdout is not None
+            await hangs.reached()
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == 0
+            assert time.monotonic() - began < 5
+            assert await process.stdout.read() == b"Stopped before it was ready.\n"
 
 
 async def test_a_users_packages_may_be_called_like_our_folders(here: Path) -> None:
