@@ -32,12 +32,14 @@ from adk_confirm.bot.ops.findings import (
 )
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.slack.own_identity import slack_client
+from adk_confirm.bot.store.checkpoint_rows import secret_fits
 from adk_confirm.bot.store.known_names import KnownNames
-from adk_confirm.bot.store.open import SCHEMAS, sqlite_file
+from adk_confirm.bot.store.open import SCHEMAS, SEALED_OTHERWISE, sqlite_file
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.private_files import FILE, FOLDER
+from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.tables import StoreSchema, version
 from adk_confirm.runtime.target import load_object
 
@@ -126,7 +128,9 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
         yield missing
         return
     try:
-        database = await Database.open(settings.store_url, read_only=True)
+        secret = settings.environment.sealing_secret
+        seal = Seal(secret.get_secret_value()) if secret is not None else None
+        database = await Database.open(settings.store_url, read_only=True, context=seal)
     except ConfirmError as error:
         yield fix("store", str(error))
         return
@@ -134,8 +138,12 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
         yield fine("store", f"{database.url} answers")
         for finding in readable_by_others(settings.store_url):
             yield finding
-        for schema in SCHEMAS:
-            yield _schema(schema, await database.read(version, schema))
+        versions = [(schema, await database.read(version, schema)) for schema in SCHEMAS]
+        for schema, at in versions:
+            yield _schema(schema, at)
+        if seal is not None and all(at == schema.version for schema, at in versions):
+            fits = await database.read(secret_fits)
+            yield fine("secret", "fits the ledger") if fits else fix("secret", SEALED_OTHERWISE)
         if database.dialect == "postgresql":
             for finding in await database.read(lambda tx: [*_settings(tx), *_standbys(tx)]):
                 yield finding

@@ -17,7 +17,7 @@ from adk_confirm.runtime.store.tables import StoreSchema, lay_out
 SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"))
 SCHEMAS = (RUNTIME_SCHEMA, SCHEMA)
 
-_SEALED_OTHERWISE = (
+SEALED_OTHERWISE = (
     "The ledger was sealed with another secret, or its end was changed: set ADK_CONFIRM_SECRET (or what seals in its "
     "place) to what it was."
 )
@@ -33,7 +33,7 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
         for schema in SCHEMAS:
             await lay_out(database, schema)
         if not await database.read(secret_fits):
-            audit_log.error(_SEALED_OTHERWISE)
+            audit_log.error(SEALED_OTHERWISE)
         await database.run_if_alone(free_all)
     except BaseException:
         await database.close()
@@ -47,7 +47,7 @@ async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) 
     database = await Database.open(url, clock=clock, context=Seal(secret), beside=True)
     try:
         if not await database.read(secret_fits):
-            raise Invalid(f"{_SEALED_OTHERWISE} Nothing was done.")
+            raise Invalid(f"{SEALED_OTHERWISE} Nothing was done.")
     except BaseException:
         await database.close()
         raise

@@ -282,6 +282,16 @@ async def test_stores(at: Setup) -> None:
     assert "t0psecret" not in said
 
 
+async def test_a_store_that_was_begun_with_another_secret(at: Setup) -> None:
+    at.people()
+    await (await open_store(f"sqlite:///{at.folder / 'x.db'}", SECRET)).close()
+    assert "ok secret fits the ledger" in await at.says(code=0)
+    assert await asyncio.to_thread(main, ["pause", "--config", str(at.folder / "adk-confirm.toml")]) == 0
+    assert "ok secret fits the ledger" in await at.says(code=0)
+    said = await at.says(ADK_CONFIRM_SECRET="another secret, as long as it was")
+    assert "FIX secret The ledger was sealed with another secret, or its end was changed: set ADK_CONF" in said
+
+
 async def test_a_postgres_that_may_forget_what_it_acknowledged(at: Setup, postgres_url: str) -> None:
     """The tests' own server has its files unsynchronised."""
     at.people()
