@@ -123,9 +123,9 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
 
 
 async def _store(settings: Settings) -> AsyncIterator[Finding]:
-    missing = _check_directory(settings.store_url)
-    if missing is not None:
-        yield missing
+    about_files = check_files(settings.store_url)
+    if about_files is not None:
+        yield about_files
         return
     try:
         secret = settings.environment.sealing_secret
@@ -166,12 +166,16 @@ def readable_by_others(url: str) -> Iterator[Finding]:
                 yield warn(file.name, f"others on this machine may use it ({mode:o}): chmod {wanted:o} {file}")
 
 
-def _check_directory(url: str) -> Finding | None:
-    """Checks the directory for a file that does not exist yet."""
+def check_files(url: str) -> Finding | None:
+    """The finding that the file does not exist yet, or that it or its folder can't be written to."""
     path = sqlite_file(url)
-    if path is None or path.exists():
+    if path is None:
         return None
     folder = path.resolve().parent
+    if path.exists():
+        who = "run this as the service's user, and let both belong to that user"
+        writable = os.access(path, os.W_OK) and os.access(folder, os.W_OK)
+        return None if writable else fix("store", f"{path} and its folder can't be written to: {who}")
     if folder.is_dir() and os.access(folder, os.W_OK):
         return fine("store", f"{path} is not there yet; serve makes it")
     return fix("store", f"{folder} is not a directory that can be written to: make it, or change [store] url")

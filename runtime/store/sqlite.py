@@ -54,6 +54,12 @@ _CAN_NOT_WRITE = _TROUBLE | {sqlite3.SQLITE_READONLY}
 """SQLite's error if the file system turned read-only. For a reading transaction it would wrongly blame the function."""
 
 
+_READ_ONLY = (
+    "The store can't be written to. Nothing of it was stored. Run this as the user that runs the service: its files, "
+    "their folder and the disk must be writable for that user."
+)
+
+
 def as_store_error(error: BaseException, *, writing: bool = False) -> BaseException:
     """The store's own errors as a sentence; other errors unchanged."""
     trouble_codes = _CAN_NOT_WRITE if writing else _TROUBLE
@@ -65,9 +71,13 @@ def as_store_error(error: BaseException, *, writing: bool = False) -> BaseExcept
 
 
 def _sentence(error: Exception) -> str:
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-        return _LOCKED
-    return f"SQLite could not do this ({error}). Nothing of it was stored."
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+        case sqlite3.SQLITE_BUSY:
+            return _LOCKED
+        case sqlite3.SQLITE_READONLY:
+            return _READ_ONLY
+        case _:
+            return f"SQLite could not do this ({error}). Nothing of it was stored."
 
 
 class _GroupLost(Exception):
@@ -372,6 +382,8 @@ def _connect(path: Path | None, beside: bool) -> sqlite3.Connection:
                 # Only one process makes checkpoints: SQLite before 3.51.3 may lose what is written during two of them.
                 raw.execute("PRAGMA wal_autocheckpoint=0")
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
+            raise StoreError(_READ_ONLY) from error
         raise StoreError(
             f"{path} can't be opened as a SQLite store: {error}. Is it another kind of file, or not writable?"
         ) from error
@@ -393,7 +405,7 @@ def _connect_reader(path: Path) -> sqlite3.Connection:
             raw.execute("PRAGMA query_only=ON")
             raw.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
-        raise StoreError(f"{path} can't be read as a SQLite store: {error}.") from error
+        raise StoreError(f"{path} can't be read as a SQLite store: {error}. Is it another kind of file?") from error
     return raw
 
 

@@ -15,11 +15,12 @@ from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.model import Confirmation, State, VoteKind
 from adk_confirm.bot.confirmation.shown import Paused, Shown
 from adk_confirm.bot.ops.changes import mark_for_drawing
+from adk_confirm.bot.ops.check import check_files
 from adk_confirm.bot.ops.command import account, open_for_reading
 from adk_confirm.bot.ops.times import format_time
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.mailbox import read_pause
-from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.open import open_beside, open_store
 from adk_confirm.bot.worker.worker import read_card_context
 from adk_confirm.runtime.errors import StoreError
 from tests.support.backoffice import Backoffice, CommandOutput
@@ -154,6 +155,33 @@ async def looks_as_nobody(path: str) -> None:
     try:
         async with open_for_reading(f"sqlite:///{path}"):
             pass
+    except StoreError as error:
+        print(error)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+async def test_who_may_read_it_and_not_write_to_it_is_told_by_check_and_by_commands() -> None:
+    with TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        path = Path(directory) / "x.db"
+        await (await open_store(f"sqlite:///{path}", SECRET)).close()
+        path.chmod(0o644)
+        async with child(writes_as_nobody, str(path)) as process:
+            said = await process.finished()
+    assert said == [
+        f"{path} and its folder can't be written to: run this as the service's user, and let both belong to that user",
+        "The store can't be written to. Nothing of it was stored. Run this as the user that runs the service: its "
+        "files, their folder and the disk must be writable for that user.",
+    ]
+
+
+async def writes_as_nobody(path: str) -> None:
+    os.setuid(65534)
+    finding = check_files(f"sqlite:///{path}")
+    assert finding is not None
+    print(finding.said)
+    try:
+        await open_beside(f"sqlite:///{path}", SECRET, None)
     except StoreError as error:
         print(error)
 
