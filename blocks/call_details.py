@@ -11,6 +11,7 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from pydantic import JsonValue
 
@@ -242,9 +243,26 @@ def _in_headline(view: Shown) -> frozenset[str]:
         named = {field.split(".")[0] for fields in in_words for field in fields}
         alone = {fields[0] for fields in in_words if len(fields) == 1}
     long = {one.name for one in view.arguments if one.name in named and not _is_word(one.value)}
-    sentence = {one.name for one in view.arguments if isinstance(one.value, str) and _is_plain(one.value)}
+    sentence = {
+        one.name
+        for one in view.arguments
+        if titled and isinstance(one.value, str) and _is_plain(one.value)
+        if _ends_clearly(one.name, one.value, view.title or "")
+    }
     known = {one.name for one in view.arguments}
-    return frozenset(alone & known - (long - sentence if titled and len(long) == 1 else long))
+    return frozenset(alone & known - (long - sentence if len(long) == 1 else long))
+
+
+def _ends_clearly(name: str, value: str, title: str) -> bool:
+    """Whether the title's words around a sentence are not also in it, as in `Send {what} to {whom}`: then "the keys to
+    ann" may be meant for somebody else."""
+    parts = [*string.Formatter().parse(title), ("", None, None, None)]
+    return all(
+        (not before or f"{before}{value}".rindex(before) == 0)
+        and (not after or f"{value}{after}".index(after) == len(value))
+        for (before, field, _, _), (after, *_) in pairwise(parts)
+        if field == name
+    )
 
 
 def _is_word(value: JsonValue) -> bool:
