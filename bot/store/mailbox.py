@@ -29,7 +29,9 @@ from adk_confirm.bot.store.repository import (
     people_text,
     put_words,
     save,
+    save_people,
     session_confirmations,
+    session_is_sealed,
     session_seal,
     whose_turn,
 )
@@ -352,14 +354,14 @@ def receive_reply(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
     if key is None:
         return MessageResult()
     session = lock_session(tx, key)
-    present = session.present | {heard.person}
+    present, stood = session.present | {heard.person}, session_is_sealed(tx, session)
     if present != session.present:
-        tx.run("UPDATE bot_sessions SET present = :present WHERE key = :key", key=key, present=people_text(present))
+        save_people(tx, replace(session, present=present), stood=stood)
     waiting = _waiting_calls(tx, key)
     began = tx.value("SELECT min(mark) FROM bot_mail WHERE session = :key AND kind = 'words'", key=key)
     if began is not None and float(heard.ts) < float(began):
         return MessageResult()  # Slack delivered it late: it was said before anybody called the agent
-    if len(present) == 1 and not (stops and waiting):
+    if len(present) == 1 and stood and not (stops and waiting):
         return receive_mention(tx, heard, stops)
     if not waiting or begin_attempt(tx, key, f"reply:{heard.ts}") is not None:
         return MessageResult()  # people talk to each other, or Slack delivered the message twice

@@ -130,21 +130,24 @@ def people_text(people: Iterable[Person]) -> str:
 
 
 def session_is_sealed(tx: Tx, session: Session) -> bool:
-    """Whether the session's place and speakers are as this app saved them: it is sealed."""
+    """Whether the session's place and people are as this app saved them: it is sealed."""
     last: int = tx.value(_LAST_WORDS, key=session.key)
-    body: list[Json] = [*session.place, people_text(session.speakers)]
-    return seal_of(tx).fits(session.sealed, "session", session.key, body, last)
+    return seal_of(tx).fits(session.sealed, "session", session.key, _sealed(session), last)
 
 
 def session_seal(tx: Tx, session: Session) -> str:
     """Covers the last message in the mailbox, because an older row of the session would lack those who spoke since."""
     last: int = tx.value(_LAST_WORDS, key=session.key)
-    return seal_of(tx).of("session", session.key, [*session.place, people_text(session.speakers)], last)
+    return seal_of(tx).of("session", session.key, _sealed(session), last)
+
+
+def _sealed(session: Session) -> list[Json]:
+    return [*session.place, people_text(session.speakers), people_text(session.present)]
 
 
 def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
-    """Saves the session's speakers. `stood`: whether the session's seal fitted before. If it did not, the session is
-    never sealed again."""
+    """Saves who spoke to the agent, and who wrote in the thread. `stood`: whether the session's seal fitted before. If
+    it did not, the session is never sealed again."""
     tx.run(
         "UPDATE bot_sessions SET speakers = :speakers, present = :present, sealed = :sealed WHERE key = :key",
         key=session.key,

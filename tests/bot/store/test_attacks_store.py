@@ -556,6 +556,15 @@ async def test_i_change_who_spoke_or_where(at: Office, card: Seen, way: str, cap
     assert any(record.levelname == "ERROR" and "unsealed" in record.message for record in caplog.records)
 
 
+async def test_i_let_the_agent_overhear_what_was_said_to_others(at: Office, card: Seen) -> None:
+    """bob never called the agent. If nobody else were there, what he writes in the thread would be for it."""
+    await at.bot.database.run(lambda tx: change(tx, "bot_sessions", present="[]"))
+    await at.bob.says("deploy search 9.9.9 to prod", at.deploys, thread=card)
+    await at.rests()
+    heard = await at.bot.database.read(lambda tx: tx.column("SELECT person FROM bot_mail WHERE kind = 'words'"))
+    assert heard == [at.ann.id]
+
+
 @pytest.mark.parametrize("kind", ["refusal", "settlement", "answer"])
 async def test_i_tell_the_agent_what_nobody_said(at: Office, card: Seen, kind: str) -> None:
     def writes(tx: Tx) -> None:
