@@ -169,6 +169,7 @@ _OF_CONFIRMATIONS = (
     WHERE (kind IN ('session', 'thread') AND key = :key)
        OR (kind IN ('confirmation', 'card') AND key IN (SELECT id FROM bot_confirmations WHERE session = :key))
     """,
+    "DELETE FROM bot_attempts WHERE scope = :key OR scope IN (SELECT id FROM bot_confirmations WHERE session = :key)",
     "DELETE FROM bot_waiting WHERE confirmation IN (SELECT id FROM bot_confirmations WHERE session = :key)",
 )
 

@@ -14,6 +14,7 @@ from adk_confirm.bot.cli import main
 from adk_confirm.bot.confirmation.model import OutcomeKind, State, VoteKind
 from adk_confirm.bot.hosts import host
 from adk_confirm.bot.ops.command import open_for_reading
+from adk_confirm.bot.store.attempts import begin_attempt
 from adk_confirm.bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
 from adk_confirm.bot.store.purge import purge_sessions
 from adk_confirm.bot.store.repository import find_session, lock_confirmation, now
@@ -86,6 +87,16 @@ async def test_what_was_said_and_done_is_gone_and_that_it_was_is_not(at: Backoff
     assert await at.refusal("withdraw", deploy) == (
         f"Confirmation {deploy} was purged: only its ledger lines are left."
     )
+
+
+async def test_nothing_is_left_of_what_was_noted_about_posts_and_people(at: Backoffice) -> None:
+    deploy = await deployed(at)
+    await at.is_posted()
+    for scope, mark in ((deploy, "card:C0DEPLOYS:"), (at.key, f"reply hint:{BEN.user}")):
+        await at.database.run(begin_attempt, scope, mark)
+    at.clock.passes(days=100)
+    await purged(at)
+    assert await at.database.read(lambda tx: tx.column("SELECT mark FROM bot_attempts")) == []
 
 
 async def test_a_second_purge_has_nothing_to_do(at: Backoffice) -> None:
