@@ -104,7 +104,7 @@ async def running_bot(
         names = SeenNames(database)
         directory = Directory(slack, rules, patience=limits.lookups, seen=names.note)
         parts = _make_parts(settings, Seal(secret), database, metrics, host, identity, slack, directory, rules)
-        readiness.watch("store", store_probe(database))
+        readiness.watch("store", store_probe(database, lambda: parts.worker.trouble))
         url = await _serve(stack, stop, readiness, settings, metrics, parts.bolt)
         log.info("for %s as %s; agent %s; store %s", identity.team, identity.user, host.app, database.url)
         until_the_end = {"names": names.run}

@@ -63,14 +63,14 @@ async def _probe_answer(probe: Probe) -> str | None:
         return f"could not be asked: {reason(error)}"
 
 
-def store_probe(database: Database) -> Probe:
-    """Checks that the store answers and that its tables are those of this version."""
+def store_probe(database: Database, trouble: Callable[[], str | None]) -> Probe:
+    """Checks that the store answers and that its tables are those of this version. `trouble`: why it takes no work."""
 
     async def probe() -> str | None:
         for schema in SCHEMAS:
             if (why := schema.misfit(await database.read(version, schema))) is not None:
                 return why
-        return None
+        return trouble()
 
     return probe
 

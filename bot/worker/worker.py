@@ -174,6 +174,11 @@ class Worker:
         self._previews.stop()
 
     @property
+    def trouble(self) -> str | None:
+        """Why no row can be attended to now: the store may answer, and take nothing."""
+        return next((attendant.trouble for attendant in self._attendants if attendant.trouble), None)
+
+    @property
     def at_work(self) -> list[str]:
         """The rows that are being attended to."""
         return [row for attendant in self._attendants for row in attendant.at_work]

@@ -283,6 +283,7 @@ class LeaseLoop:
         self._keeper = keeper or Keeper(database, term)
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # job key: turn
         self._full = False  # jobs may be due although there was no room for them
+        self.trouble: str | None = None  # why no job can be claimed now
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -342,7 +343,9 @@ class LeaseLoop:
             claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term, at_work)
         except (StoreError, Busy) as error:
             log.warning("the store did not answer: %s", error)
+            self.trouble = str(error)
             return [], min(self._poll, AGAIN)
+        self.trouble = None
         return claimed, self._poll if next_due is None else min(self._poll, next_due)
 
     async def _attend(self, key: str, claim: ClaimedJob) -> None:

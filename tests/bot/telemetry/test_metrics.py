@@ -23,12 +23,12 @@ from adk_confirm.bot.store.transactions import follow_outcome
 from adk_confirm.bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics, read_gauges
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.jobs import JobKind, claim_due
+from adk_confirm.runtime.store.jobs import JobKind, claim_due, owe
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.sandbox.server.faults import Fault
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.deciding import ANNA, Desk, call_that_became, make_asked, make_policy
-from tests.support.office import AT_ONCE, BOTH_WAYS, LAB, Office, Opens, configured, withdraws
+from tests.support.office import AT_ONCE, BOTH_WAYS, LAB, Office, Opens, configured, office, withdraws
 from tests.support.scraping import Scraped, get, scrape
 from tests.support.stores import SECRET, change_job
 from tests.support.waiting import until
@@ -81,6 +81,31 @@ async def test_a_store_that_can_not_be_asked_for_its_version(open_office: Opens)
         status, said = await get(f"{at.bot.url}/readyz")
     assert status == 503
     assert "store: could not be asked: OperationalError\n" in said
+
+
+async def test_a_store_that_answers_and_takes_no_work(
+    postgres_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a full disk: what is stored can be read, and nothing can be begun."""
+
+    def fill(tx: Tx) -> None:
+        tx.run(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN RAISE EXCEPTION ''could not extend file'' USING ERRCODE = ''53100''; END'"
+        )
+        tx.run("CREATE TRIGGER full_disk BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION full_disk()")
+        owe(tx, "reply", "x")
+
+    def clean_up(tx: Tx) -> None:
+        tx.run("DROP TRIGGER full_disk ON jobs")
+        tx.run("DELETE FROM jobs")
+
+    async with office(postgres_stocked, tmp_path / "tools.log", monkeypatch) as at:
+        await at.bot.database.run(fill)
+        said = await answers(at.bot.url, lambda status, _: status == 503)
+        assert "store: PostgreSQL could not do this (could not extend file)." in said
+        await at.bot.database.run(clean_up)
+        await answers(at.bot.url, lambda status, _: status == 200)
 
 
 @pytest.mark.slow
