@@ -130,7 +130,8 @@ def _sentence(error: click.ClickException) -> str:
             meant = f"Did you mean {near[0]!r}?" if near else "Add --help to see its options."
             return f"No such option {error.option_name!r}. {meant}"
         case click.MissingParameter():
-            return f"{error.format_message()} Add --help to see what it takes."
+            missing = error.format_message().partition(" Choose from:")[0]
+            return f"{missing} Add --help to see what it takes."
         case _:
             return error.format_message()
 

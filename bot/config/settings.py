@@ -312,7 +312,7 @@ def load_settings(path: Path, env: Mapping[str, str]) -> Settings:
     except OSError as error:
         raise SettingsError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
     except UnicodeDecodeError as error:
-        raise SettingsError([Problem(str(path), f"can't be read: {error}")]) from error
+        raise SettingsError([Problem(str(path), "is not UTF-8 text; save it as UTF-8")]) from error
     return parse_settings(text, env, str(path))
 
 

@@ -46,9 +46,9 @@ _OPERATED = (LineKind.PAUSED, LineKind.RESUMED, LineKind.RETRIED, LineKind.REAPP
 async def report(
     call: CommandLine, since: str, until: str | None, anchor: str | None, public_keys: tuple[str, ...]
 ) -> int:
-    """Report on a period as evidence for auditors, in Markdown: who decided what, how fast, and what came of it.
+    """Report on a period as evidence for auditors, in Markdown.
 
-    Like `verify` it takes the secret, or the public key. The exit code is 1 if somebody changed the ledger.
+    It says who decided what, how fast, and what came of it. Like `verify` it takes the secret, or the public key. The exit code is 1 if somebody changed the ledger.
     """
     at = call.now()
     start, end = parse_time(since, "--from", at), parse_time(until, "--to", at, end=True) if until else at

@@ -20,7 +20,7 @@ from adk_confirm.bot.confirmation.edits import editable_names
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.ops.command import CommandLine, options
-from adk_confirm.bot.ops.findings import tools_of
+from adk_confirm.bot.ops.findings import ListedTool, tools_of
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
 from adk_confirm.bot.policy.durations import spell_duration
 from adk_confirm.bot.policy.model import (
@@ -61,14 +61,17 @@ async def explain(call: CommandLine, tool: str, asking: str, given: str | None, 
         raise click.UsageError("Name either a tool (--tool) or what asks a question (--input).")
     args = {} if given is None else _arguments(given)
     settings = call.settings
-    if tool and (called := await _find_tool(settings, tool)) is not None:
-        args = _as_the_tool_gets_them(called, args, partial=given is None)
+    called = await _find_tool(settings, tool) if tool else None
+    if called is not None and called.ours is not None:
+        args = _as_the_tool_gets_them(called.ours, args, partial=given is None)
     facts = CallFacts(tool=tool or asking, args=args, question=bool(asking), **about)
     found, policies = settings.policies.resolve(facts), settings.policies.entries
     if isinstance(found, CallRefusal) and found.why is CallRefusalReason.WHEN_FAILED and given is None:
         _ask_for_arguments(policies, found)
     governed = isinstance(found, GoverningPolicy)
     lines = [visible(line) for line in explanation(settings.policies, found, facts, await _known_names(call))]
+    if called is not None and not called.may_ask:
+        lines.insert(0, f"{visible(tool)} has no gate: the agent runs it without asking. If it asked, this would hold:")
     call.tell({"governed": governed, "lines": [*lines]}, *lines)
     concerned = ("policy", *(f"policy[{index}]" for index, policy in enumerate(policies) if policy.covers(facts)))
     for warning in settings.warnings:
@@ -106,8 +109,8 @@ async def _known_names(call: CommandLine) -> KnownNames:
         return KnownNames()
 
 
-async def _find_tool(settings: Settings, name: str) -> Tool | None:
-    """The tool, if it is one of our own runtime. Raises `Invalid` if the agent is known to have none of that name."""
+async def _find_tool(settings: Settings, name: str) -> ListedTool | None:
+    """The tool, if the agent's can be listed. Raises `Invalid` if the agent is known to have none of that name."""
     try:
         tools = None if settings.agent is None else await tools_of(settings.agent)
     except ConfirmError as error:
@@ -119,7 +122,7 @@ async def _find_tool(settings: Settings, name: str) -> Tool | None:
         near = get_close_matches(name, tools, n=1)
         meant = f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(tools)) or 'none'}."
         raise Invalid(visible(f"The agent has no tool {name}. {meant}"))
-    return tools[name].ours
+    return tools[name]
 
 
 def _as_the_tool_gets_them(tool: Tool, args: JsonObject, *, partial: bool) -> JsonObject:

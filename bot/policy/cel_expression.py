@@ -34,8 +34,11 @@ def check(expression: str, facts: dict[str, Any]) -> dict[str, bool | str]:
         return {"failed": _failure(error)}
     if answer is True or answer is False:
         return {"holds": answer}
-    kind = type(answer).__name__
+    kind = _KINDS.get(type(answer), type(answer).__name__)
     return {"failed": f"it gave {kind}, neither true nor false", "gives": kind}
+
+
+_KINDS = {str: "a text", int: "a number", float: "a number", list: "a list", dict: "an object", type(None): "null"}
 
 
 def _failure(error: Exception) -> str:

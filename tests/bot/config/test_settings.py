@@ -260,5 +260,5 @@ class TestFiles:
     def test_not_a_text(self, tmp_path: Path) -> None:
         path = tmp_path / "x.toml"
         path.write_bytes(b"\xff\xfe")
-        with pytest.raises(SettingsError, match="can't be read"):
+        with pytest.raises(SettingsError, match="is not UTF-8 text; save it as UTF-8"):
             load_settings(path, SECRETS)

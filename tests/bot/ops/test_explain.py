@@ -136,6 +136,12 @@ async def test_people_and_groups_are_named_and_an_unknown_tool_is_refused(explai
     assert "Nobody who spoke to the agent in the session may approve, lee (U0LEE) included; they may deny." in said
 
 
+def test_a_tool_that_asks_nobody(explained: Explained) -> None:
+    Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "adk_confirm.examples.oncall:agent"\n{FILE}')
+    said = explained("--tool", "lookup", code=1)
+    assert said[0] == "lookup has no gate: the agent runs it without asking. If it asked, this would hold:"
+
+
 def test_a_policy_decides_on_the_arguments_that_the_tool_gets(explained: Explained) -> None:
     """After defaults and coercion, as the runtime stores and shows them."""
     Path("mine.py").write_text(

@@ -52,7 +52,7 @@ def test_sound_expressions_pass(expression: str) -> None:
         ("args.note == '.exists(zz, ' && zz", "there is no `zz`"),
         ("lowerAscii(args.env) == 'prod'", "there is no function `lowerAscii`"),
         ("args.env.upper() == 'PROD'", "there is no function `upper`"),
-        ("tool", "must give true or false for a call; `tool` gives str"),
+        ("tool", "must give true or false for a call; `tool` gives a text"),
         ("'prod'", "must give true or false"),
         ("1 + 1", "must give true or false"),
     ],
@@ -76,7 +76,7 @@ def test_yes_and_no() -> None:
     [
         ("args.env == 'prod'", {}, "the call has no 'env'"),
         ("args.amount > 1000", {"amount": "1500"}, "No such overload"),
-        ("args.env", {"env": "prod"}, "it gave str, neither true nor false"),
+        ("args.env", {"env": "prod"}, "it gave a text, neither true nor false"),
         ("args.n / 0 == 1", {"n": 1}, "division by zero"),
         ("args.n + 1 > 0", {"n": 2**63 - 1}, "overflow"),
         ("args.l[5] == 1", {"l": []}, "out of bounds"),
