@@ -367,3 +367,6 @@ async def test_the_docs_name_each_metric_that_there_is() -> None:
     }
     operations = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
     assert dict(re.findall(r"^\| `(adk_confirm_\w+)` \| (\w+) \|", operations, re.MULTILINE)) == ours
+    described = operations.partition("The background tasks:\n")[2].partition("\nA task that fails")[0]
+    named = {name for line in described.split() for name in re.findall(r"`([a-z-]+)`", line)}
+    assert named == {*TASKS, "reloading"}
