@@ -48,7 +48,8 @@ async def report(
 ) -> int:
     """Report on a period as evidence for auditors, in Markdown.
 
-    It says who decided what, how fast, and what came of it. Like `verify` it takes the secret, or the public key. The exit code is 1 if somebody changed the ledger.
+    It says who decided what, how fast, and what came of it. Like `verify` it takes the secret, or the public key. The
+    exit code is 1 if somebody changed the ledger.
     """
     at = call.now()
     start, end = parse_time(since, "--from", at), parse_time(until, "--to", at, end=True) if until else at

@@ -27,10 +27,11 @@ import click
 from adk_confirm.bot.config.settings import DEFAULT_FILE, Settings, load_settings
 from adk_confirm.bot.policy.approvers import OPERATOR, Person, operator
 from adk_confirm.bot.store.known_names import KnownNames, read_names
-from adk_confirm.bot.store.open import SCHEMAS, open_beside, sqlite_file
+from adk_confirm.bot.store.open import SCHEMAS, open_beside, require_secret, sqlite_file
 from adk_confirm.runtime.errors import Invalid, NotFound, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.tables import lay_out
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ class CommandLine:
     def now(self) -> datetime:
         return datetime.now(UTC) if self.clock is None else datetime.fromtimestamp(self.clock(), UTC)
 
-    def reading(self) -> AbstractAsyncContextManager[Database]:
-        """The store, read-only."""
-        return open_for_reading(self.settings.store_url, self.clock)
+    def reading(self, *, sealed: bool = False) -> AbstractAsyncContextManager[Database]:
+        """The store, read-only. `sealed`: with the secret, so that what somebody changed there is noticed."""
+        return open_for_reading(self.settings.store_url, self.clock, Seal(self.secret) if sealed else None)
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[Database]:
@@ -101,7 +102,7 @@ class CommandLine:
 
 
 @asynccontextmanager
-async def open_for_reading(url: str, clock: Clock | None = None) -> AsyncIterator[Database]:
+async def open_for_reading(url: str, clock: Clock | None = None, seal: Seal | None = None) -> AsyncIterator[Database]:
     """The store, opened read-only while another process may write to it. Raises an error with a sentence if it does not
     exist or does not fit."""
     path = sqlite_file(url)
@@ -112,10 +113,12 @@ async def open_for_reading(url: str, clock: Clock | None = None) -> AsyncIterato
         )
     if path is not None and not os.access(path, os.R_OK):
         raise StoreError(f"{path} belongs to another user. Run this command as the user that runs the service.")
-    database = await Database.open(url, clock=clock, read_only=True)
+    database = await Database.open(url, clock=clock, read_only=True, context=seal)
     try:
         for schema in SCHEMAS:
             await lay_out(database, schema)
+        if seal is not None:
+            await require_secret(database)
         yield database
     finally:
         await database.close()

@@ -57,7 +57,7 @@ async def reapply(call: CommandLine, dry_run: bool) -> int:
     until you run this. An approval by somebody who may no longer decide stops counting. The exit code is 1 if a call
     could not be changed.
     """
-    async with call.reading() if dry_run else call.changing() as database:
+    async with call.reading(sealed=True) if dry_run else call.changing() as database:
         policies = call.settings.policies
         # Slack is asked only if somebody has to be looked up. `_facts_in_turn` waits as long as Slack says.
         people = Directory(Slack(slack_client(call.settings)), Rules(policies))

@@ -46,12 +46,17 @@ async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) 
     can be written."""
     database = await Database.open(url, clock=clock, context=Seal(secret), beside=True)
     try:
-        if not await database.read(secret_fits):
-            raise Invalid(f"{SEALED_OTHERWISE} Nothing was done.")
+        await require_secret(database)
     except BaseException:
         await database.close()
         raise
     return database
+
+
+async def require_secret(database: Database) -> None:
+    """Raises `Invalid` if the ledger was sealed with another secret."""
+    if not await database.read(secret_fits):
+        raise Invalid(f"{SEALED_OTHERWISE} Nothing was done.")
 
 
 def sqlite_file(url: str) -> Path | None:

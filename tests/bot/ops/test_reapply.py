@@ -57,6 +57,19 @@ async def test_nothing_changes_under_the_same_file(at: Backoffice) -> None:
     assert await at.lines() == before
 
 
+async def test_the_command_itself_says_what_would_change(at: Backoffice, monkeypatch: pytest.MonkeyPatch) -> None:
+    deploy = await at.asks()
+    at.policies(FILE.replace("quorum = 2", "quorum = 1"))
+    before = await at.lines()
+    said = await at.command("reapply", "--dry-run")
+    assert (said.code, said.err, said.out) == (0, "", f"{deploy}  deploy: would be under the file's policy\n")
+    assert await at.lines() == before
+    monkeypatch.setenv("ADK_CONFIRM_SECRET", "another secret, as long as it was")
+    said = await at.command("reapply", "--dry-run")
+    assert (said.code, said.out) == (2, "")
+    assert "The ledger was sealed with another secret" in said.err
+
+
 async def test_the_votes_of_who_may_not_any_more_fall(at: Backoffice) -> None:
     deploy = await at.asks()
     await at.vote(deploy, ANNA)
