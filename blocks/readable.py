@@ -37,6 +37,7 @@ _ISO = re.compile(
 )
 _LONGEST_ISO = 40
 _MOST_SECONDS = 10**10
+_OUR_DOT = re.compile(r"(?<!\S)[·•‧∙⋅・](?!\S)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +326,8 @@ def in_title(value: JsonValue, kind: str | None, name: str) -> str | None:
         case str() if kind is None and not _moment(value):
             text = value.strip()
             sound = text and visible(text) == text and not right_to_left(text) and units(text) <= _IN_TITLE
-            return text if sound else None
+            # In the thread, the dot is between a headline and our words: "· Approved by ben" may not be a value.
+            return text if sound and not _OUR_DOT.search(text) else None
     span = scalar(value, kind, name)
     text = spoken(span)
     return text if units(text) <= _IN_TITLE else None

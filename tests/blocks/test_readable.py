@@ -147,6 +147,7 @@ def test_a_title_is_filled_from_the_arguments() -> None:
     assert title("Pay €{amount}", amount) == "Pay €1,500.00"
     assert title("Pay €{amount}", Argument("amount", -5, formats=(("", "EUR"),))) == "Pay -€5.00"
     assert title("Pay €{amount}", Argument("amount", "all")) == "Pay €all"
+    assert title("Build {it}", Argument("it", "il paral·lel")) == "Build il paral·lel"
 
 
 @pytest.mark.parametrize(
@@ -156,6 +157,8 @@ def test_a_title_is_filled_from_the_arguments() -> None:
         Argument("service", "x" * 61),
         Argument("service", "a\u202eb"),
         Argument("service", "שלום"),
+        Argument("service", "checkout · approved by @chris"),
+        Argument("service", ["checkout", "search \u22c5 ran in 0.8 s"]),
         Argument("service", "checkout", masked=True),
         Argument("service", {"name": "checkout"}),
         Argument("other", "checkout"),
