@@ -21,6 +21,7 @@ from adk_confirm.bot.audit.verification import Integrity, Report
 from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verification_result, verified
 from adk_confirm.bot.ops.command import DATES, CommandLine, options
 from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
+from adk_confirm.bot.store.audit_log import Listener
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_rows import content_of
 from adk_confirm.runtime.errors import Invalid
@@ -55,11 +56,16 @@ async def report(
     start, end = parse_time(since, "--from", at), parse_time(until, "--to", at, end=True) if until else at
     if start >= end:
         raise Invalid(f"--from {since} is not before --to {until or 'now'}. Name an earlier time.")
-    tally = Tally(start, end)
+    tallies = list[Tally]()
+
+    def begin() -> Listener:
+        tallies.append(Tally(start, end))
+        return tallies[-1].hear
+
     async with call.reading() as database:
-        found = await verified(call, database, anchor, public_keys, tally.hear)
+        found = await verified(call, database, anchor, public_keys, begin)
         names = await call.known_names(database)
-    done = tally.result(found)
+    done = tallies[-1].result(found)
     call.tell(done, "\n\n".join(report_text(done, names)))
     return 0 if found.broken is None else 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -49,12 +49,13 @@ async def verified(
     database: Database,
     anchor: str | None,
     public_keys: tuple[str, ...],
-    heard: Listener | None = None,
+    begin: Callable[[], Listener | None] = lambda: None,
 ) -> Report:
+    """`begin` makes the listener: a new one if the connection breaks, since everything is read again then."""
     proof = PublicKeys(*public_keys) if public_keys else Seal(call.secret)
     known = read_anchor(_text_of(anchor), proof) if anchor else None
     with progress("Verifying", await database.read(count_lines, LineFilter())) as more:
-        return await database.read(verify_ledger, proof, known, more, heard)
+        return await database.read(lambda tx: verify_ledger(tx, proof, known, more, begin()))
 
 
 def _text_of(anchor: str) -> str:

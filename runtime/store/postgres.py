@@ -157,7 +157,8 @@ FOR_FIRST = 2
 ATTEMPTS = 8
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 90.0
-"""For a transaction whose server holds its connection, and says nothing any more: not even that a time is over."""
+"""For a transaction whose server holds its connection, and says nothing any more: not even that a time is over. A
+command that only reads may take longer: somebody waits for it, and can end it."""
 AWAY_SECONDS = 5.0
 """Seconds that a transaction waits for a server that restarts, or for its replacement."""
 
@@ -204,9 +205,9 @@ class PostgresEngine:
         # A service reads what it has just written, so it can't read from a standby.
         # A process that only reads uses what the URL says.
         self._wanted = None if read_only else "read-write"
-        self._writes = None if read_only else _Pool(WRITERS, self._connect)
+        self._writes = None if read_only else _Pool(WRITERS, self._connect, patience=ANSWER_SECONDS)
         # Readers have connections of their own, so they don't wait behind writers that wait for a lock.
-        self._reads = _Pool(READERS, self._connect_reader)
+        self._reads = _Pool(READERS, self._connect_reader, patience=None if read_only else ANSWER_SECONDS)
         self._wire = None if read_only else WakeupConnection(self._connect_for_wakeups, hub)
         self._write_gate, self._read_gate = Admission(limits), Admission(limits)
         self._running: set[asyncio.Task[None]] = set()
@@ -363,8 +364,8 @@ class PostgresEngine:
 class _Pool:
     """A few threads, each with a connection while it runs a transaction."""
 
-    def __init__(self, size: int, connect: Callable[[], psycopg.Connection]) -> None:
-        self._connect = connect
+    def __init__(self, size: int, connect: Callable[[], psycopg.Connection], *, patience: float | None) -> None:
+        self._connect, self._patience = connect, patience
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="adk-confirm-postgres")
         self._others = asyncio.Semaphore(size - FOR_FIRST)
         self._idle: queue.LifoQueue[psycopg.Connection] = queue.LifoQueue()
@@ -376,7 +377,7 @@ class _Pool:
 
     async def _run_soon(self, attempt: Callable[[psycopg.Connection, Job[Any]], None], job: Job[Any]) -> None:
         running = asyncio.get_running_loop().run_in_executor(self._threads, self._run, attempt, job)
-        done, _ = await asyncio.wait({running}, timeout=ANSWER_SECONDS)
+        done, _ = await asyncio.wait({running}, timeout=self._patience)
         if not done and (connection := self._at_work.get(job)) is not None:
             hang_up(connection)  # its thread then finds it broken
         try:
@@ -385,7 +386,7 @@ class _Pool:
             if done:
                 raise
             raise StoreError(
-                f"PostgreSQL did not answer within {ANSWER_SECONDS:g} seconds. Nothing was stored; try again later."
+                f"PostgreSQL did not answer within {self._patience:g} seconds. Nothing was stored; try again later."
             ) from again
 
     def close(self) -> None:

@@ -15,26 +15,30 @@ from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
-from adk_confirm.bot.audit.ledger import LineKind, append, stamp
+from adk_confirm.bot.audit.ledger import LedgerLine, LineKind, append, stamp
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import OutcomeKind, VoteKind
 from adk_confirm.bot.ops import command
+from adk_confirm.bot.ops.audit_report import Tally
 from adk_confirm.bot.store.audit_log import LineFilter, pages
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.known_names import MOST, keep_names, read_names
 from adk_confirm.bot.store.ledger_rows import find_head, write_step
 from adk_confirm.bot.worker.checkpoint_job import seal_moved
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store import transaction
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY, full_member
-from tests.support.office import POLICY, Opens, config, environment
+from tests.support.office import ON_POSTGRES, POLICY, Opens, config, environment
+from tests.support.postgres import ALONE
 from tests.support.stores import KEYS
 from tests.support.waiting import until
 
@@ -396,6 +400,29 @@ async def test_a_report_leaves_out_what_nothing_proves(at: Backoffice) -> None:
     by_secret = await at.command("audit", "report", "--from", "1d")
     assert (by_secret.code, "U0FORGED" in by_secret.out) == (1, False)
     assert "Lines that nothing proves, and that are left out: 1." in by_secret.out
+
+
+@ON_POSTGRES
+async def test_a_connection_that_breaks_while_a_report_is_made_counts_nothing_twice(
+    at: Backoffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction, "AT_ONCE", 1)  # line by line, so that it breaks in the middle
+    await deployed(at)
+    at.clock.passes(seconds=1)
+    whole = await at.command("audit", "report", "--from", "1d", "--json")
+    hear, heard = Tally.hear, list[int]()
+
+    def hear_and_break(tally: Tally, line: LedgerLine, proven: bool) -> None:
+        heard.append(line.seq)
+        if len(heard) == 3:
+            with psycopg.connect(at.url) as other:
+                other.execute(ALONE.encode())
+        hear(tally, line, proven)
+
+    monkeypatch.setattr(Tally, "hear", hear_and_break)
+    broken = await at.command("audit", "report", "--from", "1d", "--json")
+    assert heard[:5] == [1, 2, 3, 1, 2]
+    assert json.loads(broken.out) == json.loads(whole.out)
 
 
 async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:

@@ -155,6 +155,17 @@ async def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
     await database.close()
 
 
+async def test_a_command_may_read_for_as_long_as_the_server_answers(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`audit verify` reads a ledger of millions of lines in one transaction."""
+    monkeypatch.setattr(adk_confirm.runtime.store.postgres, "ANSWER_SECONDS", 0.2)
+    reader = await Database.open(postgres_url, read_only=True)
+    slept = await reader.read(lambda tx: [tx.value("SELECT pg_sleep(0.1) IS NULL") for _ in range(4)])
+    assert slept == [False] * 4
+    await reader.close()
+
+
 async def take_and_freeze(url: str, milliseconds: str = "") -> None:
     if milliseconds:
         adk_confirm.runtime.store.postgres.SESSION["idle_in_transaction_session_timeout"] = milliseconds
