@@ -6,6 +6,7 @@ If Slack does not answer in time, the result is `Unresolved`, which refuses. Not
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
@@ -257,8 +258,9 @@ def _account_key(person: Person) -> Key:
 
 
 def _key(entry: Approver, call: CallFacts) -> Key:
-    """Only a function's answer depends on the call."""
-    return entry, canonical(call.for_python()) if entry.kind is ApproverKind.PYTHON else ""
+    """Only a function's answer depends on the call, which may be long, and thousands of answers are kept."""
+    about = canonical(call.for_python()) if entry.kind is ApproverKind.PYTHON else ""
+    return entry, about and hashlib.sha256(about.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _to_ask(

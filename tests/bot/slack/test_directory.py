@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tracemalloc
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -178,6 +179,18 @@ async def test_a_function_is_asked_about_the_call(out: Outgoing) -> None:
     await members(out, "python:tests.support.python_approvers:on_call", replace(CALL, args={"replicas": 4}))
     assert len(python_approvers.asked) == 2
     assert await members(out, "python:tests.support.python_approvers:on_call_later") == frozenset({BEN})
+
+
+async def test_what_is_known_of_long_calls_takes_little_memory(out: Outgoing) -> None:
+    """Thousands of answers are kept, and a call may be as long as a form holds."""
+    ask = "python:tests.support.python_approvers:on_call_later"
+    await members(out, ask)
+    tracemalloc.start()
+    for number in range(50):
+        await members(out, ask, replace(CALL, args={"text": f"{number:0100000}"}))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
 
 
 async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
