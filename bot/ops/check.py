@@ -25,6 +25,7 @@ from adk_confirm.bot.ops.findings import (
     coverage_findings,
     fine,
     fix,
+    model_findings,
     note,
     table,
     tools_of,
@@ -97,6 +98,8 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
     tools: Tools | None = None
     try:
         if loads and settings.agent is not None:
+            for finding in model_findings(settings.agent):
+                yield finding
             tools = await _within_patience(tools_of(settings.agent))
     except ConfirmError as error:
         yield fix("tools", str(error))

@@ -20,7 +20,9 @@ from adk_confirm.bot.ops.command import in_columns
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.runtime.agent import Agent
+from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject, texts
+from adk_confirm.runtime.models.model import Models
 from adk_confirm.runtime.target import load_object
 from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import TRANSFER_TO_AGENT
@@ -76,6 +78,17 @@ async def tools_of(settings: AgentSettings) -> Tools | None:
     if type(target).__module__.startswith("google.adk"):
         return await _tools_of_google(target)
     return None
+
+
+def model_findings(settings: AgentSettings) -> Iterator[Finding]:
+    """The models of an agent of our own runtime that can't be asked: there is no such model, or no key for it."""
+    target = None if settings.target is None else load_object(settings.target)
+    agents = target.walk() if isinstance(target, Agent) else ()
+    for model in sorted({one.model for one in agents if isinstance(one.model, str)}):
+        try:
+            Models().check(model)
+        except ConfirmError as error:
+            yield fix("model", f"{model}: {error}")
 
 
 async def _tools_of_ours(agent: Agent) -> Tools:

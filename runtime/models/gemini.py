@@ -43,7 +43,7 @@ class GeminiModel:
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelResponse, None]:
         answer, begun = AnswerBuilder(), False
-        vertex = request.model.startswith("projects/") or _says_vertex()
+        vertex = goes_to_vertex(request.model)
         client = self._client(vertex)
         try:
             async with aclosing(_pieces(client, request, vertex)) as pieces:
@@ -72,8 +72,6 @@ class GeminiModel:
         return known[1]
 
     def _new_client(self, vertex: bool) -> genai.Client:
-        if not vertex and not (os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY")):
-            raise ModelFailure("API_KEY_MISSING", "There is no key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY.")
         # Each major version of the SDK has another API version as its default. Tools need v1beta with each.
         version = None if vertex or os.environ.get("GOOGLE_GENAI_API_VERSION") else "v1beta"
         options = types.HttpOptions(api_version=version, retry_options=self._retries)
@@ -102,9 +100,13 @@ async def _pieces(
             await stream.aclose()
 
 
-def _says_vertex() -> bool:
+def goes_to_vertex(model: str) -> bool:
+    """Whether Vertex AI is asked. Raises `ModelFailure` if it is the Gemini API, and there is no key."""
     said = os.environ.get("GOOGLE_GENAI_USE_ENTERPRISE") or os.environ.get("GOOGLE_GENAI_USE_VERTEXAI") or ""
-    return said.lower() in ("true", "1")
+    vertex = model.startswith("projects/") or said.lower() in ("true", "1")
+    if not vertex and not (os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY")):
+        raise ModelFailure("API_KEY_MISSING", "There is no key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY.")
+    return vertex
 
 
 def _config(request: ModelRequest) -> types.GenerateContentConfig:

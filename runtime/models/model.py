@@ -88,6 +88,13 @@ class Models:
             self._gemini = GeminiModel()
         return self._gemini
 
+    def check(self, model: str) -> None:
+        """Raises an error that says why this model can't be asked, as far as that is known without asking it."""
+        self.resolve(model)
+        from adk_confirm.runtime.models.gemini import goes_to_vertex
+
+        goes_to_vertex(model)
+
     async def close(self) -> None:
         """Closes the models' connections. A later request opens new ones."""
         if self._gemini is not None:

@@ -238,6 +238,22 @@ async def test_an_agent_that_is_not_there(at: Setup) -> None:
     assert "FIX agent The agent's server at http://127.0.0.1:9 can't be used" in said
 
 
+async def test_a_model_that_can_not_be_asked(at: Setup) -> None:
+    at.people()
+    (at.folder / "modelled.py").write_text(
+        "from adk_confirm import Agent\n"
+        "gemini, other = Agent('a', 'gemini-2.5-flash', tools=[]), Agent('b', 'gpt-9', tools=[])\n"
+    )
+    at.monkeypatch.syspath_prepend(at.folder)
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"):
+        at.monkeypatch.delenv(name, raising=False)
+    missing = "FIX model gemini-2.5-flash: There is no key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY."
+    assert missing in await at.says('target = "modelled:gemini"')
+    assert missing not in await at.says('target = "modelled:gemini"', code=0, GOOGLE_API_KEY="k")
+    said = await at.says('target = "modelled:other"', GOOGLE_API_KEY="k")
+    assert "FIX model gpt-9: No model is called 'gpt-9'" in said
+
+
 async def test_an_agent_on_a_server(at: Setup, tmp_path_factory: pytest.TempPathFactory) -> None:
     at.people()
     with foreign(tmp_path_factory.mktemp("adk"), *replay("go")) as server:
