@@ -44,6 +44,10 @@ NOT_DESCRIBED = (
     "It fails when it is asked about its app (app-info, 500). If runs fail as well, it could not import the app: its "
     "log says why."
 )
+NO_ADK = (
+    "Nothing there looks like an ADK server: it has no list-apps, no openapi.json and no version. Check url in "
+    "[agent]; ADK Go serves its API below /api."
+)
 NO_MARKS = "It keeps no marks of ours, so messages that got lost on the way are looked for by their text and time."
 
 
@@ -205,7 +209,8 @@ class RemoteServer:
 
     async def _find_out(self) -> ServerInfo:
         """Asks the server what it can do. Raises `Unreachable` if there is no such server, or no such app on it."""
-        names = texts(await self._description("/list-apps"))
+        listed = await self._description("/list-apps")
+        names = texts(listed)
         if names and self._app not in names:
             there = ", ".join(sorted(names))
             raise Unreachable(
@@ -219,7 +224,8 @@ class RemoteServer:
         described, version = await self._description("/openapi.json"), await self._description("/version")
         ours = as_object(as_object(described).get("info")).get("title") == OUR_API
         metadata = "customMetadata" in _run_fields(described)
-        notes = [PORT, DENIALS, EDITS, BROKEN, TOGETHER]
+        notes = [NO_ADK] if listed is described is version is None else []
+        notes += [PORT, DENIALS, EDITS, BROKEN, TOGETHER]
         notes += [] if metadata else [NO_MARKS]
         notes += [NOT_DESCRIBED] if status == HTTPStatus.INTERNAL_SERVER_ERROR else []
         return ServerInfo(

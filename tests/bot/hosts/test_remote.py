@@ -20,6 +20,7 @@ from adk_confirm.bot.hosts.remote import (
     DENIALS,
     EDITS,
     LONGEST_PAUSE,
+    NO_ADK,
     NO_MARKS,
     PORT,
     TOGETHER,
@@ -163,6 +164,7 @@ async def test_what_it_can_not_promise_goes_by_what_it_is(ear: Ear) -> None:
         abilities = await host.capabilities()
         await host.close()
     assert NO_MARKS not in abilities.notes
+    assert NO_ADK not in abilities.notes
 
 
 # In
@@ -319,6 +321,7 @@ async def test_an_address_below_which_there_is_no_api_says_what_to_check(ear: Ea
     server = RemoteServer(f"{ear.url}/ui", "clerk")
     with pytest.raises(Unreachable, match=r"check \[agent\] url: ADK Go serves its API below /api"):
         await server.create(OURS)
+    assert (await server.about()).notes[0] == NO_ADK
     await server.close()
 
 
