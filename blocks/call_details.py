@@ -371,7 +371,8 @@ def _say_value(
     now = _written(argument, value, room, limit)
     was = _written(argument, change.old, room, room.old) if change else None
     if now.box or (was and was.box) or right_to_left(argument.name):  # such a name could change places with the value
-        drawing.add(*[Line(begin[:1])] * bool(begin))
+        if named := (*begin[:1], *_of_text(value)):
+            drawing.add(Line(named))
         drawing.add(Box(drawing.fitted(_exactly(value, room), limit if runs else room.old, room.lines, runs=runs)))
         if change:
             old = drawing.fitted(_exactly(change.old, room), room.old, room.lines, runs=False)
@@ -385,6 +386,15 @@ def _say_value(
     drawing.spent += sum(units(spoken(span)) for span in said)
     before = (*was.beside, Say(words.ARROW)) if was else ()
     drawing.add((Line if now.below else ShortLine)((*begin, *before, *now.beside)), *now.below)
+
+
+def _of_text(value: JsonValue | Absent) -> tuple[TextSpan, ...]:
+    """A text in a box that reads like a list, an object or a number is none of them, as a tool that takes anything can
+    tell."""
+    return (Say(" as text"),) if isinstance(value, str) and _LIKE_ANOTHER.match(value) else ()
+
+
+_LIKE_ANOTHER = re.compile(r"\s*(?:[\[{]|-?[0-9][0-9.e+-]*\s*\Z|-?0x[0-9a-f]+\s*\Z)")
 
 
 def _written(argument: Argument, value: JsonValue | Absent, room: Space, limit: int) -> Readable:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import bisect
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from pydantic import JsonValue
 
-from adk_confirm.blocks.exact_values import spell_value
+from adk_confirm.blocks.exact_values import json_text, spell_value
 from adk_confirm.blocks.form import approve_form
 from adk_confirm.blocks.full_view import can_be_shown, everything, run_again_form
 from adk_confirm.bot.confirmation.model import OutcomeKind
@@ -43,6 +43,21 @@ def test_everything_is_everything_or_says_that_it_is_not(view: Shown) -> None:
     for argument in view.arguments:
         if not argument.masked:
             assert spell_value(argument.value).text.replace("\n", "") in text
+
+
+@thorough
+@given(strategies.values)
+@example(10**90)
+@example(2**10_001)
+def test_a_text_never_reads_as_the_value_that_it_spells(value: JsonValue) -> None:
+    """A tool that takes anything gets another value, and people would have approved the one for the other."""
+    for written in (json_text(value), json_text(value, indented=True)):
+        seen = [
+            inert.shown(everything(samples.WAITING.but(arguments=(Argument(name, one),))))
+            for name in ("config", "n" * 200)
+            for one in (value, written)
+        ]
+        assert value == written or (seen[0] != seen[1] and seen[2] != seen[3])
 
 
 def test_long_names_and_old_values_are_there_too() -> None:
