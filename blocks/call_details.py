@@ -512,7 +512,7 @@ def describe_answer(answer: Sequence[Argument], call: Sequence[Argument]) -> Ans
     """Describes what was filled in. None if every field was left empty.
 
     The answer is complete if it is one number that belongs to an argument of the call by name: `approved_days` belongs
-    to `days`. Empty fields are left out.
+    to `days`, and `rejected_days` does not. Empty fields are left out.
     """
     given = [one for one in answer if one.masked or one.value is not None]
     if len(given) == 1 and (whole := _original_of(given[0], call)) is not None:
@@ -523,8 +523,8 @@ def describe_answer(answer: Sequence[Argument], call: Sequence[Argument]) -> Ans
 
 
 def _original_of(field: Argument, call: Sequence[Argument]) -> Argument | None:
-    ends = (one for one in call if field.name.endswith(f"_{one.name}") and _is_number(one))
-    return max(ends, key=lambda one: len(one.name), default=None) if _is_number(field) else None
+    named = (one for one in call if f"approved_{one.name}" == field.name and _is_number(one))
+    return next(named, None) if _is_number(field) else None
 
 
 def _is_number(one: Argument) -> bool:

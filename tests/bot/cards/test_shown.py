@@ -10,7 +10,8 @@ from adk_confirm.blocks import form, full_view
 from adk_confirm.blocks.card import card
 from adk_confirm.blocks.click_ids import Ref
 from adk_confirm.blocks.shown_lines import ShownLine, shown_line
-from adk_confirm.bot.audit.ledger import Head, LineKind, append
+from adk_confirm.blocks.thread import thread_lines, thread_messages
+from adk_confirm.bot.audit.ledger import Head, LedgerLine, LineKind, append
 from adk_confirm.bot.cards import modals
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
@@ -20,6 +21,7 @@ from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.model import CallRefusal, GoverningPolicy, Policies
 from adk_confirm.bot.policy.redaction import PAYLOAD, own_words
 from adk_confirm.runtime.jsontypes import Json, JsonObject
+from tests.blocks import inert
 from tests.blocks.slack import OpenForm
 from tests.support.deciding import ANNA, ASKER, BEN, NOON, Desk, every_state, make_asked, make_policy
 from tests.support.stores import KEYS
@@ -199,10 +201,13 @@ def test_a_box_that_was_ticked_before_the_policy_changed_allows_nothing_else() -
 # Ledger lines
 
 
-def view_of(step: Step, row: Confirmation) -> ShownLine:
+def line_of(step: Step, row: Confirmation) -> LedgerLine:
     content = step_content(step)
-    line = append(Head(), "c", step.kind, content, KEYS, at=step.at, salt="s", confirmation=row.id, tool="deploy")
-    view = shown_line(line, Shown(row))
+    return append(Head(), "c", step.kind, content, KEYS, at=step.at, salt="s", confirmation=row.id, tool="deploy")
+
+
+def view_of(step: Step, row: Confirmation) -> ShownLine:
+    view = shown_line(line_of(step, row), Shown(row))
     assert view is not None
     return view
 
@@ -216,6 +221,19 @@ def test_the_line_has_the_answer_as_it_was_given() -> None:
     filled, changed = [view_of(step, desk.row) for step in desk.steps if step.kind is LineKind.EDITED]
     assert (filled.answer, changed.answer) == ((Argument("approved_days", 2),), (Argument("approved_days", 1),))
     assert filled.call == (Argument("days", 3),)
+
+
+def test_what_was_rejected_is_not_told_as_what_was_approved() -> None:
+    for field, told in (
+        ("approved_days", "2 of 3 days"),
+        ("rejected_days", "rejected days 2"),
+        ("not_days", "not days 2"),
+    ):
+        asked = make_asked("request_time_off", {"days": 3}, wants_payload=True, payload={field: 0})
+        desk = Desk(make_policy(), asked)
+        desk.fill_in(ANNA, {field: 2})
+        (ended,) = thread_lines([line_of(desk.steps[-1], desk.row)], {desk.row.id: view(desk)}, "1.1", ())
+        assert told in inert.shown({"blocks": [*thread_messages("s", [ended])[0].blocks]})
 
 
 def test_a_result_is_shown_without_values_hidden_by_name() -> None:
