@@ -198,6 +198,14 @@ _OLDEST = 300.0
 """The oldest request that is accepted, in seconds, as Slack recommends, so that nobody can replay a recorded one."""
 
 
+_UNSIGNED = (
+    "A request to /slack/events was refused: its signature or its time does not fit. If Slack sent it, correct "
+    "SLACK_SIGNING_SECRET (it is under Basic Information), or this machine's clock."
+)
+_SAID_EVERY = 60.0
+"""Seconds: strangers could fill the log."""
+
+
 def make_site(app: AsyncApp | None, signing_secret: str | None = None) -> web.Application:
     """The HTTP site. `app` is None if only Socket Mode is used: then Slack sends nothing here. With an app,
     `signing_secret` is needed."""
@@ -205,9 +213,15 @@ def make_site(app: AsyncApp | None, signing_secret: str | None = None) -> web.Ap
     if app is not None:
         assert signing_secret
         slack, verifier = app, SignatureVerifier(signing_secret)
+        quiet_until = 0.0
 
         async def events(request: web.Request) -> web.StreamResponse:
-            return await _events(slack, verifier, request)
+            nonlocal quiet_until
+            response = await _events(slack, verifier, request)
+            if response.status == HTTPStatus.UNAUTHORIZED and time.monotonic() >= quiet_until:
+                quiet_until = time.monotonic() + _SAID_EVERY
+                log.warning(_UNSIGNED)
+            return response
 
         site.router.add_post("/slack/events", events)
     return site

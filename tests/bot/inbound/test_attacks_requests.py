@@ -60,7 +60,7 @@ async def click_of(at: Office, card: Seen) -> JsonObject:
     return made.body
 
 
-async def test_requests_without_a_valid_signature_are_ignored(at: Office) -> None:
+async def test_requests_without_a_valid_signature_are_ignored(at: Office, caplog: pytest.LogCaptureFixture) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
     raw = urlencode({"payload": json.dumps(await click_of(at, card))})
     post, good = at.slack.outbox.post, at.slack.outbox.signed(raw, FORM)
@@ -88,6 +88,7 @@ async def test_requests_without_a_valid_signature_are_ignored(at: Office) -> Non
     answers = {what: (await post(raw, headers)).status for what, headers in forged.items()}
 
     assert {what: status for what, status in answers.items() if status not in (400, 401)} == {}
+    assert caplog.text.count("correct SLACK_SIGNING_SECRET") == 1, "an operator may have the wrong one"
     await waits_on(at, card)
     assert (await post(raw, good)).status == 200
     await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
