@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from importlib import resources
@@ -30,7 +31,7 @@ def init(config: Path, agent: str | None, force: bool) -> int:
     """
     text = (_CHECKOUT / "examples" / "adk-confirm.toml").read_text(encoding="utf-8")
     if agent is not None:
-        text = text.replace('target = "adk_confirm.examples.oncall:agent"', f'target = "{agent}"')
+        text = text.replace('target = "adk_confirm.examples.oncall:agent"', f"target = {json.dumps(agent)}")
     try:
         with config.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)

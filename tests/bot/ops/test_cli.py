@@ -144,6 +144,10 @@ def test_init_writes_settings_that_can_be_read(here: Path, capsys: pytest.Captur
     assert settings.agent.target == "my_agents.oncall:agent"
     assert "exists already" in refusal(capsys, "init")
     assert main(["init", "--force"]) == 0
+    assert main(["init", "--force", "--agent", 'C:\\"agents"/hr']) == 0
+    settings = load_settings(here / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": "x" * 32})
+    assert settings.agent is not None
+    assert settings.agent.target == 'C:\\"agents"/hr'
 
 
 async def imported(code: str) -> set[str]:
