@@ -79,6 +79,7 @@ _RELEASE = """
 """
 _UNTIL = "SELECT lease_until FROM jobs WHERE kind = :kind AND key = :key AND lease_token = :token"
 _LOCK_HELD = f"{_UNTIL} FOR UPDATE"
+_EXTEND = "UPDATE jobs SET lease_until = :until WHERE kind = :kind AND key = :key"
 
 
 def claim(tx: Tx, job: JobKey, *, term: float) -> str | None:
@@ -110,9 +111,13 @@ def release(tx: Tx, job: JobKey, token: str, *, topic: str | None = None) -> boo
     return True
 
 
-def holds(tx: Tx, job: JobKey, token: str) -> bool:
-    """Whether the job belongs to the token. If so, this stays true until the transaction ends."""
-    return tx.first(_LOCK_HELD, kind=job.kind, key=job.key, token=token) is not None
+def holds(tx: Tx, job: JobKey, token: str, *, term: float = 0.0) -> bool:
+    """Whether the job belongs to the token. If so, this stays true until the transaction ends, and with a `term` for a
+    third of it longer: for who stores that an effect begins, under a lease that may have expired."""
+    until: float | None = tx.value(_LOCK_HELD, kind=job.kind, key=job.key, token=token)
+    if until is not None and term and until < tx.now() + term / 3:
+        tx.run(_EXTEND, kind=job.kind, key=job.key, until=tx.now() + term)
+    return until is not None
 
 
 def remaining(tx: Tx, job: JobKey, token: str) -> float | None:
@@ -146,7 +151,7 @@ class Lease:
         self._database = database
         self.job = job
         self._topic = topic
-        self._term = term
+        self.term = term
         self._keeper = keeper or Keeper(database, term)
         self.released = False
 
@@ -160,7 +165,7 @@ class Lease:
         self._keeper.discard(self)
         if not (self.released or self.lost.is_set()):
             # The work is done and stored, so a store that stays away must not make it look as if it were not.
-            error = await keep_trying(self.release, 0.0 if kind is asyncio.CancelledError else self._term)
+            error = await keep_trying(self.release, 0.0 if kind is asyncio.CancelledError else self.term)
             if error is not None:
                 _log.warning("A lease was not released, and runs out by itself: %s", error)
         self.stop()
@@ -214,8 +219,8 @@ class Lease:
             left = await self._database.read(remaining, self.job, self.token)
             if left is None:
                 self.lost.set()
-            elif left < self._term / 3:
-                asked, left = clock(), self._term
+            elif left < self.term / 3:
+                asked, left = clock(), self.term
                 if await self._keeper.renew([self]):
                     await asyncio.sleep(_LOCKED)
                     continue

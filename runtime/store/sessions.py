@@ -455,9 +455,11 @@ def write(
     rows: Rows,
     on_change: OnChange | None = None,
 ) -> StoredSession:
-    """Adds to a session under its lease, and returns the session as it is now."""
+    """Adds to a session under its lease, and returns the session as it is now. Where a call begins, nobody else may
+    take the session for dead, and begin the call too."""
     after = add(tx, session, change, on_change, rows)
-    if not (_end(tx, session, held) if change.release else holds(tx, held.job, held.token)):
+    term = held.term if any(call.state is CallState.RUNNING for call in change.calls.values()) else 0.0
+    if not (_end(tx, session, held) if change.release else holds(tx, held.job, held.token, term=term)):
         raise LeaseLost
     return after
 

@@ -26,6 +26,7 @@ from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.store.database import Database, OutcomeUnknown
 from adk_confirm.runtime.store.lease import Lease
 from tests.runtime.conftest import MakeRunner
+from tests.support.counting import counted_work
 from tests.support.dialogue import Chat, heard, lines_of, shown
 from tests.support.forked import ROOT
 from tests.support.stores import a_lease
@@ -277,6 +278,39 @@ async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_inten
     with pytest.raises(Busy, match="Another process took over"):
         await chat.approve(request)
     assert log == []
+    await chat.runner.close()
+
+
+async def test_a_tool_that_begins_under_a_lease_that_lapsed_is_not_begun_elsewhere(
+    database: Database, app: str
+) -> None:
+    """The store was away for longer than a lease. As it is back, a tool begins before its lease is renewed, and another
+    process looks for what is left. Nothing has come of the tool yet, and it says so itself."""
+    intents: list[str] = []
+
+    async def lapse(when: str, what: str) -> None:
+        if (when, what) == ("before", "write"):
+            intents.append(what)
+            if len(intents) == 2:  # the first write stored the request
+                await database.run(lambda tx: tx.run("UPDATE jobs SET lease_until = 1.0"))
+
+    work = Work()
+    tools = [FunctionTool(work.work, require_confirmation=True, verify=lambda: False)]
+    agent = Agent("worker", ScriptedModel(call("work"), "Finished."), tools=tools)
+    chat = Chat(Runner(agent, Watched(database, lapse), app_name=app))
+    request = (await chat.say("Work")).request
+    running = await chat.start(Answer(request.id, True).as_content())
+    await work.running.wait()
+    async with Runner(agent, database, app_name=app) as other:
+        with counted_work() as counted:
+            attending = asyncio.create_task(other.attend())
+            await until(lambda: counted["claim_due"])
+            await asyncio.wait({attending}, timeout=0.3)
+        assert log == ["began"]
+        attending.cancel()
+        await asyncio.wait([attending])
+    work.may_end.set()
+    assert (await heard(running)).lines == FINISHED
     await chat.runner.close()
 
 

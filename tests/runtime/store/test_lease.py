@@ -265,6 +265,14 @@ async def test_a_lease_that_lapsed_and_that_nobody_took_is_renewed_and_goes_on(s
         assert await store.read(remaining, MINE, lease.token) == 30
 
 
+async def test_who_stores_that_an_effect_begins_has_the_row_for_a_while(store: Database, clock: Clock) -> None:
+    token = await token_for(store)
+    clock.time += 1000
+    assert await store.run(holds, MINE, token, term=30)
+    assert await store.run(claim, MINE, term=30) is None
+    assert await store.read(remaining, MINE, token) == 30
+
+
 def test_an_answer_from_before_the_process_stood_still_is_not_believed(sqlite_stocked: str) -> None:
     """It stood still between the store's answer and its own next step, and somebody else took the row."""
 
