@@ -18,7 +18,7 @@ from adk_confirm.bot.agents.intake import Intake
 from adk_confirm.bot.agents.streaming import RunDisplay
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
-from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind
+from adk_confirm.bot.confirmation.model import Confirmation, HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import copy_outcome
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
@@ -341,16 +341,18 @@ class _LeasedSession:
         rows, spoken = await self._lease.read(read_known, session.key)
         # First, so that the agent's words about a call come after its outcome, and are masked.
         await self._copy_outcomes(rows, look)
+        known = {row.asked.request_id for row in rows}
+        refused = [request for request in look.closed if request.request_id not in known]
         for said in said_now:
             if said.event not in spoken:
                 spoken.add(said.event)
-                await self._put_in_outbox(session, self._mask(session, said, look), letter)
+                masked = self._mask(session, said, (*look.open_requests, *refused))
+                await self._put_in_outbox(session, masked, letter)
         operations = [one.request for one in look.waits if one.request and self._intake.decides(session, one.request)]
         for waits in look.waits:
             if waits.said.event not in spoken and waits.request not in operations:
                 log.warning("the agent %s waits for %s, which is not answered from here", waits.said.author, waits.kind)
                 await self._lease.run(say_waits, session.key, waits)
-        known = {row.asked.request_id for row in rows}
         new = [request for request in (*look.requests, *operations) if request.request_id not in known]
         turns = {request.turn for request in new}
         for request in new:
@@ -361,10 +363,11 @@ class _LeasedSession:
         if {request.request_id for request in new} & look.calls.keys():
             await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
 
-    def _mask(self, session: Session, said: AgentMessage, look: SessionSnapshot) -> AgentMessage:
-        """Masks what the policies of open requests hide. The thread masks what stored calls hide."""
+    def _mask(self, session: Session, said: AgentMessage, requests: Sequence[HostRequest]) -> AgentMessage:
+        """Masks what the policies of these requests hide: of open ones, and of those about which nobody was asked. The
+        thread masks what stored calls hide."""
         text = said.text
-        for request in look.open_requests:
+        for request in requests:
             hidden = self._rules.policies.redactor(asked_call(session, request, session.starter).facts())
             text = hidden.mask_text(text)
         return replace(said, text=text)

@@ -152,8 +152,10 @@ class EmbeddedHost:
         heard = tuple(one for event in news.events if (one := _message_in(event)) is not None)
         said = (*said, *heard) if news.continues else heard
         self._read[session] = news.position, said
-        held = (call for call in news.calls if call.request is not None and call.state is CallState.HELD)
-        return SessionSnapshot(requests=tuple(map(_request, held)), said=said)
+        asked = [call for call in news.calls if call.request is not None]
+        held = (call for call in asked if call.state is CallState.HELD)
+        closed = (call for call in asked if call.state is not CallState.HELD)
+        return SessionSnapshot(requests=tuple(map(_request, held)), said=said, closed=tuple(map(_request, closed)))
 
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:
         name = asked.session

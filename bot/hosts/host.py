@@ -145,6 +145,7 @@ class SessionSnapshot:
     calls: Mapping[str, Call] = field(default_factory=dict)  # by request; none from a host that tells
     said: tuple[AgentMessage, ...] = ()
     waits: tuple[UnansweredWait, ...] = ()
+    closed: tuple[HostRequest, ...] = ()  # nobody can answer these any more; of some, nobody was ever asked
 
     @property
     def open_requests(self) -> tuple[HostRequest, ...]:

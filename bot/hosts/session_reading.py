@@ -118,6 +118,9 @@ class SessionReading:
                 *(wait for call, wait in self._waits.items() if call not in self._by_call),
                 *(unfinished_operation(asks, schemas) for asks in operations if not has_failed(asks.before or {})),
             ),
+            closed=tuple(
+                asks.for_people({}) for asks in self.requests.values() if status_of(asks) is not RequestStatus.ABSENT
+            ),
         )
 
     # One event after the other

@@ -169,3 +169,14 @@ async def test_words_wait_until_the_result_is_known_that_they_quote(
         posted = "".join(str(made.args.get("text")) for made in at.slack.calls)
     assert "deployed" in posted
     assert '"search"' not in posted
+
+
+async def test_what_a_refused_call_hid_is_hidden_in_what_the_agent_says_of_it(open_office: Opens) -> None:
+    """Nobody was asked, so no card keeps what the policy hides."""
+    async with open_office(POLICY, target="tests.support.leaky:agent") as at:
+        said = await at.ann.says("@adk-confirm unlock 9000", at.deploys)
+        await at.sees(said, "too long for a window in Slack")
+        await at.sees(said, "I used")
+        await at.rests()
+        posted = {f"{number} {made.method}": str(made.args) for number, made in enumerate(at.slack.calls)}
+    assert {where: leaks(text) for where, text in posted.items() if leaks(text)} == {}

@@ -188,6 +188,8 @@ class TestEachADK:
     def test_the_outcome_of_a_denial(self, shape: Shape) -> None:
         denied = [*shape.events(), answers(False, shape.request)]
         assert (outcome(denied).became, outcome(denied).confirmed) == (OutcomeKind.REFUSED, False)
+        assert [(one.request_id, one.arguments) for one in looked(denied).closed] == [(shape.request, {"amount": 1500})]
+        assert looked(shape.events()).closed == ()
         refused = outcome([*denied, event("clerk", responded({"error": "This tool call is rejected."}))])
         assert (refused.became, refused.confirmed) == (OutcomeKind.REFUSED, False)
 
