@@ -342,11 +342,12 @@ class _LeasedSession:
         # First, so that the agent's words about a call come after its outcome, and are masked.
         await self._copy_outcomes(rows, look)
         known = {row.asked.request_id for row in rows}
-        refused = [request for request in look.closed if request.request_id not in known]
+        kept = {row.asked.request_id for row in rows if not row.is_void}
+        unkept = [request for request in look.closed if request.request_id not in kept]
         for said in said_now:
             if said.event not in spoken:
                 spoken.add(said.event)
-                masked = self._mask(session, said, (*look.open_requests, *refused))
+                masked = self._mask(session, said, (*look.open_requests, *unkept))
                 await self._put_in_outbox(session, masked, letter)
         operations = [one.request for one in look.waits if one.request and self._intake.decides(session, one.request)]
         for waits in look.waits:
@@ -364,8 +365,8 @@ class _LeasedSession:
             await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
 
     def _mask(self, session: Session, said: AgentMessage, requests: Sequence[HostRequest]) -> AgentMessage:
-        """Masks what the policies of these requests hide: of open ones, and of those about which nobody was asked. The
-        thread masks what stored calls hide."""
+        """Masks what the policies of these requests hide: of open ones, and of those about which nobody was asked or
+        whose row is void. The thread masks what stored calls hide."""
         text = said.text
         for request in requests:
             hidden = self._rules.policies.redactor(asked_call(session, request, session.starter).facts())

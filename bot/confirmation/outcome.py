@@ -40,7 +40,7 @@ from adk_confirm.bot.confirmation.states import (
 )
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policy
-from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.policy.redaction import MASK, own_words
 from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, HeldRequest, Word
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
@@ -244,6 +244,8 @@ def _copy_report(
     *,
     altered: bool = False,
 ) -> Transition:
+    if row.is_void and text is not None and not altered:
+        text = MASK  # nobody knows any more what its policy hid
     begun_at = row.outcome.begun_at if row.outcome else None
     if begun is not None:
         begun_at = datetime.fromtimestamp(begun, UTC)

@@ -12,12 +12,23 @@ from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import OutcomeKind, State, VoteKind
-from adk_confirm.bot.confirmation.outcome import begin, copy_outcome, lapse, run_again, settle, start, take_back
+from adk_confirm.bot.confirmation.outcome import (
+    KnownStep,
+    begin,
+    copy_outcome,
+    end_void,
+    from_ledger,
+    lapse,
+    run_again,
+    settle,
+    start,
+    take_back,
+)
 from adk_confirm.bot.confirmation.states import Illegal, Transition
 from adk_confirm.bot.policy.approvers import Approver
 from adk_confirm.runtime.calls.call import Call, CallState, HeldRequest
 from adk_confirm.runtime.jsontypes import Json
-from tests.support.deciding import ANNA, ASKER, BEN, Desk, call_that_became, make_asked, make_policy, why
+from tests.support.deciding import ANNA, ASKER, BEN, NOON, Desk, call_that_became, make_asked, make_policy, why
 
 
 def approved(**keys: object) -> Desk:
@@ -384,3 +395,18 @@ def test_what_is_not_unknown_is_neither_settled_nor_run_again() -> None:
     lost = unknown().row
     assert copy_outcome(lost, call_that_became(OutcomeKind.RUNNING), desk.now).row is lost
     assert desk.row is before
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [(OutcomeKind.DONE, '{"token": "s3cr3t-1"}'), (OutcomeKind.FAILED, "no such token: s3cr3t-1")]
+)
+def test_what_became_of_a_void_call_is_hidden_since_nobody_knows_what_its_policy_hid(
+    kind: OutcomeKind, text: str
+) -> None:
+    """It ran while somebody changed its row in the database."""
+    told = [KnownStep(line, NOON, "deploy", {}) for line in (LineKind.ASKED, LineKind.APPROVED, LineKind.BEGUN)]
+    row = end_void(from_ledger("k1", make_asked(), told, NOON), NOON).row
+    change = copy_outcome(row, call_that_became(kind, text), NOON)
+    assert change.row.outcome is not None
+    assert (change.row.outcome.kind, change.row.outcome.text) == (kind, "••••")
+    assert "s3cr3t-1" not in repr(change)

@@ -21,6 +21,7 @@ from tests.support.foreign.java import Java
 from tests.support.leaky import SECRETS
 from tests.support.office import ON_SQLITE, Office, Opens
 from tests.support.scraping import get
+from tests.support.stores import change
 
 POLICY = """
 [[policy]]
@@ -177,6 +178,18 @@ async def test_what_a_refused_call_hid_is_hidden_in_what_the_agent_says_of_it(op
         said = await at.ann.says("@adk-confirm unlock 9000", at.deploys)
         await at.sees(said, "too long for a window in Slack")
         await at.sees(said, "I used")
+        await at.rests()
+        posted = {f"{number} {made.method}": str(made.args) for number, made in enumerate(at.slack.calls)}
+    assert {where: leaks(text) for where, text in posted.items() if leaks(text)} == {}
+
+
+async def test_what_a_call_hid_stays_hidden_after_somebody_changed_its_row(open_office: Opens) -> None:
+    """Nothing of the row counts any more, and so nobody knows from it what its policy hides."""
+    async with open_office(POLICY, target="tests.support.leaky:agent") as at:
+        card = await at.ask("unlock")
+        await at.bot.database.run(lambda tx: change(tx, "bot_confirmations", sealed=""))
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, "I used")
         await at.rests()
         posted = {f"{number} {made.method}": str(made.args) for number, made in enumerate(at.slack.calls)}
     assert {where: leaks(text) for where, text in posted.items() if leaks(text)} == {}
