@@ -128,7 +128,9 @@ class Shown:
 
         # What is asked
         self.tool, self.agent, self.call_id = asked.tool, asked.agent, asked.call_id
-        self.hint = redactor.mask_text(asked.hint)
+        self.hint = str(redactor.mask_text(asked.hint))
+        if asked.ask is Ask.OPERATION and asked.hint:  # what the tool said first
+            self.hint = f"It has begun, and waits for its result. It says: {self.hint}"
         self.why = redactor.mask_text(asked.why) if policy.reason else ""  # what the agent says that it is for
         self.title = _title(row, redactor)
         self.question = asked.question  # the agent wants an answer; the arguments are what it is about

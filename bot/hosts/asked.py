@@ -323,9 +323,10 @@ def unanswered(event: HostEvent, call_id: str, kind: str, text: str) -> Unanswer
 
 
 def unfinished_operation(asks: AdkRequest, schemas: Mapping[str, JsonObject]) -> UnansweredWait:
-    """A long-running operation that has begun, with its tool's first response."""
+    """A long-running operation that has begun, with its tool's first response. As JSON, since a policy may hide some of
+    it by name."""
     request = asks.for_people(schemas)
-    note = f"It has begun, and waits for its result. It says: {canonical(asks.before)}" if asks.before else ""
+    note = canonical(asks.before) if asks.before else ""
     said = _wait(request.request_id, request.agent, LONG_RUNNING.format(name=request.tool), request.invocation_id)
     return UnansweredWait(kind="long running", said=said, request=replace(request, hint=note))
 

@@ -97,6 +97,13 @@ async def test_people_decide_how_a_long_running_operation_ends(opens: Opens, age
         assert [one["topic"] for one in ran()] == ["the quarter", "the year"]
 
 
+async def test_what_an_operation_says_first_is_hidden_by_name(opens: Opens) -> None:
+    async with opens("reporting", DECIDED + 'redact = ["ticket"]\n') as at:
+        said = await at.ann.says("@adk-confirm the quarter", at.deploys)
+        card = await at.sees(said, "Let this continue? Report", "It has begun, and waits for its result. It says:")
+        assert '{"status":"pending","ticket":"••••"}' in card.text.replace(": ", ":").replace(", ", ",")
+
+
 PAYS = """
 [[policy]]
 tools = ["pay"]
