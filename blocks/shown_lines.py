@@ -49,6 +49,9 @@ class ShownLine:
             if kind is LineKind.UNKNOWN:
                 self.approvers = (*call.approvers, *call.escalated_to)
         own, reason = said if entry.text else "", as_text(content.get("reason")) if entry.reason else ""
+        if call is not None:  # it may hide more now than it did then
+            reason = call.mask(reason)
+            content |= {name: call.mask_values(as_object(content.get(name))) for name in _VALUES}
         self.reason = "\n".join(filter(None, (own, reason))) or None  # our sentence about it, and a person's words
         why = as_object(content.get("refusal")).get("reason")
         self.why: Reason | None = Reason(why) if isinstance(why, str) and why in set(Reason) else None
@@ -118,6 +121,9 @@ def _seconds(value: Json) -> float | None:
 def _moment(value: Json) -> int | None:
     return epoch(datetime.fromisoformat(value)) if isinstance(value, str) else None
 
+
+_VALUES = ("before", "after", "arguments")
+"""What of a line's content are values of the call."""
 
 Words = str | Callable[[ShownLine], str]
 """A text with fields, or a function that chooses one for a step."""

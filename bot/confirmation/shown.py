@@ -231,6 +231,10 @@ class Shown:
         """What a tool or an agent said about the call."""
         return masked_text(self._redactor, text)
 
+    def mask_values(self, values: JsonObject) -> JsonObject:
+        """Values of the call in a line that was written earlier."""
+        return self._redactor.mask_call(values)[0]
+
     def but(self, **facts: object) -> Self:
         """The same with other facts, to draw part of it."""
         assert facts.keys() <= vars(self).keys()

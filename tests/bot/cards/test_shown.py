@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Show
 from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.model import CallRefusal, GoverningPolicy, Policies
-from adk_confirm.bot.policy.redaction import PAYLOAD, own_words
+from adk_confirm.bot.policy.redaction import MASK, PAYLOAD, own_words
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.blocks import inert
 from tests.blocks.slack import OpenForm
@@ -221,6 +223,18 @@ def test_the_line_has_the_answer_as_it_was_given() -> None:
     filled, changed = [view_of(step, desk.row) for step in desk.steps if step.kind is LineKind.EDITED]
     assert (filled.answer, changed.answer) == ((Argument("approved_days", 2),), (Argument("approved_days", 1),))
     assert filled.call == (Argument("days", 3),)
+
+
+def test_what_the_policy_hides_now_is_hidden_in_the_lines_from_before() -> None:
+    """The ledger keeps a line as it was written. In Slack it is shown as the call is now."""
+    desk = Desk(make_policy(quorum=2, approve_note="optional"), make_asked(arguments={"token": "old-token", "n": 1}))
+    desk.edit(ANNA, token="new-token")
+    (edited,) = [step for step in desk.steps if step.kind is LineKind.EDITED]
+    noted = replace(edited, reason=own_words("since old-token is known"))
+    desk.reapply(make_policy(quorum=2, redact=["token"]))
+    shown = view_of(noted, desk.row)
+    assert shown.changes == (FieldDiff("token", MASK, MASK),)
+    assert shown.reason == f"since {MASK} is known"
 
 
 def test_what_was_rejected_is_not_told_as_what_was_approved() -> None:
