@@ -50,8 +50,9 @@ def load_object(target: str) -> object:
             found: object = getattr(module, wanted)
             return found
     agents = sorted(key for key, value in vars(module).items() if isinstance(value, Agent))
-    hint = f"it has {', '.join(agents)}" if agents else "it has no agent at all"
-    raise BadTarget(f"The module {module_name} has no {name or 'agent'!r}; {hint}.")
+    near = get_close_matches(name, vars(module), n=1)
+    hint = f"; it has {', '.join(agents)}." if agents else f"; did you mean {near[0]}?" if near else "."
+    raise BadTarget(f"The module {module_name} has no {name or 'agent'!r}{hint}")
 
 
 def _load_folder(folder: Path) -> object:

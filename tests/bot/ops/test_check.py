@@ -287,6 +287,10 @@ async def test_no_policy_and_no_rota(at: Setup) -> None:
     )
     said = await at.says(policies=POLICY.replace("over_1000", "nobody_there"))
     assert "FIX python:adk_confirm.examples.oncall:nobody_there" in said
+    (at.folder / "duty.py").write_text("def on_call(call): return []\n")
+    at.monkeypatch.syspath_prepend(at.folder)
+    said = await at.says(policies=POLICY.replace("adk_confirm.examples.oncall:over_1000", "duty:oncall"))
+    assert "FIX python:duty:oncall The module duty has no 'oncall'; did you mean on_call?" in said
 
 
 async def test_stores(at: Setup) -> None:

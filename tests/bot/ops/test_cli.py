@@ -193,7 +193,7 @@ async def test_a_service_loads_what_it_uses() -> None:
         ("nowhere.near:agent", "There is no module 'nowhere' here"),
         ("mine.missing:agent", "There is no module 'mine.missing' here"),
         ("mine:nothing", "The module mine has no 'nothing'; it has some_agent, other_agent."),
-        ("empty", "The module empty has no 'agent'; it has no agent at all."),
+        ("empty", "The module empty has no 'agent'."),
         ("mine:number", "mine:number is of the type int: an Agent (from adk_confirm import Agent) is needed here."),
         ("needy:agent", "needy needs the module 'not_installed', which is not installed."),
         ("broken:agent", "broken could not be imported: ZeroDivisionError: division by zero ("),
