@@ -75,9 +75,14 @@ def store_probe(database: Database, trouble: Callable[[], str | None]) -> Probe:
     return probe
 
 
+_DISCONNECTED = (
+    "the Socket Mode connection is down and is being restored; `adk-confirm check` says whether Slack takes the token"
+)
+
+
 def socket_probe(client: AsyncBaseSocketModeClient) -> Probe:
     async def probe() -> str | None:
-        return None if await client.is_connected() else "the Socket Mode connection is down and is being restored"
+        return None if await client.is_connected() else _DISCONNECTED
 
     return probe
 
