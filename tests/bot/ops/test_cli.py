@@ -256,7 +256,7 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_address_of_another_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TOKEN_VARIABLE, "a-secret")
+    monkeypatch.setenv(TOKEN_VARIABLE, "a-secret-that-is-long")
     said = refusal(capsys, "api", "--agent", "adk_confirm.examples.oncall:agent", "--host", "192.0.2.1", "--port", "0")
     assert "192.0.2.1 is not an address of this machine" in said
 

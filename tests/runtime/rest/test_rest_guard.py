@@ -14,7 +14,7 @@ from adk_confirm.runtime.rest.guard import BadGuard, Guard, is_loopback
 from tests.support.served import browsing, served
 
 PAGE = "http://localhost:4200"
-TOKEN = "a-long-secret"
+TOKEN = "a-secret-that-is-long"
 
 
 @asynccontextmanager
@@ -133,7 +133,7 @@ async def test_a_token_on_loopback_is_asked_for_too() -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "agents.example.com", "127.0.0.1.evil.example"])
 def test_off_loopback_there_must_be_a_token(host: str) -> None:
-    for token in (None, ""):
+    for token in (None, "", "fifteen-letters"):
         with pytest.raises(BadGuard, match="ADK_CONFIRM_API_TOKEN"):
             Guard.of(host, token)
     assert Guard.of(host, TOKEN).token == TOKEN
