@@ -154,8 +154,10 @@ class EmbeddedHost:
         self._read[session] = news.position, said
         asked = [call for call in news.calls if call.request is not None]
         held = (call for call in asked if call.state is CallState.HELD)
-        closed = (call for call in asked if call.state is not CallState.HELD)
-        return SessionSnapshot(requests=tuple(map(_request, held)), said=said, closed=tuple(map(_request, closed)))
+        closed = map(_request, (call for call in asked if call.state is not CallState.HELD))
+        misfits = (call for call in news.calls if call.request is None and call.state is CallState.REFUSED)
+        about = (HostRequest(request_id=x.id, call_id=x.id, tool=x.tool, arguments=x.args, agent="") for x in misfits)
+        return SessionSnapshot(requests=tuple(map(_request, held)), said=said, closed=(*closed, *about))
 
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:
         name = asked.session

@@ -60,6 +60,8 @@ def reply(request: ModelRequest) -> ScriptLine:
     tool, _, more = last.text.strip().partition(" ")
     if tool == "safely":
         return f"You know {TOKEN}, and {NESTED}."
+    if tool == "misfits":
+        return FunctionCall(name="unlock", args={**TOKENS, "number": TOKEN})
     args = {"token": TOKEN} if tool == "asks" else {**TOKENS, "script": str(TOKENS["script"]) * int(more or 1)}
     return [f"I will open it\nwith {TOKEN}\nand {NESTED}.", FunctionCall(name=tool, args=args)]
 

@@ -178,6 +178,8 @@ async def test_what_a_refused_call_hid_is_hidden_in_what_the_agent_says_of_it(op
         said = await at.ann.says("@adk-confirm unlock 9000", at.deploys)
         await at.sees(said, "too long for a window in Slack")
         await at.sees(said, "I used")
+        said = await at.ann.says("@adk-confirm misfits", at.deploys)
+        await at.sees(said, "The arguments of unlock do not fit", "I used")
         await at.rests()
         posted = {f"{number} {made.method}": str(made.args) for number, made in enumerate(at.slack.calls)}
     assert {where: leaks(text) for where, text in posted.items() if leaks(text)} == {}
