@@ -39,6 +39,8 @@ PAYLOAD_TOPICS = 400  # of 17 bytes each: PostgreSQL takes payloads of less than
 BACKLOG = 4000
 PRESENCE = int.from_bytes(b"adk-conf", signed=True)
 """An advisory lock: shared by all processes that use the store, taken exclusively by one that is alone."""
+BACK_SECONDS = 10.0
+"""Seconds after the start or the promotion of a server in which the others that use the store may not be back yet."""
 CLOSING_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 
@@ -448,8 +450,16 @@ def _nothing_stored(error: psycopg.Error, connection: psycopg.Connection) -> Exc
 
 def _run_if_alone(tx: Tx, work: Callable[[Tx], None]) -> None:
     # The lock ends with this transaction. PostgreSQL ends both if this process freezes: then the others can start.
-    if tx.value("SELECT pg_try_advisory_xact_lock(:presence)", presence=PRESENCE):
+    alone = tx.value("SELECT pg_try_advisory_xact_lock(:presence)", presence=PRESENCE)
+    if alone and tx.value(_UP_SECONDS) > BACK_SECONDS:
         work(tx)
+
+
+# A promoted server has run before; the last transaction that it replayed tells when it was promoted.
+_UP_SECONDS = """
+    SELECT CAST(extract(epoch FROM clock_timestamp() -
+        greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp())) AS DOUBLE PRECISION)
+"""
 
 
 _REASONS = {

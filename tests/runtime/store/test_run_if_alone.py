@@ -6,12 +6,21 @@ import asyncio
 
 import pytest
 
+from adk_confirm.runtime.store import postgres as engine
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import JobKey, claim
 from adk_confirm.runtime.store.tables import open_store
 from tests.support.kill import child, here
+from tests.support.postgres import postgres_server
+from tests.support.scratch import SCRATCH
 
 JOB = JobKey("lab", "s1")
+
+
+@pytest.fixture(autouse=True)
+def _up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' own server may have been started just now."""
+    monkeypatch.setattr(engine, "BACK_SECONDS", 0.0)
 
 
 async def works_on_it(url: str) -> None:
@@ -51,6 +60,7 @@ async def test_what_a_living_process_works_on_is_its_own(postgres_url: str) -> N
 
 async def settles_in(url: str) -> None:
     """In the child."""
+    engine.BACK_SECONDS = 0.0
     database = await Database.open(url)
     await database.run_if_alone(lambda _: here("alone"))
 
@@ -61,6 +71,21 @@ async def test_who_freezes_while_it_settles_in_keeps_nobody_from_starting(postgr
         await process.reached("alone")
         async with asyncio.timeout(20):
             second = await open_store(postgres_url)
+        await second.close()
+
+
+async def test_who_starts_right_after_the_server_may_not_be_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others work on, and have not said again that they are there."""
+    with postgres_server(SCRATCH) as server, server.database() as url:
+        first = await open_store(url)
+        assert await first.run(claim, JOB, term=600.0) is not None
+        monkeypatch.setattr(engine, "RETRY_SECONDS", 600.0)
+        monkeypatch.setattr(engine, "BACK_SECONDS", 60.0)
+        server.goes_away(crashes=True)
+        await asyncio.to_thread(server.comes_back)
+        second = await open_store(url)
+        assert await second.run(claim, JOB, term=30.0) is None
+        await first.close()
         await second.close()
 
 
