@@ -102,6 +102,7 @@ def _no_answer(model: Model, what: str) -> ModelFailure:
 def describe_failure(error: BaseException, agent: str) -> tuple[str, str]:
     """The failure's code and sentence."""
     if isinstance(error, ModelFailure):
+        log.warning("the model of %s failed: %s", agent, error.code)
         return error.code, message_of(error)
     if not isinstance(error, ConfirmError):
         log.error("the model of %s failed", agent, exc_info=error)

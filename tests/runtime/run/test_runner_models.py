@@ -172,7 +172,9 @@ async def test_a_model_that_fails_is_reported_and_the_session_goes_on(
     assert [event.error_code for event in await chat.history() if event.error_code] == [code]
 
 
-async def test_what_was_said_before_a_failure_is_kept_and_no_call_of_it_is_made(run: MakeRunner) -> None:
+async def test_what_was_said_before_a_failure_is_kept_and_no_call_of_it_is_made(
+    run: MakeRunner, caplog: pytest.LogCaptureFixture
+) -> None:
     half = Content(
         role="model",
         parts=[
@@ -187,6 +189,8 @@ async def test_what_was_said_before_a_failure_is_kept_and_no_call_of_it_is_made(
     (event,) = (await chat.say("Ship it")).events
     assert (event.error_code, event.error_message) == ("MAX_TOKENS", "No room is left.")
     assert event.content == Content.of_text("First I will", "model")
+    assert "the model of helper failed: MAX_TOKENS" in caplog.text
+    assert "No room" not in caplog.text, "a model's words may quote what was said"
     assert log == []
     await chat.say("And then?")
     assert shown(following.requests[0]) == ["user: Ship it", "model: First I will", "user: And then?"]
