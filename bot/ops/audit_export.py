@@ -79,13 +79,16 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield standard_output()
         return
-    part = path.with_name(f"{path.name}.part")
+    whole = path.resolve()
+    if whole.exists() and not whole.is_file():  # such as /dev/null, which a file would replace
+        raise StoreError(f"{path} is not a file. Name another one with --output.")
+    part = whole.with_name(f"{whole.name}.part")
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as out:
                 yield out
-            part.replace(path)
+            part.replace(whole)
         except BaseException:
             part.unlink(missing_ok=True)
             raise

@@ -244,6 +244,15 @@ def tell_all(parts: Iterable[str], out: TextIO) -> bool:
         out.flush()
     except BrokenPipeError:
         # Python flushes standard output once more at its end, and would complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return False
+    except OSError as error:
+        if out is not sys.stdout:
+            raise
+        _discard_output()
+        raise StoreError(f"The output can't be written: {error.strerror}.") from error
     return True
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

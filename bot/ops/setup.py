@@ -58,7 +58,7 @@ def init(config: Path, agent: str | None, force: bool) -> int:
 @click.option("--http", metavar="URL", help="The bot's public address, such as https://confirm.example.com.")
 def manifest(http: str | None) -> int:
     """Print the manifest to create the Slack app from: api.slack.com/apps → Create New App → From a manifest."""
-    print(manifest_text(http), end="")
+    tell(manifest_text(http).rstrip("\n"))
     return 0
 
 

@@ -107,6 +107,9 @@ async def test_a_file_is_whole_and_its_owners_own(at: Backoffice) -> None:
     assert await at.refusal("audit", "export", "--output", "none/ledger.csv") == (
         "none/ledger.csv can't be written: No such file or directory. Name another file with --output."
     )
+    os.mkfifo(at.directory / "pipe")
+    refused = await at.refusal("audit", "export", "--output", "pipe")
+    assert refused == "pipe is not a file. Name another one with --output."
     assert sorted(path.suffix for path in at.directory.glob("ledger*")) == [".csv", ".jsonl"]
 
 

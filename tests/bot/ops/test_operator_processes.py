@@ -50,6 +50,14 @@ async def test_a_reader_who_has_seen_enough(at: Backoffice) -> None:
     assert (code, err) == (0, "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+async def test_a_disk_that_is_full(at: Backoffice) -> None:
+    await at.asks()
+    for command in ("pending", "audit export", "manifest"):
+        code, _, err = await shell(at, f"adk-confirm {command} > /dev/full")
+        assert (code, err.partition(": ")[2]) == (2, "The output can't be written: No space left on device.\n")
+
+
 async def test_a_terminal_that_lacks_letters(at: Backoffice) -> None:
     deploy = await at.asks("deploy", {"note": "für Zoë"})
     ascii_only = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
