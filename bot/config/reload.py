@@ -28,6 +28,7 @@ _NOT_READ = (-1, -1, -1)
 class PolicyReloader:
     def __init__(self, file: Path, env: Mapping[str, str], rules: Rules) -> None:
         self._file, self._env, self._rules = file, env, rules
+        self._other_tables: dict[str, object] | None = None
         self._known: _Mark = _NOT_READ  # so it is read once at first: it may have changed since the service read it
 
     async def run(self) -> None:
@@ -47,6 +48,10 @@ class PolicyReloader:
         except SettingsError as error:
             log.error("%s has changed and has mistakes; the policies stay as they were. %s", self._file, error)
             return
+        others = settings.model_dump(exclude={"policy", "environment"})
+        if self._other_tables not in (None, others):
+            log.warning("%s has changed outside its policies: that holds once the service is started again", self._file)
+        self._other_tables = others
         if _fingerprints(settings.policies) == _fingerprints(self._rules.policies):
             return
         for warning in settings.warnings:

@@ -82,6 +82,9 @@ async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
         await at.ann.finds(" · ran", at.deploys, thread=later)
         assert len(at.ran()) == 1
 
+        file.write_text(policies(1, '"user:U0BOB"') + "[limits]\nwaiting_per_person = 3\n")
+        await running.logs("has changed outside its policies: that holds once the service is started again")
+
 
 async def test_a_file_that_is_gone_takes_no_policy_away(tmp_path: Path) -> None:
     file = tmp_path / "adk-confirm.toml"
