@@ -125,7 +125,8 @@ def purge_rest(tx: Tx, before: datetime) -> PurgeResult:
     with _overwriting(tx):
         at = seconds(before)
         parked = tx.column("DELETE FROM jobs WHERE kind = 'reply' AND parked_at < :at RETURNING key", at=at)
-        tx.run("DELETE FROM bot_replies WHERE vote IN :votes", votes=parked)
+        ended = "DELETE FROM bot_replies WHERE told_at < :at OR vote IN :parked RETURNING vote"
+        tx.run("DELETE FROM jobs WHERE kind = 'reply' AND key IN :votes", votes=tx.column(ended, at=at, parked=parked))
         tx.run("DELETE FROM bot_names WHERE seen_at < :at", at=at)
         emptied = [(row.chain, row.seq) for row in tx.all(_EMPTY_OWN_LINES, chain=SYSTEM, at=at)]
         return _record(tx, before, PurgeResult(lines=len(emptied)), emptied)

@@ -98,7 +98,8 @@ def tables(tx: Tx) -> set[str]:
 
 def _lay_out(tx: Tx, schema: StoreSchema) -> int:
     if tx.dialect == "postgresql":
-        tx.run("SET LOCAL lock_timeout = 0")  # wait for the first replica, however long it takes
+        tx.run("SET LOCAL lock_timeout = 0")  # wait for the first replica, and for an upgrade of many rows
+        tx.run("SET LOCAL statement_timeout = 0")
         tx.first("SELECT pg_advisory_xact_lock(:number)", number=_ONE_AT_A_TIME)
     tx.run(
         "CREATE TABLE IF NOT EXISTS adk_confirm_versions (package VARCHAR(32) PRIMARY KEY, version INTEGER NOT NULL)"

@@ -11,20 +11,23 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.cli import main
-from adk_confirm.bot.confirmation.model import OutcomeKind, State, VoteKind
+from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.model import OutcomeKind, Seat, State, VoteKind
 from adk_confirm.bot.hosts import host
 from adk_confirm.bot.ops.command import open_for_reading
 from adk_confirm.bot.store.attempts import begin_attempt
+from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.outbox import SaidInThread, mark_all_posted, mark_posted, say_later
 from adk_confirm.bot.store.purge import purge_sessions
 from adk_confirm.bot.store.repository import find_session, lock_confirmation, now
+from adk_confirm.bot.worker.worker import mark_shown
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.sessions import create
 from adk_confirm.runtime.store.tables import tables
 from adk_confirm.runtime.wire import SessionId
 from tests.support.backoffice import Backoffice, CommandOutput
-from tests.support.deciding import ANNA, BEN
+from tests.support.deciding import ANNA, BEN, MALLORY, full_member
 from tests.support.office import ON_POSTGRES, ON_SQLITE, office
 from tests.support.stores import change_job
 
@@ -97,6 +100,20 @@ async def test_nothing_is_left_of_what_was_noted_about_posts_and_people(at: Back
     at.clock.passes(days=100)
     await purged(at)
     assert await at.database.read(lambda tx: tx.column("SELECT mark FROM bot_attempts")) == []
+
+
+async def test_what_voters_were_told_long_ago_is_gone(at: Backoffice) -> None:
+    """Each answer is kept for a day, and goes with the next one. Nobody may have been told anything since."""
+    deploy = await at.asks("deploy")
+    ballot = SubmittedVote(
+        id="c1", confirmation=deploy, revision=1, kind=VoteKind.APPROVE, voter=MALLORY, seat=Seat(person=MALLORY)
+    )
+    await at.database.run(cast, ballot, at.rules.policies, lambda *_: Facts(account=full_member(MALLORY)))
+    await at.database.run(mark_shown, "c1")
+    at.clock.passes(days=100)
+    await purged(at)
+    left = "SELECT vote FROM bot_replies UNION ALL SELECT key FROM jobs WHERE kind = 'reply'"
+    assert await at.database.read(lambda tx: tx.column(left)) == []
 
 
 async def test_a_second_purge_has_nothing_to_do(at: Backoffice) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.postgres import SESSION
 from adk_confirm.runtime.store.tables import SCHEMA, StoreSchema, lay_out, version
 from tests.support.kill import child, here
 
@@ -57,6 +58,22 @@ async def test_the_first_real_migration(database: Database) -> None:
     await database.run(start_anew)
     await lay_out(database, SECOND)
     assert await database.read(shape) == upgraded
+
+
+async def test_an_upgrade_may_take_longer_than_other_statements(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SESSION, "statement_timeout", "200")
+
+    def slowly(tx: Tx) -> None:
+        tx.all("SELECT pg_sleep(0.5)")
+        add_colours(tx)
+
+    database = await Database.open(postgres_url)
+    await lay_out(database, FIRST)
+    await lay_out(database, replace(SECOND, upgrades=(slowly,)))
+    assert await database.read(version, SECOND) == 2
+    await database.close()
 
 
 async def test_one_that_fails_leaves_the_store_as_it_was(database: Database) -> None:
