@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -53,8 +55,16 @@ moments = st.integers(0, 9_999_999_999)
 users = st.sampled_from(USERS) | texts  # a row may hold what is no id
 several = st.lists(users, max_size=12).map(tuple)
 links = st.none() | st.sampled_from([*LINKS, "javascript:alert(1)", "https://x y|<!here>"])
-arguments = st.lists(st.builds(Argument, nasty, values, st.booleans(), is_default=st.booleans()), max_size=8).map(tuple)
-many_arguments = st.builds(lambda one, times: one * times, arguments, st.sampled_from([1, 1, 1, 30]))
+arguments = st.lists(
+    st.builds(Argument, nasty, values, st.booleans(), is_default=st.booleans()),
+    max_size=8,
+    unique_by=lambda one: one.name,  # a call is an object
+).map(tuple)
+many_arguments = st.builds(
+    lambda some, times: {f"{one.name}{n or ''}": one for n in range(times) for one in some},
+    arguments,
+    st.sampled_from([1, 1, 1, 30]),
+).map(lambda named: tuple(replace(one, name=name) for name, one in named.items()))
 changes = st.lists(st.builds(FieldDiff, nasty, values | st.just(ABSENT), values | st.just(ABSENT)), max_size=12).map(
     tuple
 )
