@@ -57,6 +57,13 @@ def _without_credentials(url: str) -> str:
     return url
 
 
+def _sendable(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not re.fullmatch(r"[\w!#$%&'*+.^`|~-]+", name, re.ASCII) or not value.isprintable():
+            raise ValueError(f'"{name}" can\'t be sent: a name has letters, digits and dashes, a value one line')
+    return headers
+
+
 def _token(prefix: str, *, other: str) -> AfterValidator:
     def check(token: SecretStr) -> SecretStr:
         if token.get_secret_value().startswith(other):
@@ -112,7 +119,7 @@ class AgentSettings(_Table):
     target: _TARGET | None = None
     url: _SERVER | None = None
     app: StrictStr | None = None
-    headers: dict[StrictStr, StrictStr] = Field(default_factory=dict, repr=False)
+    headers: Annotated[dict[StrictStr, StrictStr], AfterValidator(_sendable)] = Field(default_factory=dict, repr=False)
     token_env: StrictStr | None = None
     secret_env: StrictStr | None = None  # our plugin on the server knows this secret too; answers are signed with it
     timeout: Duration = timedelta(minutes=10)

@@ -58,7 +58,10 @@ def _remote_host(agent: AgentSettings, url: str, clock: Callable[[], float] | No
 
     headers = dict(agent.headers)
     if agent.token_env is not None:
-        headers["Authorization"] = f"Bearer {_read_variable(agent.token_env, 'token_env')}"
+        token = _read_variable(agent.token_env, "token_env").strip()
+        if not token.isprintable():
+            raise Invalid(f"[agent] token_env: {agent.token_env} has a line break in it, and a token has none.")
+        headers["Authorization"] = f"Bearer {token}"
     secret = None
     if agent.secret_env is not None:
         secret = checked_secret(

@@ -121,6 +121,8 @@ WRONG = [
     ("[agent]\nurl = 'adk:8000'\napp = 'x'", 'agent.url: must be an address such as "http://adk:8000"'),
     ("[agent]\nurl = 'http://x'\napp = 'x'\ntimeout = 5", "agent.timeout: must be a text such as"),
     ("agent = 'x'", 'agent: must be a table, not "x"'),
+    ("[agent]\nurl = 'http://x'\napp = 'x'\nheaders = {'x y' = 'a'}", 'agent.headers: "x y" can\'t be sent'),
+    ('[agent]\nurl = "http://x"\napp = "x"\nheaders = {x = "a\\nb"}', 'agent.headers: "x" can\'t be sent'),
     ("[agent]\napp = 'a'\nurl = 'http://ann:hush@adk:8000'", "agent.url: must have no user and password in it, since"),
     ("[agent]\napp = 'a'\nurl = 'ftp://ann:hush@adk:8000'", "agent.url: must have no user and password in it, since"),
     ("[store]\nurl = 'mysql://x'", 'store.url: must be "sqlite:///adk-confirm.db" or "postgresql://user@host/name"'),

@@ -110,7 +110,7 @@ async def test_marks_go_where_they_are_known() -> None:
 async def test_headers_and_the_token_go_with_everything(
     ear: Ear, monkeypatch: pytest.MonkeyPatch, store: Database
 ) -> None:
-    monkeypatch.setenv("ADK_TOKEN", "s3cret")
+    monkeypatch.setenv("ADK_TOKEN", "s3cret\n")  # as from a file
     agent = AgentSettings(url=ear.url, app="clerk", headers={"X-Team": "ops"}, token_env="ADK_TOKEN")
     host = await open_host(agent, store)
     await Visit(host, OURS).say("hello")
@@ -123,6 +123,9 @@ async def test_headers_and_the_token_go_with_everything(
 async def test_a_token_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch, store: Database) -> None:
     monkeypatch.delenv("ADK_TOKEN", raising=False)
     with pytest.raises(Invalid, match=r"token_env: the environment has no ADK_TOKEN"):
+        await open_host(AgentSettings(url="http://adk", app="clerk", token_env="ADK_TOKEN"), store)
+    monkeypatch.setenv("ADK_TOKEN", "two\nlines")
+    with pytest.raises(Invalid, match=r"token_env: ADK_TOKEN has a line break in it"):
         await open_host(AgentSettings(url="http://adk", app="clerk", token_env="ADK_TOKEN"), store)
 
 
