@@ -66,9 +66,12 @@ def _sendable(headers: dict[str, str]) -> dict[str, str]:
 
 def _token(prefix: str, *, other: str) -> AfterValidator:
     def check(token: SecretStr) -> SecretStr:
-        if token.get_secret_value().startswith(other):
+        value = token.get_secret_value().strip()  # a secret that is read from a file often ends its line
+        if value.startswith(other):
             raise ValueError(f"must be the {prefix}… token; this is the {other}… one")
-        return token
+        if not re.fullmatch(r"[!-~]*", value):
+            raise ValueError(f"must be the {prefix}… token and nothing else; there are other characters in it")
+        return SecretStr(value)
 
     return AfterValidator(check)
 

@@ -229,6 +229,7 @@ class TestEnvironment:
         [
             ("SLACK_BOT_TOKEN", "xapp-1", "SLACK_BOT_TOKEN: must be the xoxb-… token; this is the xapp-… one"),
             ("SLACK_APP_TOKEN", "xoxb-1", "SLACK_APP_TOKEN: must be the xapp-… token; this is the xoxb-… one"),
+            ("SLACK_APP_TOKEN", "xapp-1\nx", "SLACK_APP_TOKEN: must be the xapp-… token and nothing else"),
             ("SLACK_API_URL", "slack.com", "SLACK_API_URL: must be an address"),
             ("ADK_CONFIRM_SECRET", "short", "ADK_CONFIRM_SECRET: must have at least 16 characters"),
         ],
@@ -236,6 +237,11 @@ class TestEnvironment:
     def test_what_is_in_the_wrong_place(self, name: str, value: str, said: str) -> None:
         (problem,) = wrong("", {name: value})
         assert problem.startswith(said)
+
+    def test_a_token_that_was_read_from_a_file(self) -> None:
+        token = parse("", {"SLACK_APP_TOKEN": "xapp-1\n"}).environment.app_token
+        assert token is not None
+        assert token.get_secret_value() == "xapp-1"
 
     def test_serving_needs_an_agent_a_token_and_a_way_in(self) -> None:
         problems = serving_problems(parse("", {}), {})
