@@ -66,12 +66,12 @@ def _sendable(headers: dict[str, str]) -> dict[str, str]:
 
 def _token(prefix: str, *, other: str) -> AfterValidator:
     def check(token: SecretStr) -> SecretStr:
-        value = token.get_secret_value().strip()  # a secret that is read from a file often ends its line
+        value = token.get_secret_value()
         if value.startswith(other):
             raise ValueError(f"must be the {prefix}… token; this is the {other}… one")
         if not re.fullmatch(r"[!-~]*", value):
             raise ValueError(f"must be the {prefix}… token and nothing else; there are other characters in it")
-        return SecretStr(value)
+        return token
 
     return AfterValidator(check)
 
@@ -246,8 +246,9 @@ class Environment(BaseModel):
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> Environment:
+        """Without the line break that a value has which was read from a file."""
         try:
-            return cls.model_validate({name: value for name, value in env.items() if value})
+            return cls.model_validate({name: value.strip() for name, value in env.items() if value.strip()})
         except ValidationError as error:
             raise SettingsError(from_pydantic(each, ()) for each in error.errors()) from error
 

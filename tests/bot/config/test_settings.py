@@ -238,10 +238,15 @@ class TestEnvironment:
         (problem,) = wrong("", {name: value})
         assert problem.startswith(said)
 
-    def test_a_token_that_was_read_from_a_file(self) -> None:
-        token = parse("", {"SLACK_APP_TOKEN": "xapp-1\n"}).environment.app_token
-        assert token is not None
-        assert token.get_secret_value() == "xapp-1"
+    def test_what_was_read_from_files(self) -> None:
+        env = {
+            **SECRETS,
+            "SLACK_SIGNING_SECRET": "signs",
+            "DATABASE_URL": "sqlite:///x.db",
+            "ADK_CONFIRM_SECRET": "s" * 16,
+        }
+        assert parse("", {name: f"{value}\n" for name, value in env.items()}) == parse("", env)
+        assert parse("", dict.fromkeys(env, "\n")) == parse("", {})
 
     def test_serving_needs_an_agent_a_token_and_a_way_in(self) -> None:
         problems = serving_problems(parse("", {}), {})
