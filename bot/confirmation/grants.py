@@ -36,6 +36,7 @@ def make_grant(row: Confirmation, now: datetime) -> Grant | None:
         tool=row.asked.tool,
         policy=row.policy.fingerprint,
         on=fixed_arguments(row.revision.arguments, row.policy),
+        hint=row.asked.hint,
         given_by=row.voters(VoteKind.APPROVE),
         given_at=now,
         until=now + lasts(offered),
@@ -55,6 +56,8 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
         return False  # nobody has seen what this call would do, or knows what it did
     if grant.session != asked.session or grant.tool != asked.tool or grant.policy != policy.fingerprint:
         return False
+    if policy.grant_on is None and grant.hint != asked.hint:
+        return False  # the tool says that it would do something else with the same arguments
     return canonical(fixed_arguments(asked.arguments, policy)) == canonical(grant.on)
 
 

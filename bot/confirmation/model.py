@@ -254,6 +254,7 @@ class Grant:
     tool: str
     policy: str  # the fingerprint
     on: ExactObject  # the arguments that must be equal
+    hint: str = ""  # what the tool said beside them
     given_by: tuple[Person, ...]
     given_at: datetime
     until: datetime

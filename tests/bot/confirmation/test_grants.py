@@ -72,6 +72,14 @@ def test_the_next_one_like_this_needs_no_card(
     assert passes(given_by_anna(policy), policy, minutes=minutes, **changes) is through
 
 
+@pytest.mark.parametrize(("on", "through"), [(None, False), (["service"], True)])
+def test_a_call_that_says_something_else_with_the_same_arguments_asks(on: list[str] | None, through: bool) -> None:
+    """A tool that asks by itself may look first: the hint says what it found."""
+    policy = make_policy(grant="30m", grant_on=on)
+    asked = make_asked(arguments=ARGUMENTS, hint="Deletes 5 million rows.")
+    assert lets_through(given_by_anna(policy), asked, policy) is through
+
+
 def test_never_across_sessions_tools_or_policies() -> None:
     policy = make_policy(grant="30m")
     grant = given_by_anna(policy)
