@@ -175,6 +175,7 @@ _DUE = """
     ORDER BY due_at LIMIT :most
 """
 _LOCK_DUE = f"{_DUE} FOR UPDATE SKIP LOCKED"
+_NOBODYS_DUE = _DUE.replace("WHERE", "WHERE turn IS NULL AND")
 _LOCK_AGAIN = """
     SELECT key FROM jobs
     WHERE kind = :kind AND key IN :keys AND due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
@@ -213,7 +214,10 @@ def _lock_in_turn(tx: Tx, kind: JobKind, room: int, at_work: Mapping[str, str]) 
     those whose turn it is not."""
     now, count = tx.now(), Counter(at_work.values())
     ranked: list[tuple[int, int, Any]] = []
-    due = tx.all(_DUE, kind=kind.name, now=now, most=_LOOKED_AT + len(at_work))
+    most = _LOOKED_AT + len(at_work)
+    due = tx.all(_DUE, kind=kind.name, now=now, most=most)
+    if len(due) >= _LOOKED_AT:  # nobody's have slots of their own, however much of somebody's comes before them
+        due = [*{row.key: row for row in (*due, *tx.all(_NOBODYS_DUE, kind=kind.name, now=now, most=most))}.values()]
     for place, row in enumerate(row for row in due if row.key not in at_work):
         turn = _turn_of(row)
         if count[turn] < kind.most_each:

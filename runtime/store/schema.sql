@@ -80,6 +80,7 @@ CREATE TABLE jobs (
     PRIMARY KEY (kind, key)
 ) WITHOUT ROWID;
 CREATE INDEX jobs_due ON jobs (kind, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX jobs_nobodys ON jobs (kind, due_at) WHERE turn IS NULL AND due_at IS NOT NULL;
 CREATE INDEX jobs_lapse ON jobs (kind, lease_until) WHERE lease_token IS NOT NULL;
 CREATE INDEX jobs_leased ON jobs (lease_token) WHERE lease_token IS NOT NULL;
 CREATE INDEX jobs_owed ON jobs (owed_since) WHERE owed_since IS NOT NULL;

@@ -497,6 +497,15 @@ async def test_people_take_turns_however_much_one_of_them_wants(database: Databa
     assert third == ["c"]
 
 
+async def test_a_decision_does_not_wait_behind_thousands_of_somebodys_rows(database: Database) -> None:
+    def claim(tx: Tx) -> list[str]:
+        insert_rows(tx, [{"key": f"a{n:04}", "turn": "ann", "due_at": n / 10_000} for n in range(1200)])
+        insert_rows(tx, [{"key": "decision", "due_at": 5.0}])
+        return [key for key, _ in claim_due(tx, TURNS, 8, 30.0)[0]]
+
+    assert await database.run(claim) == ["a0000", "a0001", "a0002", "a0003", "decision"]
+
+
 async def test_without_anybody_else_somebody_has_half_of_the_slots(database: Database) -> None:
     def claim(tx: Tx) -> list[str]:
         insert_rows(tx, [{"key": f"a{n}", "turn": "ann", "due_at": float(n)} for n in range(9)])
