@@ -357,8 +357,9 @@ STATES: Mapping[str, str] = {
 HELP = (
     "/approvals lists what waits for you and in this channel. Only you see the list.",
     "Press Approve, Deny or Edit… on a card, in the list or in this app's Home tab: it is the same vote.",
-    "One Deny is enough to stop a call. An edit counts as the editor's approval, unless the card "
-    "has still to say what it would do; earlier approvals no longer count.",
+    "One Deny is enough to stop a call.",
+    "An edit ends the approvals before it, and is your own approval. Where the card says what the call would do, that "
+    "is worked out anew first, and then you approve.",
 )
 
 
