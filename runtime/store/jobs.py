@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from adk_confirm.runtime.errors import Busy, ConfirmError, StoreError
@@ -139,9 +138,10 @@ class JobKind:
 
 def claim_due(
     tx: Tx, kind: JobKind, room: int, term: float, at_work: Mapping[str, str] = _NO_ROWS
-) -> tuple[list[tuple[str, ClaimedJob]], float | None]:
+) -> tuple[list[tuple[str, ClaimedJob]], float | None, bool]:
     """Claims the most overdue jobs that nobody processes. Also returns the seconds until the next job may be claimed: 0
-    if there was no room for more, None if no other job is waiting.
+    if there was no room for more, None if no other job is waiting. And whether others wait for one of those at work to
+    end, because they take the same turn.
 
     Jobs that are `at_work` here, by key and by turn, are left alone: if this process was frozen for longer than its
     leases, they have expired although the work goes on.
@@ -158,14 +158,14 @@ def claim_due(
     leases = [{"kind": kind.name, "key": key, "token": claim.token, "until": now + term} for key, claim in claimed]
     tx.many(_TAKE, leases)
     if len(claimed) == room:
-        return claimed, 0.0
+        return claimed, 0.0, bool(later)
     ours = at_work.keys() | {key for key, _ in claimed} | later
     soon = tx.all(_NEXT_DUE, kind=kind.name, now=now, most=len(ours) + 1)
     soon += tx.all(_NEXT_LAPSE, kind=kind.name, now=now, most=len(ours) + 1)
     times = [row.at for row in soon if row.key not in ours]
     # A job that is due but was not claimed is locked by a transaction right now. It will be free in a moment,
     # or when PostgreSQL ends the transaction of a process that is frozen.
-    return claimed, max(min(times) - now, SKIPPED) if times else None
+    return claimed, max(min(times) - now, SKIPPED) if times else None, bool(later)
 
 
 # The most overdue jobs that nobody holds.
@@ -229,8 +229,8 @@ def _lock_in_turn(tx: Tx, kind: JobKind, room: int, at_work: Mapping[str, str]) 
         left -= _count_owned([_turn_of(row)])
         if left >= 0 or row.turn is None:
             chosen.append(row)
+    later = {row.key for row in due} - {row.key for row in chosen} - at_work.keys()
     chosen = chosen[:room]
-    later = {row.key for row in due} - {row.key for row in chosen}
     if chosen and tx.dialect != "sqlite":  # SQLite has only one writer
         locked = set(tx.column(_LOCK_AGAIN, kind=kind.name, keys=[row.key for row in chosen], now=now))
         chosen = [row for row in chosen if row.key in locked]
@@ -286,7 +286,7 @@ class LeaseLoop:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
         self._keeper = keeper or Keeper(database, term)
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # job key: turn
-        self._full = False  # jobs may be due although there was no room for them
+        self._full = False  # jobs may be due that wait for one of these to end
         self.trouble: str | None = None  # why no job can be claimed now
         self._stopping = asyncio.Event()
 
@@ -319,21 +319,17 @@ class LeaseLoop:
         return [f"{self._kind.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
-        claimed, pause = await self._claim(self._kind.at_once - len(self._tasks))
+        loop, before = asyncio.get_running_loop(), set(self._tasks)
+        claimed, pause = await self._claim(self._kind.at_once - len(before))
+        if self._full and not before <= self._tasks.keys():  # meanwhile one has ended that others wait for
+            pause = min(pause, REFILL)
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))
             self._tasks[task] = key, claim.turn
             task.add_done_callback(self._tasks.pop)
-            task.add_done_callback(partial(self._make_room, waiter, claim.turn))
+            task.add_done_callback(lambda _: self._full and loop.call_later(REFILL, waiter.wake))
         if pause:
             await until_stopped(self._stopping, waiter.wait(pause))
-
-    def _make_room(self, waiter: Waiter, turn: str, _: asyncio.Task[None]) -> None:
-        """A job has ended, which took this turn: perhaps another begins that had to wait."""
-        turns = [turn, *(other for _, other in self._tasks.values())]
-        owned, theirs = _count_owned(turns), turns.count(turn)
-        if self._full or owned >= self._kind.most_in_turn or theirs >= self._kind.most_each:
-            asyncio.get_running_loop().call_later(REFILL, waiter.wake)
 
     async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedJob]], float]:
         """Claims due jobs. Also returns the seconds until the next look is worthwhile."""
@@ -344,7 +340,7 @@ class LeaseLoop:
             held = self._keeper.keys(self._kind.name)  # also by what this process began without the loop
             at_work = {key: f"{_NOBODYS}{key}" for key in held} | dict(self._tasks.values())
             room = min(room, HELPING)
-            claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term, at_work)
+            claimed, next_due, self._full = await self._database.run(claim_due, self._kind, room, self._term, at_work)
         except (StoreError, Busy) as error:
             log.warning("the store did not answer: %s", error)
             self.trouble = str(error)

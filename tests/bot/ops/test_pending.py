@@ -154,7 +154,7 @@ async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice)
     ]
     at.clock.passes(hours=1)
     kind = JobKind("confirmation", attend=_never)
-    ((again, _),), _ = await at.database.run(claim_due, kind, 10, 30.0)
+    ((again, _),), *_ = await at.database.run(claim_due, kind, 10, 30.0)
     assert again == deploy
     parked = json.loads((await at.command("pending", "--json")).out)["parked"]
     assert [one["kind"] for one in parked] == ["session"]

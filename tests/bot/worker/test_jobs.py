@@ -323,7 +323,7 @@ async def test_what_a_dead_process_held_and_is_not_due_keeps_nobody_awake(databa
         set_row(tx, "y", lease_token="of the dead", lease_until=1.0, due_at=tx.now() + 60)
 
     await database.run(held)
-    claimed, pause = await database.run(claim_due, kind, 10, 30.0)
+    claimed, pause, _ = await database.run(claim_due, kind, 10, 30.0)
     assert claimed == []
     assert pause == pytest.approx(60, abs=5)
 
@@ -336,7 +336,7 @@ async def test_what_is_not_due_for_long_hides_no_lease_that_lapses_soon(database
         set_row(tx, "y", lease_token="of another", lease_until=tx.now() + 10, due_at=1.0)
 
     await database.run(held)
-    _, pause = await database.run(claim_due, JobKind("test", nobody), 10, 30.0)
+    _, pause, _ = await database.run(claim_due, JobKind("test", nobody), 10, 30.0)
     assert pause == pytest.approx(10, abs=5)
 
 
@@ -476,6 +476,27 @@ async def test_who_waits_for_their_turn_keeps_nobody_awake_and_gets_it_at_once(d
         await running
 
 
+async def test_what_waits_for_its_turn_comes_up_whenever_the_jobs_before_it_end(database: Database) -> None:
+    """Jobs end at any moment, also while others are being claimed. Nothing here is found by looking now and then."""
+    keys = {f"a{n:03}" for n in range(300)}
+    await database.run(insert_rows, [{"key": key, "turn": "ann", "due_at": 1.0} for key in keys])
+    over = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        for _ in range(int(key[-1])):
+            await lease.run(all_rows)
+        await lease.finish(done, key)
+        keys.discard(key)
+        if not keys:
+            over.set()
+
+    attendant = LeaseLoop(database, JobKind("test", attend, at_once=48), poll=3600)
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(over.wait(), 60)
+    attendant.stop()
+    await running
+
+
 async def test_people_take_turns_however_much_one_of_them_wants(database: Database) -> None:
     """Four hundred rows of one person are due first; of the others each has one."""
 
@@ -483,12 +504,12 @@ async def test_people_take_turns_however_much_one_of_them_wants(database: Databa
         flood = [{"key": f"a{n:03}", "turn": "ann", "due_at": n / 1000} for n in range(400)]
         insert_rows(tx, [*flood, {"key": "b", "turn": "bob", "due_at": 1.0}])
         insert_rows(tx, [{"key": f"n{n}", "due_at": 2.0 + n} for n in range(2)])
-        first, _ = claim_due(tx, TURNS, 8, 30.0)
+        first, *_ = claim_due(tx, TURNS, 8, 30.0)
         at_work = {key: claim.turn for key, claim in first}
-        second, pause = claim_due(tx, TURNS, 8, 30.0, at_work)
+        second, pause, _ = claim_due(tx, TURNS, 8, 30.0, at_work)
         assert pause is None
         insert_rows(tx, [{"key": "c", "turn": "cyd", "due_at": 3.0}])
-        third, _ = claim_due(tx, TURNS, 8, 30.0, at_work)
+        third, *_ = claim_due(tx, TURNS, 8, 30.0, at_work)
         return [key for key, _ in first], [key for key, _ in second], [key for key, _ in third]
 
     first, second, third = await database.run(claim_twice)
@@ -509,8 +530,8 @@ async def test_a_decision_does_not_wait_behind_thousands_of_somebodys_rows(datab
 async def test_without_anybody_else_somebody_has_half_of_the_slots(database: Database) -> None:
     def claim(tx: Tx) -> list[str]:
         insert_rows(tx, [{"key": f"a{n}", "turn": "ann", "due_at": float(n)} for n in range(9)])
-        claimed, _ = claim_due(tx, TURNS, 2, 30.0)
-        again, _ = claim_due(tx, TURNS, 6, 30.0, {key: claim.turn for key, claim in claimed})
+        claimed, *_ = claim_due(tx, TURNS, 2, 30.0)
+        again, *_ = claim_due(tx, TURNS, 6, 30.0, {key: claim.turn for key, claim in claimed})
         return [key for key, _ in (*claimed, *again)]
 
     assert await database.run(claim) == ["a0", "a1", "a2", "a3"]
@@ -522,9 +543,9 @@ async def test_what_is_nobodys_has_slots_of_its_own(database: Database) -> None:
     def claim_twice(tx: Tx) -> tuple[list[str], list[str]]:
         people = [{"key": f"{name}{n}", "turn": name, "due_at": float(n)} for name in ("a", "b", "c") for n in range(2)]
         insert_rows(tx, people)
-        first, _ = claim_due(tx, kind, 8, 30.0)
+        first, *_ = claim_due(tx, kind, 8, 30.0)
         insert_rows(tx, [{"key": f"n{n}", "due_at": 9.0} for n in range(5)])
-        second, _ = claim_due(tx, kind, 4, 30.0, {key: claim.turn for key, claim in first})
+        second, *_ = claim_due(tx, kind, 4, 30.0, {key: claim.turn for key, claim in first})
         return [key for key, _ in first], [key for key, _ in second]
 
     first, second = await database.run(claim_twice)
