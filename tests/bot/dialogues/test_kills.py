@@ -108,6 +108,7 @@ async def test_killed_after_any_transaction(at: Staff, bot: Serving, nth: int) -
         shown = asyncio.create_task(is_posted(at))
         await asyncio.wait({stopped, shown}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
+        await asyncio.wait({stopped})  # until then it reads the output, which has one reader
         await killed_and_started_again(at, bot)  # where it stands still, or at its end if it had fewer
         await shown
         await is_posted_whole_and_once(at)
