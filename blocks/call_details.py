@@ -254,8 +254,8 @@ def _in_headline(view: Shown) -> frozenset[str]:
 
 
 def _ends_clearly(name: str, value: str, title: str) -> bool:
-    """Whether the title's words around a sentence are not also in it, as in `Send {what} to {whom}`: then "the keys to
-    ann" may be meant for somebody else."""
+    """Whether it is clear where a sentence in a title begins and ends. It is not in `Send {what} to {whom}` if the
+    sentence is "the keys to ann": the keys may be for somebody else."""
     parts = [*string.Formatter().parse(title), ("", None, None, None)]
     return all(
         (not before or f"{before}{value}".rindex(before) == 0)

@@ -183,7 +183,7 @@ def test_what_was_filled_in_before_the_policy_changed_is_never_anothers_value() 
     shown.enter("dry run", "yes")
     locked = make_policy(edit=["force", "replicas", "version"])
     after = put_under(desk.row, GoverningPolicy(locked, 0), {}, NOON).row
-    with pytest.raises(form.FormErrors, match="since the policy has changed") as caught:
+    with pytest.raises(form.FormErrors, match="The policy has changed meanwhile") as caught:
         modals.read_edit(after, shown.state, Policies.of(locked))
     assert [*caught.value.errors] == [shown.block_id("dry run")]
 
@@ -196,7 +196,7 @@ def test_a_box_that_was_ticked_before_the_policy_changed_allows_nothing_else() -
     for other in ({"grant": "session"}, {"grant": "30m", "grant_on": ["version"]}, {}):
         policy = make_policy(**other)
         after = put_under(desk.row, GoverningPolicy(policy, 0), {}, NOON).row
-        with pytest.raises(form.FormErrors, match="since the policy has changed"):
+        with pytest.raises(form.FormErrors, match="The policy has changed meanwhile"):
             modals.read_approval(after, state, Policies.of(policy))
 
 
