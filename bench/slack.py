@@ -39,7 +39,7 @@ _FOUR = (
     "in the thread for each approval"
 )
 _FINALS = "a channel takes one post a second and 50 updates a minute from an app, and every cycle has three of them"
-_SHARED = "the people and their Slack use the same two cores"
+_SHARED = "the people and their Slack use the same two cores. Whoever clicks last waits that long for their call"
 _ONE_CORE = (
     "a click costs about 20 ms of CPU in all, with its card, its line and the reply, and a Python process can use "
     "one core. So 100 a second for ten seconds are more than it can do. People feel that the last calls start late. "
