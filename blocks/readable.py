@@ -122,7 +122,8 @@ def _format(value: JsonValue, kind: str) -> TextSpan | None:
     if kind == "bytes":
         return Say(_bytes(text, number)) if number >= 0 else None
     if kind == "time":
-        return When(int(number)) if 0 <= number < _MOST_SECONDS and number == int(number) else None
+        whole = 0 <= number < _MOST_SECONDS and number == int(number)
+        return When(int(number), seconds=bool(number % 60)) if whole else None
     if kind in _SECONDS:
         return _duration(number * _SECONDS[kind])
     return Say(_money(text, kind))

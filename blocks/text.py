@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import cache
 
 MESSAGE_TEXT = 4000
 HEADER = 150
@@ -33,11 +34,22 @@ _BLANK = (  # printable for Python, but nothing to be seen
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\ufffd"
     "\U0001107f\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
-_LATIN_TWINS = "АВЕЅІЈКМНОРСТУХасеѕіјорухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧονϲϳՍՏՕօսհոցɑɡᎠᎡᎢᎪᎫᎬᎳᎷᎻᏀᏃᏒᏙᏚᏞᏟᏢᏦᏴᏻꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"
-_LATIN_TWINS += "ⅠⅤⅩⅬⅭⅮⅯⅰⅴⅹⅼⅽⅾⅿ\u212a"  # Roman numerals, and the sign for kelvin
-_DISGUISED = re.compile(rf"(?<!\w)(?=\w*[A-Za-z])(?=\w*[{_LATIN_TWINS}])[A-Za-z0-9_{_LATIN_TWINS}]+(?!\w)")
-_ONLY_TWINS = re.compile(rf"(?<!\w)(?:[0-9_]*[{_LATIN_TWINS}]){{2}}[0-9_{_LATIN_TWINS}]*(?!\w)")
-_ODD = f"{_BLANK}|[\u037e\u1fef\U0001d400-\U0001d7ff]"
+_LATIN_TWINS = "АВЕЅІЈКМНОРСТУХасеѕіјорухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧονϲϳՍՏՕօսհոցᎠᎡᎢᎪᎫᎬᎳᎷᎻᏀᏃᏒᏙᏚᏞᏟᏢᏦᏴᏻꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"
+_ONLY_TWINS = re.compile(rf"[0-9_]*[{_LATIN_TWINS}][0-9_]*[{_LATIN_TWINS}][0-9_{_LATIN_TWINS}]*")
+_BESIDE_LATIN = {"LATIN", "MODIFIER", "MICRO", "FEMININE", "MASCULINE", "FULLWIDTH", "HALFWIDTH", "CJK", "HIRAGANA"}
+_BESIDE_LATIN |= {
+    "KATAKANA",
+    "KATAKANA-HIRAGANA",
+    "IDEOGRAPHIC",
+    "HANGUL",
+    "BOPOMOFO",
+    "THAI",
+    "LAO",
+    "KHMER",
+    "MYANMAR",
+}
+"""Latin, and the scripts that are written beside it without a space."""
+_ODD = f"{_BLANK}|[\u0251\u0261\u037e\u1fef\U0001d400-\U0001d7ff]"
 _MOST_MARKS = 5  # above and below one letter. More would be written over other lines
 _CJK_SPACE = "(?<=[\u3001-\u9fff\uff01-\uff60])\u3000"
 _NOTABLE = re.compile(f"(?P<fine>{_EMOJI}|{_CJK_SPACE})|(?P<odd>{_ODD})|[^ -~]")
@@ -47,7 +59,7 @@ _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 def visible(text: str, keep: str = "") -> str:
     """The text with characters escaped that a reader can't see, or that would move other text: controls, direction
     overrides, zero-width and private-use characters, spaces of other kinds, strokes through letters and stacks of
-    accents; letters of mathematics; and letters of other scripts in a word that looks Latin. Wide spaces in Chinese
+    accents; letters of mathematics and phonetics; and letters of other scripts that look Latin. Wide spaces in Chinese
     and Japanese stay, and the parts of well-formed emoji. The characters in `keep` stay as well: newline or tab."""
     if text.isascii() and text.isprintable():
         return text
@@ -72,31 +84,43 @@ def _is_written_over(mark: str) -> bool:
 
 
 def _unmask(text: str) -> str:
-    """Escapes letters that look Latin: in a word together with Latin letters; in words of nothing else, if there are
-    Latin letters up to the next space, or if nothing in the text shows their script. Words in capitals stay then, since
-    Greek and Russian have many (МОСКВА)."""
-    strange = {letter for letter in text if not letter.isascii()}
-    if strange.isdisjoint(_LATIN_TWINS):
+    """Escapes what looks Latin and is not: letters of another script where a Latin letter stands up to the next space,
+    whatever they look like. A word with a hyphen may have both (API-ключ) if the text shows its script elsewhere.
+    A word alone is escaped if all its letters look Latin and nothing in the text shows their script; not one in
+    capitals, since Greek and Russian have many (МОСКВА)."""
+    if _BESIDE_LATIN.issuperset(map(_script, set(text))):
         return text
-    evident = {_script(letter) for letter in strange.difference(_LATIN_TWINS)}
+    alone = [found for found in _SPACELESS.findall(text) if not _LATIN.search(found)]
+    evident = {_script(letter) for letter in {*"".join(alone)}.difference(_LATIN_TWINS)}
 
     def unmask(match: re.Match[str]) -> str:
-        found, latin = match.group(), _LATIN.search(match.group())
-        words = _ONLY_TWINS.findall(found)
-        if latin or any(
-            not word.isupper() and not {_script(c) for c in word if not c.isascii()} <= evident for word in words
-        ):
-            found = _ONLY_TWINS.sub(_spell, found)
-        return _DISGUISED.sub(_spell, found)
+        found = match.group()
+        latin, hyphens = _LATIN.search(found), _HYPHENS.fullmatch(found)
 
-    return _SPACELESS.sub(unmask, text)
+        def spell(match: re.Match[str]) -> str:
+            word = match.group()
+            strange = {letter for letter in word if _script(letter) not in _BESIDE_LATIN}
+            twins = _ONLY_TWINS.fullmatch(word) is not None
+            told = {_script(letter) for letter in strange} <= evident
+            fine = hyphens and told and not twins and not _LATIN.search(word) if latin else not twins or told
+            if fine or (not latin and word.isupper()):
+                return word
+            return "".join(_escape(letter) if letter in strange else letter for letter in word)
+
+        return _WORD.sub(spell, found)
+
+    unmasked = _SPACELESS.sub(unmask, text)
+    return unmasked if unmasked == text else _unmask(unmasked)  # an escape has Latin letters
 
 
-_LATIN, _SPACELESS = re.compile("[A-Za-z]"), re.compile(r"\S+")
+_LATIN, _SPACELESS, _WORD, _HYPHENS = map(re.compile, ("[A-Za-z]", r"\S+", r"\w+", r"\W*\w+(?:-\w+)*\W*"))
 
 
-def _script(letter: str) -> str:
-    return unicodedata.name(letter, "").partition(" ")[0]
+@cache
+def _script(character: str) -> str:
+    """`CYRILLIC`. Of what is no letter: `LATIN`, as it stands with any."""
+    letter = unicodedata.category(character) in ("Lu", "Ll", "Lt", "Lo", "Lm", "Nl")
+    return re.split("[ -]", unicodedata.name(character, ""))[0] if letter else "LATIN"
 
 
 def _spell(match: re.Match[str]) -> str:

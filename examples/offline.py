@@ -30,7 +30,7 @@ def reply(request: ModelRequest) -> str | list[str | FunctionCall]:
         said = " ".join(_outcome(calls.get(result.id), result) for result in results)
         better = [call for result in results if (call := _instead(calls.get(result.id), result)) is not None]
         return [said, *better] if better else said
-    if last.text.startswith("Ask again: ") and (before := _asked_before(request, last.text)):
+    if before := _asked_before(request, last.text):
         return [before]
     offered = {tool.name for tool in request.tools}
     wanted = [asked for asked in understand(last.text) if asked.name in offered]
@@ -49,11 +49,14 @@ def _help(examples: list[str]) -> str:
 
 
 def _asked_before(request: ModelRequest, text: str) -> FunctionCall | None:
-    """The last call of the tool that a sentence begins with, once more."""
-    calls = [asked for content in request.contents for asked in content.calls()]
-    words = text.removeprefix("Ask again: ").casefold()
-    found = next((one for one in reversed(calls) if words.startswith(str(one.name).replace("_", " "))), None)
-    return found and FunctionCall(name=found.name, args=found.arguments)
+    """The call that "Ask again" on a card names, once more."""
+    if (named := _AGAIN.fullmatch(text)) is None:
+        return None
+    calls = (asked for content in request.contents for asked in content.calls())
+    return next((FunctionCall(name=asked.name, args=asked.arguments) for asked in calls if asked.id == named[1]), None)
+
+
+_AGAIN = re.compile(r"Ask again for the call of \S+ with the id (\S+)\.")
 
 
 # Results

@@ -6,6 +6,7 @@ from the same kinds and reasons.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -115,6 +116,19 @@ ODD_NAME = "The tool's name is longer than 256 characters, or has characters tha
 def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:
     """What people want instead of a call that can't be changed, for the model."""
     return f"Not like this. Call {tool} again with these arguments changed: {canonical(amended)}"
+
+
+def ask_anew(tool: str, call: str) -> str:
+    """What the agent reads. A person says it unseen, so it has no words that an agent chose.
+
+    >>> ask_anew("pay", "call-1")
+    'Ask again for the call of pay with the id call-1.'
+    """
+    named = [f" of {tool}"] * bool(_NAME.fullmatch(tool)) + [f" with the id {call}"] * bool(_NAME.fullmatch(call))
+    return f"Ask again for the call{''.join(named)}."
+
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 
 def held_back(tool: str, others: Sequence[str]) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from adk_confirm.blocks import notices
-from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import ASKED_AGAIN
 from adk_confirm.blocks.click_ids import Action, parse_id
 from adk_confirm.blocks.words import AGENT_FAILED, TRIED_AGAIN
 from adk_confirm.bot.cards import modals
+from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.model import Seat
-from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.inbound.after_ack import AfterAck
 from adk_confirm.bot.inbound.payloads import Body, ident, needed, read_click
@@ -66,12 +65,12 @@ class Commands:
             self._after_ack.begin("a notice", self._slack.update(seat.channel, seat.message, message))
 
     async def ask_again(self, body: Body, ack: AsyncAck) -> None:
-        """Tells the agent, in the words of who asked for a call, to ask for it again."""
+        """Tells the agent, for who asked for a call, to ask for it again."""
         click = read_click(body)
         row = await self._database.read(read_confirmation, parse_id(click.value) or "")
         told = modals.GONE
         if row is not None and row.state in ASKED_AGAIN:
-            said = f"Ask again: {headline(Shown(row))}"
+            said = decision_texts.ask_anew(row.asked.tool, row.asked.call_id)
             told = ASKED[await self._database.run(ask_once_more, row.id, said, click.seat.person)]
         await ack()
         self._after_ack.tell(told, click.seat, title="Ask again")

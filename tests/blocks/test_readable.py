@@ -49,6 +49,7 @@ def read(value: JsonValue, name: str = "value", **formats: str) -> str:
         (1500, "milliseconds", "1.5 s"),
         (90, "minutes", "1 h 30 min"),
         (1795262400, "time", "2026-11-21 12:00 UTC"),
+        (1795262439, "time", "2026-11-21 12:00:39 UTC"),
         ("2026-11-21", None, "Sat, 21 Nov 2026"),
         ("2026-11-21T12:00:00Z", None, "2026-11-21 12:00 UTC"),
         ("2026-11-21T12:00:01Z", None, "2026-11-21 12:00:01 UTC"),

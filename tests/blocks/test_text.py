@@ -51,12 +51,22 @@ def test_every_character_that_nobody_sees_becomes_an_escape() -> None:
         ("to \u0440\u0430\u0443\u043e_2", "to \\u0440\\u0430\\u0443\\u043e_2"),
         ("для ops@\u0440\u0430\u0443.com", "для ops@\\u0440\\u0430\\u0443.com"),
         ("\u0410\u0421\u041c\u0415-prod", "\\u0410\\u0421\\u041c\\u0415-prod"),
+        ("\u0432 \u0410\u0421\u041c\u0415-prod", "\u0432 \\u0410\\u0421\\u041c\\u0415-prod"),
+        ("paypa\u04c0.com", "paypa\\u04c0.com"),
+        ("\u0434\u043e \u0430\u0440\u0440\u04cf\u0435.com", "\u0434\u043e \\u0430\\u0440\\u0440\\u04cf\\u0435.com"),
+        ("\u0430\u0440\u0440\u04cf\u0435-prod", "\\u0430\\u0440\\u0440\\u04cf\\u0435-prod"),
+        ("pa\u04afpal \u0475ault", "pa\\u04afpal \\u0475ault"),
+        ("\u2ca3rod \u10edrod p\u2d54od \u03c1rod", "\\u2ca3rod \\u10edrod p\\u2d54od \\u03c1rod"),
+        ("di\u0261it", "di\\u0261it"),
         ("d\u0336r\u0338op \u20e0", "d\\u0336r\\u0338op \\u20e0"),
         *(
             (text, text)
             for text in ("С утра у реки роса_2", "сахар и соль", "МОСКВА: НЕТ", "5 с", "Ναι, το νέο", "ΝΑΙ")
         ),
-        *((text, text) for text in ("東京\u3000本社", "Пётр, API-ключ и SMSка", "Δt = 5 μs", "naïve")),
+        *(
+            (text, text)
+            for text in ("東京\u3000本社", "Пётр, API-ключ и SMS", "5 µs", "naïve", "第1回meeting", "API를", "ไฟล์PDF")
+        ),
         *((text, text) for text in ("第\u2162章", "\u2160 и \u2164")),
         ("👩‍👩‍👧‍👦 🏴󠁧󠁢󠁥󠁮󠁧󠁿 👍🏽 ❤️ 1️⃣", "👩‍👩‍👧‍👦 🏴󠁧󠁢󠁥󠁮󠁧󠁿 👍🏽 ❤️ 1️⃣"),
         ("joined\u200dletters", "joined\\u200dletters"),
