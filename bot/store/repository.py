@@ -73,7 +73,10 @@ _SAVE = """
     WHERE id = :id
 """
 _WHOSE_TURN = """
-    SELECT starter FROM bot_sessions WHERE key = :key AND NOT EXISTS (
+    SELECT coalesce(
+        (SELECT person FROM bot_mail WHERE session = :key AND done_at IS NULL ORDER BY id LIMIT 1),
+        (SELECT person FROM bot_mail WHERE session = :key AND person IS NOT NULL ORDER BY id DESC LIMIT 1)
+    ) WHERE NOT EXISTS (
         SELECT 1 FROM bot_mail WHERE session = :key AND done_at IS NULL AND confirmation IS NOT NULL
     )
 """
@@ -342,10 +345,10 @@ def mark_session_due(tx: Tx, key: str) -> None:
 
 
 def whose_turn(tx: Tx, key: str) -> str | None:
-    """Who began the session, so that the sessions of different people take turns. None if the session has a decision
-    for its agent: such a session need not wait for its turn."""
-    starter: str | None = tx.value(_WHOSE_TURN, key=key)
-    return starter
+    """Whose letter comes first, so that what different people want takes turns. If none waits, whose was the last. None
+    if the session has a decision for its agent: such a session need not wait for its turn."""
+    person: str | None = tx.value(_WHOSE_TURN, key=key)
+    return person
 
 
 def read_history(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine]] | None:

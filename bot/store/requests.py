@@ -153,10 +153,10 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> N
         "turn": asked.turn,
         "ask": str(asked.ask),
         "reason": reason,
-        "asker": [asked.asked_by.team, asked.asked_by.user],
         "trace": asked.trace,
     }
-    put_mail(tx, session.key, kind="refusal", mark=_refusal_mark(asked), body=canonical(body))
+    mark, person = _refusal_mark(asked), asked.asked_by.user
+    put_mail(tx, session.key, kind="refusal", mark=mark, body=canonical(body), person=person)
     turn = asked.invocation_id or asked.turn or asked.request_id
     if found.why in _ONCE_A_TURN and begin_attempt(tx, session.key, storable(f"{found.why}:{turn}")) is not None:
         return  # the thread says it already

@@ -98,6 +98,26 @@ async def test_an_approved_call_does_not_wait_for_other_threads_whose_agent_thin
         gate.touch()
 
 
+@ON_SQLITE
+async def test_who_writes_in_the_threads_of_others_takes_their_own_turns(
+    open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """bob began them, and still has all of his turns."""
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("LAB_GATE", str(gate))
+    async with open_office(target=LAB, time_moves=False) as at:
+        begun = [await at.bob.says("@adk-confirm hello", at.deploys) for _ in range(THINK_FOR_ONE)]
+        await at.rests()
+        for thread in begun:
+            await at.oscar.says("@adk-confirm think about it", at.deploys, thread=thread)
+        await until(lambda: at.bot.database.read(as_many_at_work, THINK_FOR_ONE))
+
+        await at.ask('pay {"to": "Ada", "amount": 20}', at.bob)
+
+        assert await at.bot.database.read(words_wait)
+        gate.touch()
+
+
 def as_many_at_work(tx: Tx, many: int) -> bool:
     """Whether so many sessions are being attended to."""
     return len(tx.all("SELECT key FROM jobs WHERE kind = 'session' AND lease_token IS NOT NULL")) >= many
