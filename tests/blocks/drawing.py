@@ -89,8 +89,9 @@ def _control(element: JsonObject) -> str:
     ticked = [label(one["text"]) for one in chosen if one]
     if kind in ("radio_buttons", "checkboxes"):
         return " ".join(f"({'x' if one in ticked else ' '}) {one}" for one in options)
+    lines = "multiline" if element.get("multiline") else ""
     now = ", ".join(ticked) or next((str(element[key]) for key in element if key.startswith("initial_")), "")
-    facts = [f"{name} {element[name]}" for name in ("min_value", "max_value", "max_length") if name in element]
-    empty = f" ‹{label(element['placeholder'])}›" if element.get("placeholder") else ""
-    lines = " multiline" if element.get("multiline") else ""
-    return f"<{kind}{lines}{empty}{' of ' + ' | '.join(options) if options else ''}{''.join(f', {f}' for f in facts)}> {now}"
+    facts = [lines] * bool(lines) + [f"‹{label(element['placeholder'])}›"] * ("placeholder" in element)
+    facts += [f"of {' | '.join(options)}"] * bool(options)
+    facts += [f"{name} {element[name]}" for name in ("min_value", "max_value", "max_length") if name in element]
+    return f"<{', '.join([kind, *facts])}> {now}"

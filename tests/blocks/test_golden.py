@@ -1,5 +1,5 @@
-"""Every face, drawn in text as a person reads it, kept in `golden/`. A difference is either a mistake or a decision: look at it, then
-run `make golden`, read the diff and commit it."""
+"""Every face, drawn in text as a person reads it, kept in `golden/`. A difference is either a mistake or a decision:
+look at it, then run `make golden`, read the diff and commit it."""
 
 from __future__ import annotations
 
