@@ -91,7 +91,7 @@ def _control(element: JsonObject) -> str:
         return " ".join(f"({'x' if one in ticked else ' '}) {one}" for one in options)
     lines = "multiline" if element.get("multiline") else ""
     now = ", ".join(ticked) or next((str(element[key]) for key in element if key.startswith("initial_")), "")
-    facts = [lines] * bool(lines) + [f"‹{label(element['placeholder'])}›"] * ("placeholder" in element)
+    facts = [lines] * bool(lines) + [f"‹{label(one)}›" for one in (element.get("placeholder"),) if one]
     facts += [f"of {' | '.join(options)}"] * bool(options)
     facts += [f"{name} {element[name]}" for name in ("min_value", "max_value", "max_length") if name in element]
     return f"<{', '.join([kind, *facts])}> {now}"
