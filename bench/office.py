@@ -166,10 +166,11 @@ def _make(config: Path, log: Path, agent: str) -> None:
     log.touch()
 
 
-async def serve(config: Path) -> None:
-    """Runs the bot until it is ended."""
+def serve(config: Path) -> None:
+    """Runs the bot until it is ended, as `adk-confirm serve` does."""
     from adk_confirm.bot.app import running_bot
     from adk_confirm.bot.config.settings import load_settings
+    from adk_confirm.bot.ops.stopping import run_until_stopped
     from adk_confirm.bot.slack import api, directory, rate_limits
     from adk_confirm.bot.slack.api import CallLimits
 
@@ -179,10 +180,8 @@ async def serve(config: Path) -> None:
         vars(api)["UPDATE"] = replace(rate_limits.UPDATE, per_minute=100_000)
         vars(directory)["CHANNEL_INFO"] = replace(rate_limits.CHANNEL_INFO, per_minute=100_000)
         call_limits = CallLimits(posts=10_000)
-    async with running_bot(load_settings(config, os.environ), limits=call_limits) as bot:
-        print(bot.url, flush=True)
-        await asyncio.Event().wait()
+    run_until_stopped(running_bot(load_settings(config, os.environ), limits=call_limits), lambda bot: bot.url)
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1])))
+    serve(Path(sys.argv[1]))

@@ -248,6 +248,7 @@ MAY_SLEEP = {
     "support/lab.py": "a model that takes its time, and tools that get stuck",
     "support/failover.py": "PostgreSQL says nowhere when a standby follows",
     "bench/test_replicas.py": "time has to pass for three processes and a database",
+    "bot/test_cost.py": "a person who looks at a card before they press",
     "bot/worker/test_freezes.py": "time has to pass for a database while a process is frozen",
     "bot/store/test_store_away.py": "how long a database is away is what the test is about",
     "bot/hosts/test_time_outs.py": "a server that says nothing",

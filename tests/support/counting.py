@@ -73,7 +73,7 @@ def counted_sql() -> Iterator[Counter[str]]:
                 counted["writes"] += 1
             case ["COMMIT"]:
                 counted["commits"] += 1
-            case [word, *_] if word not in ("BEGIN", "RELEASE", "ROLLBACK"):
+            case [word, *_] if word not in ("BEGIN", "RELEASE", "ROLLBACK", "PRAGMA"):
                 counted["statements"] += 1
 
     connect, transact = sqlite3.connect, psycopg.Connection

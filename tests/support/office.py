@@ -27,7 +27,7 @@ from adk_confirm.bot.store.repository import JOBS
 from adk_confirm.bot.worker.supervision import RestartPauses
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.jsontypes import JsonObject, as_object
-from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
@@ -160,6 +160,7 @@ class Office(Staff):
     bot: Bot
     policies: str
     time_moves: bool = False
+    limits: CallLimits
 
     def works_with(self, opens: Callable[[str], AbstractAsyncContextManager[Bot]]) -> None:
         """Lets `opens` start a bot with these policies."""
@@ -184,12 +185,12 @@ class Office(Staff):
         self.slack.clock.advance(seconds + 60 * minutes + 3600 * hours)
         await self.bot.database.run(wake)
 
-    async def rests(self) -> None:
+    async def rests(self, *, reading: Database | None = None) -> None:
         """Waits until nothing is being delivered and the bot has nothing left to do. In an office whose time moves, it
-        passes until what is due in a second."""
+        passes until what is due in a second. `reading`: looks through this, if what the bot's own reads is counted."""
         await self.slack.settled()
         with self.bot.database.waiter(*TOPICS) as waiter:
-            while (seconds := await self.bot.database.read(seconds_until_less_busy)) is not None:
+            while (seconds := await (reading or self.bot.database).read(seconds_until_less_busy)) is not None:
                 if self.time_moves and seconds > LOOK_AGAIN:  # nothing is being worked on
                     self.slack.clock.advance(seconds)
                     await self.bot.database.run(wake)
@@ -240,13 +241,13 @@ async def office(
         async def opens(policies: str) -> AsyncIterator[Bot]:
             settings = configured(workspace, database_url, policies, target=target, socket=socket, env=env)
             clock = workspace.clock.now if time_moves else None
-            async with running_bot(settings, clock=clock, limits=limits, pauses=pauses) as bot:
+            async with running_bot(settings, clock=clock, limits=at.limits, pauses=pauses) as bot:
                 if not socket:
                     workspace.sends_to(f"{bot.url}/slack/events")
                 yield bot
 
         at = Office.of(workspace, log)
-        at.time_moves = time_moves
+        at.time_moves, at.limits = time_moves, limits
         at.works_with(opens)
         stack.push_async_callback(at.stops)
         await at.starts(policies)

@@ -1,0 +1,76 @@
+"""What one approval costs the store, from the mention until all is quiet: claims and put-offs are counted, too.
+
+The numbers in `tests/counts.json` only fall.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.sandbox.people.seen import Seen
+from tests.support.counting import at_most, counted_sql
+from tests.support.office import LAB, ONE, Office, office
+
+THINKS = 1.5
+"""Seconds that a person looks at the card before they press a button."""
+
+CYCLES, EARLIER = 3, 47
+"""How many cycles are counted, and how many calls a long thread has by then."""
+
+
+class Cycles:
+    """In each, somebody asks, somebody else looks at the card and approves, the call runs, and the agent replies."""
+
+    def __init__(self, at: Office, reading: Database) -> None:
+        self._at, self._reading, self._amounts = at, reading, count(101)
+        self.counted = Counter[str]()
+
+    async def run(self, thread: Seen | None = None, *, thinks: float = THINKS) -> Seen:
+        at, amount = self._at, next(self._amounts)
+        words = f"@adk-confirm pay {json.dumps({'to': 'Ada', 'amount': amount})}"
+        said = await at.ann.says(words, at.deploys, thread=thread)
+        card = await at.ann.finds(f"amount {amount}", at.deploys, thread=said)
+        await asyncio.sleep(thinks)
+        await at.bob.clicks(card, "Approve")
+        await at.rests(reading=self._reading)
+        assert at.ann.messages(at.deploys, thread=said)[-1].text == 'pay: {"did":"pay"}'
+        return said
+
+    async def count(self, scenario: str, thread: Seen | None = None) -> None:
+        each: list[Counter[str]] = []
+        for _ in range(CYCLES):
+            before = self.counted.copy()
+            await self.run(thread)
+            each.append(self.counted - before)
+        for what in ("writes", "reads", "statements"):
+            at_most(f"{what} of {scenario}", median(one[what] for one in each))
+
+
+@pytest.mark.slow
+async def test_what_an_approval_asks_of_the_store(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = await Database.open(sqlite_url, read_only=True)
+    async with office(sqlite_url, tmp_path / "log", monkeypatch, ONE, target=LAB) as at:
+        cycles = Cycles(at, reading)
+        thread = await cycles.run(thinks=0.0)
+        for _ in range(EARLIER):
+            await cycles.run(thread, thinks=0.0)
+        await at.stops()
+        at.limits = CallLimits()
+        at.slack.rates.methods = at.slack.rates.posts = True
+        with counted_sql() as cycles.counted:
+            await at.starts(ONE)
+            await cycles.run(thinks=0.0)  # who people are is known from here on
+            await cycles.count("a cycle")
+            await cycles.count("the 50th cycle of a thread", thread)
+    await reading.close()
