@@ -1,9 +1,8 @@
-"""Every face as Slack gets it, kept in `golden/`. A difference is either a mistake or a decision: look at it, then
-run `make golden`, read the diff and commit it."""
+"""Every face, drawn in text as a person reads it, kept in `golden/`. A difference is either a mistake or a decision:
+look at it, then run `make golden`, read the diff and commit it."""
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from adk_confirm.blocks.notices import (
 )
 from adk_confirm.blocks.thread import history, thread_messages
 from tests.blocks import inert, limits, samples, strategies
+from tests.blocks.drawing import draw
 
 GOLDEN = Path(__file__).parent / "golden"
 GONE = "This is decided already. The card shows the result."
@@ -83,11 +83,11 @@ def test_payload(name: str) -> None:
     payload = SENT[name]
     limits.check(payload, surface(name))
     inert.check(payload, OURS)
-    compare(GOLDEN / f"{name}.json", json.dumps(payload, indent=1, ensure_ascii=False) + "\n")
+    compare(GOLDEN / f"{name}.txt", draw(payload))
 
 
 def test_nothing_is_kept_that_nothing_draws() -> None:
-    drawn = {*(f"{name}.json" for name in SENT)}
+    drawn = {*(f"{name}.txt" for name in SENT)}
     for path in GOLDEN.iterdir():
         if path.name not in drawn and os.environ.get("UPDATE_GOLDEN"):
             path.unlink()
