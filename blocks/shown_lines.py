@@ -318,6 +318,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.BEGUN: LineEntry(
         sentence=_by_attempt("▶️ {tool} started, attempt {attempt}.", "▶️ {tool} started."),
         card=True,
+        text=True,
         of_question=False,
         of_operation=False,
     ),

@@ -162,7 +162,8 @@ def copy_outcome(row: Confirmation, call: Call, now: datetime) -> Transition:
     kind, before = kind_of(call), row.outcome.kind if row.outcome else None
     confirmed = call.request.confirmed if call.request is not None else None
     change = Transition(row=row)
-    if kind is None or kind is before:
+    told = text_of(call.result)
+    if kind is None or (kind is before and (kind is not OutcomeKind.RUNNING or told in (None, row.outcome.text))):
         return change
     # Nobody decided here, or it was denied there before our approval was sent.
     not_given = row.state is State.APPROVED and before is None and row.handed_at is None
@@ -177,7 +178,7 @@ def copy_outcome(row: Confirmation, call: Call, now: datetime) -> Transition:
     if not_given and row.is_first and kind is not OutcomeKind.REFUSED:
         change = change.then(record_outside_answer(change.row, True, now))
     altered = call.state is CallState.REFUSED and call.reason == ALTERED
-    report = _copy_report(change.row, kind, now, text_of(call.result), call.begun, altered=altered)
+    report = _copy_report(change.row, kind, now, told, call.begun, altered=altered)
     return report.after(*change.steps)
 
 

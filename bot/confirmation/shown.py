@@ -219,7 +219,7 @@ class Shown:
         self.error: str | None = None
         if outcome and outcome.text is not None and outcome.kind is OutcomeKind.DONE:
             self.result = _as_value(redactor, outcome.text)
-        elif outcome and outcome.text and outcome.kind is OutcomeKind.FAILED:
+        elif outcome and outcome.text and outcome.kind in (OutcomeKind.FAILED, OutcomeKind.RUNNING):
             self.error = masked_text(redactor, outcome.text)
 
         # Problems

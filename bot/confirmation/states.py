@@ -37,7 +37,7 @@ _END: frozenset[OutcomeKind] = frozenset()
 OUTCOMES: Mapping[OutcomeKind | None, frozenset[OutcomeKind]] = MappingProxyType(
     {
         None: SEEN_BY_HOSTS,
-        OutcomeKind.RUNNING: SEEN_BY_HOSTS - {OutcomeKind.RUNNING},
+        OutcomeKind.RUNNING: SEEN_BY_HOSTS,  # again if it waits for something on the way
         OutcomeKind.UNKNOWN: SAID_BY_PEOPLE | {OutcomeKind.DONE, OutcomeKind.FAILED},
         OutcomeKind.DONE: _END,
         OutcomeKind.FAILED: _END,

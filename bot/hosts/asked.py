@@ -77,6 +77,7 @@ class AdkRequest:
     before: JsonObject | None = None
     after: tuple[JsonObject, float | None] | None = None
     answered: int = 0  # how many answers to its part's id the session has, for any event
+    awaits: str = ""  # what its call waits for after the approval, such as `adk_request_credential`
     ended_empty: bool = False  # its node ended after the answer without a result
     held_again: Announcement | None = None  # of the next request: it did not start, since its preview had changed
     asked_anew: bool = False  # a later event asks with the same id and would get the answer
@@ -100,6 +101,11 @@ class AdkRequest:
         """What the tool gets beside what the model gave, which may complete an argument. Our runtime says it in the
         request, the plugin next to it."""
         return self.request.defaults or (self.announcement.defaults if self.announcement is not None else {})
+
+    @property
+    def as_awaiting(self) -> str:
+        """What its card says of the approved call."""
+        return f"It waits for {_named(self.awaits)}. The thread says where that can be answered."
 
     @property
     def held_by_gate(self) -> bool:
@@ -289,9 +295,12 @@ NOT_RESUMED = "which AgentTool cannot resume"
 """Part of google-adk's response if something waits inside an agent that is used as a tool."""
 
 UNKNOWN = (
-    "The agent waits for {name}, which can't be answered from Slack. Nothing was sent to the agent. "
-    "To continue, answer it in another client of the agent, such as its own web page, or tell the agent what to do "
-    "instead."
+    "The agent waits for {name}, which can't be answered from Slack. To continue, answer it in another client of the "
+    "agent, such as its own web page, or tell the agent what to do instead."
+)
+SIGN_IN = (
+    "{name} needs a sign-in before it can run, and the agent asked no client for one, so nobody can answer it, here or "
+    "elsewhere. Whoever runs the agent gives the tool its credential; then ask again."
 )
 AGENT_TOOL = (
     "{name} is an agent used as a tool, and something in it wanted to ask people. google-adk can't resume that, so "
@@ -310,12 +319,39 @@ def other_waits_in(event: HostEvent) -> Iterator[tuple[str, UnansweredWait]]:
     for call in _waiting_calls(event):
         name = call.name or ""
         if name.startswith(OF_THE_FRAMEWORK) and name not in (REQUEST_CONFIRMATION, REQUEST_INPUT):
-            what = "a sign-in" if name == REQUEST_CREDENTIAL else name
-            yield call.id or "", unanswered(event, call.id or "", name, UNKNOWN.format(name=what))
+            yield call.id or "", unanswered(event, call.id or "", name, UNKNOWN.format(name=_named(name)))
     for response in event.responses():
+        if kind := awaited(event, response):
+            text = UNKNOWN.format(name=_named(kind)) if kind == response.name else SIGN_IN.format(name=response.name)
+            yield pause_of(response.id or ""), unanswered(event, response.id or "", kind, text)
         if response.id and NOT_RESUMED in str((response.response or {}).get(_RESULT)):
             text = AGENT_TOOL.format(name=response.name or "it")
             yield f"{response.id}!", unanswered(event, response.id, "AgentTool", text)
+
+
+def awaited(event: HostEvent, response: FunctionResponse) -> str:
+    """What a response says that its call waits for, such as `adk_request_credential`. Such a response is no result, and
+    what it carries is only for the client that answers it. Empty if the call does not wait, or for a confirmation."""
+    call_id, name = response.id or "", response.name or ""
+    if call_id in event.actions.requested_auth_configs:
+        return REQUEST_CREDENTIAL
+    goes_on = response.will_continue or call_id in event.long_running_tool_ids
+    return name if goes_on and name.startswith(OF_THE_FRAMEWORK) and name != REQUEST_CONFIRMATION else ""
+
+
+def _named(kind: str) -> str:
+    return "a sign-in" if kind == REQUEST_CREDENTIAL else kind
+
+
+def pause_of(call_id: str) -> str:
+    """The key of what a call waits for after it was approved."""
+    return f"{call_id}!waits"
+
+
+def sign_ins_in(event: HostEvent) -> Iterator[str]:
+    """The keys of the calls for which the agent asks its clients for a sign-in."""
+    calls = (call for call in _waiting_calls(event) if call.name == REQUEST_CREDENTIAL)
+    return (pause_of(as_text(call.arguments.get("functionCallId"))) for call in calls)
 
 
 def unanswered(event: HostEvent, call_id: str, kind: str, text: str) -> UnansweredWait:

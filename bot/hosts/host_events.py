@@ -35,10 +35,12 @@ class HostActions(WireModel):
     model_config = ConfigDict(extra="allow")
 
     requested_tool_confirmations: Object = Field(default_factory=dict)
+    requested_auth_configs: Object = Field(default_factory=dict)
 
     @property
     def any(self) -> bool:
-        return any((self.requested_tool_confirmations, *(self.model_extra or {}).values()))
+        named = self.requested_tool_confirmations, self.requested_auth_configs
+        return any((*named, *(self.model_extra or {}).values()))
 
 
 class HostNode(WireModel):

@@ -21,8 +21,11 @@ from adk_confirm.bot.hosts.asked import (
     OF_THE_FRAMEWORK,
     AdkRequest,
     asked_in,
+    awaited,
     other_waits_in,
+    pause_of,
     read_stored_answer,
+    sign_ins_in,
     unanswered,
     unfinished_operation,
 )
@@ -80,6 +83,7 @@ class SessionReading:
     _by_call: dict[str, AdkRequest] = field(default_factory=dict)  # the last confirmation of each call
     _by_part: dict[str, AdkRequest] = field(default_factory=dict)  # the last other request with each part's id
     _running: dict[str, list[AdkRequest]] = field(default_factory=dict)  # answered, by call, until the call's response
+    _signing_in: set[str] = field(default_factory=set)  # a client can answer these: another sentence says so
     _responses: dict[str, JsonObject] = field(default_factory=dict)  # the last of each call
 
     def status(self, request_id: str) -> RequestStatus:
@@ -115,7 +119,7 @@ class SessionReading:
             calls={key: call for key, call in calls if call is not None},
             said=tuple(self.said),
             waits=(
-                *(wait for call, wait in self._waits.items() if call not in self._by_call),
+                *(one for key, one in self._waits.items() if key not in self._by_call and key not in self._signing_in),
                 *(unfinished_operation(asks, schemas) for asks in operations if not has_failed(asks.before or {})),
             ),
             closed=tuple(
@@ -136,6 +140,7 @@ class SessionReading:
         for asks in asked_in(event):
             self._add_request(asks)
         self._waits.update(other_waits_in(event))
+        self._signing_in.update(sign_ins_in(event))
         self._add_output(event)
         for response in event.responses():
             self._add_response(event, response, response.id or "")
@@ -195,7 +200,11 @@ class SessionReading:
         if call_id in event.actions.requested_tool_confirmations and confirmed is not None and confirmed.given:
             text = ASKED_TWICE.format(name=response.name or "")
             self._waits[f"{call_id}!again"] = unanswered(event, call_id, "second approval", text)
-        if response.name != REQUEST_CONFIRMATION:
+        if kind := awaited(event, response):
+            for asks in self._running.get(call_id, ()):
+                asks.awaits = kind
+        elif response.name != REQUEST_CONFIRMATION:
+            self._waits.pop(pause_of(call_id), None)
             for asks in self._running.pop(call_id, ()):
                 asks.after = response.response or {}, event.at
             self._responses[call_id] = response.response or {}
@@ -260,6 +269,8 @@ def _as_told(asks: AdkRequest, on_its_way: int | None) -> Call | None:
         result = asks.after[0]
         if not confirmed and asks.held_by_gate and not has_failed(result):
             state, confirmed = CallState.DONE, None  # it ran, whatever the answer was
+    elif asks.awaits and confirmed:
+        state, result = CallState.RUNNING, {"error": asks.as_awaiting}
     elif on_its_way == given:
         return None
     elif on_its_way is not None or not asks.ended_empty:

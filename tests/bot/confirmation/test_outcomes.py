@@ -48,6 +48,20 @@ def unknown(**keys: object) -> Desk:
     return desk
 
 
+def test_what_a_running_call_waits_for_is_told_once() -> None:
+    desk = approved()
+    desk.begin()
+    told = list[str | None]()
+    for text in (None, None, "It waits for a sign-in.", "It waits for a sign-in.", None):
+        desk.host_says(OutcomeKind.RUNNING, text)
+        told.append(desk.row.outcome.text if desk.row.outcome else "")
+    assert told == [None, None, *["It waits for a sign-in."] * 3]
+    assert desk.kinds.count(LineKind.BEGUN) == 2
+    desk.host_says(OutcomeKind.DONE, '{"ok":true}')
+    assert desk.row.outcome is not None
+    assert desk.row.outcome.kind is OutcomeKind.DONE
+
+
 def word(desk: Desk) -> Delivery:
     last = desk.deliveries[-1]
     assert not last.answers

@@ -37,6 +37,7 @@ MOVES = {
 FROM_HOSTS = (OutcomeKind.RUNNING, OutcomeKind.DONE, OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.UNKNOWN)
 ENDS = {
     *((None, after) for after in FROM_HOSTS),
+    (OutcomeKind.RUNNING, OutcomeKind.RUNNING),  # it waits for something on the way
     (OutcomeKind.RUNNING, OutcomeKind.DONE),
     (OutcomeKind.RUNNING, OutcomeKind.FAILED),
     (OutcomeKind.RUNNING, OutcomeKind.REFUSED),

@@ -41,6 +41,26 @@ async def test_a_pause_that_slack_cannot_answer_is_named(
         assert (await scrape(at.bot.url)).value("adk_confirm_unanswered_pauses_total", kind=kind) == 1
 
 
+@pytest.mark.parametrize("how", ["", "_resumable", "_signed"])
+async def test_a_sign_in_after_an_approval_is_a_wait_and_no_result(opens: Opens, how: str) -> None:
+    """google-adk 2.13 asks no client for it, and goes on with what the tool returned."""
+    async with opens(f"calendar_gated{how}") as at:
+        card = await at.ask("Monday")
+        await at.bob.clicks(card, "Approve")
+        await at.sees(
+            card,
+            "read_calendar needs a sign-in before it can run, and the agent asked no client",
+            "Running: Read calendar",
+        )
+        await at.sees(card, "It waits for a sign-in", "I got {'pending': True}")
+        await at.rests()
+        assert "Done" not in at.ann.sees(at.deploys)
+        assert "waits for a sign-in, which" not in at.ann.sees(at.deploys)
+        shown = "".join(str(made.args) for made in at.slack.calls) + await ledger_of(at)
+        assert ("X-Api-Key" in shown, "credentialKey" in shown) == (False, False)
+        assert ran() == []
+
+
 @pytest.mark.parametrize("name", IMITATED)
 @pytest.mark.parametrize("signed", ["", "_signed"])
 async def test_a_model_that_makes_the_framework_s_calls_asks_nobody(opens: Opens, name: str, signed: str) -> None:

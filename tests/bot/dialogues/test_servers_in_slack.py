@@ -17,8 +17,9 @@ from adk_confirm.bot.store.ledger_rows import read_lines
 from adk_confirm.bot.store.repository import chain_of
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.kinds import KINDS
-from tests.support.foreign.passers_by import answered_by_others, session_of
+from tests.support.foreign.passers_by import answered_by_others, parts_of, sent_by_others, session_of
 from tests.support.foreign.rig import Foreign, foreign, replay
+from tests.support.foreign.rust import HUSH, SIGN_IN
 from tests.support.office import ON_SQLITE, Office, Opens
 
 SERVERS = [
@@ -187,3 +188,29 @@ async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_an
         await at.later(seconds=2)
         await at.ann.finds("Done: Reimburse", at.deploys, thread=card, timeout=LONG)
         assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+# A sign-in
+
+
+async def test_an_approved_call_that_needs_a_sign_in_is_not_done(open_office: Opens, tmp_path: Path) -> None:
+    """adk-rs asks for it with a response to the call."""
+    with foreign(tmp_path, *replay("rust")) as server:
+        async with open_office(target=agent(server), time_moves=False) as at:
+            card = await at.ask("please read Monday")
+            await at.bob.clicks(card, "Approve")
+            waits = "The agent waits for a sign-in, which can't be answered from Slack"
+            await at.sees(card, waits, "answer it in another client")
+            running = await at.sees(card, "Running: Read calendar", "It waits for a sign-in")
+            await at.rests()
+            assert server.ran() == []
+            assert "Done" not in at.ann.sees(at.deploys)
+            lines = await at.bot.database.read(read_lines, chain_of(session_of(at, card)), 0)
+            shown = "".join(str(made.args) for made in at.slack.calls) + str(lines)
+            assert ("authConfig" in shown, HUSH in shown) == (False, False)
+
+            (call,) = [one["functionResponse"] for one in await parts_of(server, at, card) if SIGN_IN in str(one)]
+            given = {"id": call["id"], "name": SIGN_IN, "response": {"authConfig": {}}}
+            await sent_by_others(server, at, card, given)
+            await at.sees(running, "Done: Read calendar", "standup")
+            assert server.ran() == [{"tool": "read_calendar", "day": "Monday"}]

@@ -276,6 +276,50 @@ class TestHoles:
         open_now = [(look.requests, look.waits) for look in (looked([asks]), looked([asks, answers]))]
         assert [any(both) for both in open_now] == [True, False]
 
+    @pytest.mark.parametrize(
+        ("response", "more", "waits"),
+        [
+            ({"name": "adk_request_credential", "willContinue": True}, {}, "a sign-in"),
+            ({"name": "adk_request_credential"}, {"longRunningToolIds": ["c1"]}, "a sign-in"),
+            ({"name": "adk_request_visa", "willContinue": True}, {}, "adk_request_visa"),
+            ({"name": "reimburse"}, {"actions": {"requestedAuthConfigs": {"c1": {"key": "k"}}}}, "a sign-in"),
+        ],
+    )
+    def test_a_response_that_says_what_its_call_waits_for_is_no_result(
+        self, response: JsonObject, more: JsonObject, waits: str
+    ) -> None:
+        part: JsonObject = {"functionResponse": {"id": "c1", "response": {"authConfig": "hush"}, **response}}
+        events = [*python(), answers(True), event("clerk", part, **more)]
+        became = outcome(events)
+        assert became.became is OutcomeKind.RUNNING
+        assert f"It waits for {waits}." in str(became.text)
+        (wait,) = looked(events).waits
+        assert "hush" not in f"{became}{wait}"
+        done = [*events, event("clerk", responded({"paid": 1}))]
+        assert (outcome(done).became, looked(done).waits) == (OutcomeKind.DONE, ())
+
+    def test_a_sign_in_that_a_client_can_answer_is_told_once_and_so(self) -> None:
+        """google-adk asks for it with a call, and notes it with the call's response too."""
+        asking: JsonObject = {"id": "s1", "name": "adk_request_credential", "args": {"functionCallId": "c1"}}
+        events = [
+            *python()[:2],
+            event("clerk", {"functionCall": asking}, longRunningToolIds=["s1"]),
+            event("clerk", responded({"pending": True}), actions={"requestedAuthConfigs": {"c1": {}}}),
+        ]
+        for order in (events, [*events[:2], events[3], events[2]]):
+            (wait,) = looked(order).waits
+            assert "answer it in another client" in wait.said.text
+
+    def test_a_model_that_calls_for_a_sign_in_hides_none(self) -> None:
+        asking: JsonObject = {"id": "s1", "name": "adk_request_credential", "args": {"functionCallId": "c1"}}
+        events = [
+            *python()[:2],
+            event("clerk", {"functionCall": asking}),
+            event("clerk", responded({"pending": True}), actions={"requestedAuthConfigs": {"c1": {}}}),
+        ]
+        (wait,) = looked(events).waits
+        assert "the agent asked no client for one" in wait.said.text
+
     def test_no_session_is_not_an_empty_one(self) -> None:
         assert not read(None).exists
         assert read([]).exists

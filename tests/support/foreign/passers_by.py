@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import aiohttp
 
+from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, SessionId
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.foreign.rig import Foreign
@@ -18,15 +19,25 @@ def session_of(at: Staff, seen: Seen) -> SessionId:
 
 async def answered_by_others(server: Foreign, at: Staff, card: Seen, *, confirmed: bool, takes: int = 200) -> None:
     """Sends an answer without the bot. `takes`: the server's response to it."""
+    calls = [part["functionCall"] for part in await parts_of(server, at, card) if part.get("functionCall")]
+    (asked,) = [call["id"] for call in calls if call["name"] == REQUEST_CONFIRMATION]
+    given = {"id": asked, "name": REQUEST_CONFIRMATION, "response": {"confirmed": confirmed}}
+    await sent_by_others(server, at, card, given, takes)
+
+
+async def parts_of(server: Foreign, at: Staff, card: Seen) -> list[JsonObject]:
+    """The parts of the session's events."""
+    session = session_of(at, card)
+    there = f"/apps/{session.app}/users/{session.user_id}/sessions/{session.id}"
+    async with aiohttp.ClientSession(server.url) as http, http.get(there) as response:
+        events = (await response.json())["events"]
+    return [part for event in events for part in (event.get("content") or {}).get("parts") or ()]
+
+
+async def sent_by_others(server: Foreign, at: Staff, card: Seen, given: JsonObject, takes: int = 200) -> None:
+    """Sends a function response without the bot."""
     session = session_of(at, card)
     async with aiohttp.ClientSession(server.url) as http:
-        there = f"/apps/{session.app}/users/{session.user_id}/sessions/{session.id}"
-        async with http.get(there) as response:
-            events = (await response.json())["events"]
-        parts = [part for event in events for part in (event.get("content") or {}).get("parts") or ()]
-        calls = [part["functionCall"] for part in parts if part.get("functionCall")]
-        (asked,) = [call["id"] for call in calls if call["name"] == REQUEST_CONFIRMATION]
-        given = {"id": asked, "name": REQUEST_CONFIRMATION, "response": {"confirmed": confirmed}}
         body = {
             "appName": session.app,
             "userId": session.user_id,

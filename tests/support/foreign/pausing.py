@@ -161,6 +161,11 @@ def imitating(name: str, secret: str | None = None) -> App:
     return app(LlmAgent(name="clerk", model=model, tools=[FunctionTool(report)]), secret=secret)
 
 
+def gated_calendar(how: str) -> App:
+    tool = FunctionTool(read_calendar, require_confirmation=True)
+    return app(calling(tool, "day"), resumable=how == "_resumable", secret=SECRET if how == "_signed" else None)
+
+
 def nested() -> LlmAgent:
     """An agent used as a tool, whose own tool needs an approval."""
     payer = calling(FunctionTool(pay_in_words, require_confirmation=True), "words")
@@ -232,6 +237,7 @@ MADE: dict[str, Callable[[], object]] = {
     "reporting_signed": lambda: app(calling(LongRunningFunctionTool(report), "topic"), secret=SECRET),
     "reporting": lambda: app(calling(LongRunningFunctionTool(report), "topic")),
     "calendar": lambda: app(calling(FunctionTool(read_calendar), "day")),
+    **{f"calendar_gated{how}": partial(gated_calendar, how) for how in ("", "_resumable", "_signed")},
     "calendar_signed": lambda: app(calling(FunctionTool(read_calendar), "day"), secret=SECRET),
     "calendar_open_signed": lambda: app(
         calling(FunctionTool(read_calendar), "day"), secret=SECRET, open_tools=("adk_request_credential",)

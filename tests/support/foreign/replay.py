@@ -28,7 +28,10 @@ APPS = ["clerk", "filer", "front"]
 
 TOOLS: dict[str, Callable[..., Any]] = {
     one.__name__: one
-    for one in (tools.reimburse, tools.deploy, tools.linger, tools.break_down, tools.lookup, tools.request_time_off)
+    for one in (
+        *(tools.reimburse, tools.deploy, tools.linger, tools.break_down),
+        *(tools.lookup, tools.request_time_off, tools.read_calendar),
+    )
 }
 """The other tools are the MCP server's."""
 
@@ -65,6 +68,10 @@ class Replay:
     def failed(self, call: Plain, error: Exception) -> Plain:
         """The result of a tool that raised."""
         raise NotImplementedError
+
+    def signing_in(self, call: Plain, given: Plain) -> Plain | None:  # noqa: ARG002  (not all are replayed)
+        """The part that asks for a sign-in instead of running the tool. `given`: the answer that is to run it."""
+        return None
 
     def from_mcp(self, result: Plain) -> Plain:
         """What the agent sees of an MCP server's result."""
@@ -160,9 +167,11 @@ class Replay:
         asked = self._asked_calls(key)
         own = [id_ for id_ in answers if asked[id_][0] == agent]
         for id_ in own:
-            call = asked[id_][1]
-            result = await self._run_confirmed(call, answers.pop(id_))
-            yield self._add(key, agent, invocation, [response_to(call, result)])
+            call, given = asked[id_][1], answers.pop(id_)
+            if (pending := self.signing_in(call, given)) is not None:
+                yield self._add(key, agent, invocation, [pending])
+                return
+            yield self._add(key, agent, invocation, [response_to(call, await self._run_confirmed(call, given))])
         if own and not asked.keys() <= answered(self._sessions.all[key]):
             return
         said = reply(shown(self._sessions.all[key]), agent)

@@ -81,6 +81,8 @@ def _call(wish: str) -> Plain:
             return {"name": "launch", "args": {"target": what}}
         case "wipe":
             return {"name": "wipe", "args": {"disk": what}}
+        case "read":
+            return {"name": "read_calendar", "args": {"day": what}}
         case "delete":
             return {"name": "delete_file", "args": {"path": what}}
         case _:
