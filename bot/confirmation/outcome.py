@@ -159,11 +159,11 @@ def copy_outcome(row: Confirmation, call: Call, now: datetime) -> Transition:
     """
     if call.state is CallState.REFUSED and call.reason == decision_texts.ASKED_ANEW:
         return close_asked_anew(row, now)
-    kind, before = kind_of(call), row.outcome.kind if row.outcome else None
+    kind, told = kind_of(call), text_of(call.result)
+    before, known = (row.outcome.kind, row.outcome.text) if row.outcome else (None, None)
     confirmed = call.request.confirmed if call.request is not None else None
     change = Transition(row=row)
-    told = text_of(call.result)
-    if kind is None or (kind is before and (kind is not OutcomeKind.RUNNING or told in (None, row.outcome.text))):
+    if kind is None or (kind is before and (kind is not OutcomeKind.RUNNING or told in (None, known))):
         return change
     # Nobody decided here, or it was denied there before our approval was sent.
     not_given = row.state is State.APPROVED and before is None and row.handed_at is None

@@ -15,6 +15,7 @@ from aiohttp import web
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.store.ledger_rows import read_lines
 from adk_confirm.bot.store.repository import chain_of
+from adk_confirm.runtime.jsontypes import JsonObject, as_object
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.kinds import KINDS
 from tests.support.foreign.passers_by import answered_by_others, parts_of, sent_by_others, session_of
@@ -209,8 +210,9 @@ async def test_an_approved_call_that_needs_a_sign_in_is_not_done(open_office: Op
             shown = "".join(str(made.args) for made in at.slack.calls) + str(lines)
             assert ("authConfig" in shown, HUSH in shown) == (False, False)
 
-            (call,) = [one["functionResponse"] for one in await parts_of(server, at, card) if SIGN_IN in str(one)]
-            given = {"id": call["id"], "name": SIGN_IN, "response": {"authConfig": {}}}
+            responses = [as_object(one.get("functionResponse")) for one in await parts_of(server, at, card)]
+            (asked,) = [one["id"] for one in responses if one.get("name") == SIGN_IN]
+            given: JsonObject = {"id": asked, "name": SIGN_IN, "response": {"authConfig": {}}}
             await sent_by_others(server, at, card, given)
             await at.sees(running, "Done: Read calendar", "standup")
             assert server.ran() == [{"tool": "read_calendar", "day": "Monday"}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aiohttp
 
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject, as_object
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, SessionId
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.foreign.rig import Foreign
@@ -19,9 +19,9 @@ def session_of(at: Staff, seen: Seen) -> SessionId:
 
 async def answered_by_others(server: Foreign, at: Staff, card: Seen, *, confirmed: bool, takes: int = 200) -> None:
     """Sends an answer without the bot. `takes`: the server's response to it."""
-    calls = [part["functionCall"] for part in await parts_of(server, at, card) if part.get("functionCall")]
-    (asked,) = [call["id"] for call in calls if call["name"] == REQUEST_CONFIRMATION]
-    given = {"id": asked, "name": REQUEST_CONFIRMATION, "response": {"confirmed": confirmed}}
+    calls = [as_object(part.get("functionCall")) for part in await parts_of(server, at, card)]
+    (asked,) = [call["id"] for call in calls if call.get("name") == REQUEST_CONFIRMATION]
+    given: JsonObject = {"id": asked, "name": REQUEST_CONFIRMATION, "response": {"confirmed": confirmed}}
     await sent_by_others(server, at, card, given, takes)
 
 
