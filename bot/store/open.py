@@ -9,10 +9,10 @@ from pathlib import Path
 from adk_confirm.bot.store.checkpoint_rows import secret_fits
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database, sqlite_path
-from adk_confirm.runtime.store.jobs import free_all
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.tables import SCHEMA as RUNTIME_SCHEMA
-from adk_confirm.runtime.store.tables import StoreSchema, lay_out
+from adk_confirm.runtime.store.tables import StoreSchema
+from adk_confirm.runtime.store.tables import open_store as open_laid_out
 
 SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"))
 SCHEMAS = (RUNTIME_SCHEMA, SCHEMA)
@@ -28,13 +28,10 @@ audit_log = logging.getLogger("adk_confirm.audit")
 async def open_store(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
     """Opens the store. Raises `StoreError`, which says what to do. The ledger can only be written with the secret it
     was begun with."""
-    database = await Database.open(url, clock=clock, context=Seal(secret), beside=False)
+    database = await open_laid_out(url, clock, Seal(secret), SCHEMAS)
     try:
-        for schema in SCHEMAS:
-            await lay_out(database, schema)
         if not await database.read(secret_fits):
             audit_log.error(SEALED_OTHERWISE)
-        await database.run_if_alone(free_all)
     except BaseException:
         await database.close()
         raise

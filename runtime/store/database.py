@@ -90,14 +90,6 @@ class Database:
         """Runs a reading transaction on a consistent snapshot. It never waits for writers."""
         return await self._engine.read(lambda tx: fn(self._with_context(tx), *args, **kwargs))
 
-    async def run_if_alone(self, fn: Callable[[Tx], None]) -> None:
-        """Runs `fn` once at the start of a process, if no other process works on the store, and before any other can.
-
-        So the leases of dead processes need not expire first. From here on other processes can tell that this one
-        exists.
-        """
-        await self._engine.run_if_alone(lambda tx: fn(self._with_context(tx)))
-
     def waiter(self, *topics: str) -> Waiter:
         """`with database.waiter(topic) as w:` is woken by every `tx.notify(topic)` that is committed from then on.
 

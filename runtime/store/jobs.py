@@ -64,12 +64,6 @@ def lock_job(tx: Tx, kind: str, key: str) -> None:
     tx.first("SELECT 1 FROM jobs WHERE kind = :kind AND key = :key FOR UPDATE", kind=kind, key=key)
 
 
-def free_all(tx: Tx) -> None:
-    """Ends all leases. For a process that knows that it is the only one: the holders are dead. Their tokens stay
-    until the jobs are claimed: so it is known who did not release them."""
-    tx.run("UPDATE jobs SET lease_until = 0 WHERE lease_token IS NOT NULL")
-
-
 _OWE = """
     INSERT INTO jobs (kind, key, turn, due_at) VALUES (:kind, :key, :turn, :due_at)
     ON CONFLICT (kind, key) DO UPDATE SET

@@ -37,10 +37,6 @@ CHANNEL = "adk_confirm"
 EVERYBODY = "*"
 PAYLOAD_TOPICS = 400  # of 17 bytes each: PostgreSQL takes payloads of less than 8000 bytes
 BACKLOG = 4000
-PRESENCE = int.from_bytes(b"adk-conf", signed=True)
-"""An advisory lock: shared by all processes that use the store, taken exclusively by one that is alone."""
-BACK_SECONDS = 10.0
-"""Seconds after the start or the promotion of a server in which the others that use the store may not be back yet."""
 CLOSING_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 
@@ -55,8 +51,6 @@ class WakeupConnection:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
-        self._present = False
-        self._announced = asyncio.Event()
         self._arrivals = -1
 
     async def start(self) -> None:
@@ -69,13 +63,6 @@ class WakeupConnection:
             self._outbox = {EVERYBODY}
         if self._outbox:
             self._changed.set()
-
-    async def announce(self) -> None:
-        """Shows others from now on, also after reconnections, that this process exists."""
-        self._present = True
-        self._changed.set()
-        async with asyncio.timeout(CLOSING_SECONDS):
-            await self._announced.wait()
 
     async def close(self) -> None:
         """Sends the remaining notifications, if there is a connection."""
@@ -95,7 +82,6 @@ class WakeupConnection:
                 _log.warning("The connection for wake-ups broke (%s); polling until it is back.", error)
             except Exception:  # noqa: BLE001  (nobody awaits this task)
                 _log.exception("The connection for wake-ups failed; polling until it is back.")
-            self._announced.clear()
             if connection is not None:
                 asyncio.get_running_loop().remove_reader(self._arrivals)
                 os.close(self._arrivals)
@@ -116,9 +102,6 @@ class WakeupConnection:
                 keys = sorted(self._outbox)[:PAYLOAD_TOPICS]
                 await connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, " ".join(keys)))
                 self._outbox.difference_update(keys)
-            if self._present and not self._announced.is_set():
-                await connection.execute("SELECT pg_advisory_lock_shared(%s)", (PRESENCE,))
-                self._announced.set()
             if self._closing:
                 return
             await self._changed.wait()
@@ -233,12 +216,6 @@ class PostgresEngine:
 
     async def read(self, work: Callable[[Tx], R]) -> R:
         return await self._submit(self._reads, self._read_gate, work)
-
-    async def run_if_alone(self, work: Callable[[Tx], None]) -> None:
-        if self._wire is None:
-            raise StoreError("The store was opened for reading only.")
-        await self.write(lambda tx: _run_if_alone(tx, work))
-        await self._wire.announce()
 
     async def close(self) -> None:
         """Closes the engine. Accepted transactions are finished."""
@@ -446,20 +423,6 @@ def _nothing_stored(error: psycopg.Error, connection: psycopg.Connection) -> Exc
     if error.diag.message_primary:
         told.args = (error.diag.message_primary,)  # the details would have values that people wrote
     return told
-
-
-def _run_if_alone(tx: Tx, work: Callable[[Tx], None]) -> None:
-    # The lock ends with this transaction. PostgreSQL ends both if this process freezes: then the others can start.
-    alone = tx.value("SELECT pg_try_advisory_xact_lock(:presence)", presence=PRESENCE)
-    if alone and tx.value(_UP_SECONDS) > BACK_SECONDS:
-        work(tx)
-
-
-# A promoted server has run before; the last transaction that it replayed tells when it was promoted.
-_UP_SECONDS = """
-    SELECT CAST(extract(epoch FROM clock_timestamp() -
-        greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp())) AS DOUBLE PRECISION)
-"""
 
 
 _REASONS = {

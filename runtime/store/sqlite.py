@@ -298,9 +298,6 @@ class SqliteEngine:
         assert self._writer is not None
         return await self._writer.run(work, read_only=True)
 
-    async def run_if_alone(self, work: Callable[[Tx], None]) -> None:
-        await self.write(work)  # this process is the only one that writes
-
     async def close(self) -> None:
         if self._readers is not None:
             await self._readers.close()

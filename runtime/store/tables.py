@@ -7,14 +7,14 @@ Upgrades run in order, in one transaction, when a service starts.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.jobs import free_all
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.transaction import SqlDialect
 
@@ -61,17 +61,36 @@ class StoreSchema:
 SCHEMA = StoreSchema("runtime", Path(__file__).with_name("schema.sql"))
 
 
-async def open_store(url: str, clock: Callable[[], float] | None = None, seal: Seal | None = None) -> Database:
-    """Opens the runtime's store, and ends the leases of processes that no longer exist. Raises `StoreError`, which says
-    what to do. Without a `seal`, calls are neither sealed nor checked."""
+_LEASED = "SELECT count(*) AS jobs, max(lease_until) AS until FROM jobs WHERE lease_until > :now"
+
+_log = logging.getLogger(__name__)
+
+
+async def open_store(
+    url: str,
+    clock: Callable[[], float] | None = None,
+    seal: Seal | None = None,
+    schemas: Sequence[StoreSchema] = (SCHEMA,),
+) -> Database:
+    """Opens a store for a process that serves it. Raises `StoreError`, which says what to do. Without a `seal`, calls
+    are neither sealed nor checked."""
     database = await Database.open(url, clock=clock, context=seal)
     try:
-        await lay_out(database, SCHEMA)
-        await database.run_if_alone(free_all)
+        for schema in schemas:
+            await lay_out(database, schema)
+        leased, seconds = await database.read(_leased)
+        if leased:
+            _log.info("jobs that others hold: %d. Those of a process that died go on in %.0f s at most", leased, seconds)
     except BaseException:
         await database.close()
         raise
     return database
+
+
+def _leased(tx: Tx) -> tuple[int, float]:
+    """How many jobs some process holds, and the seconds until the last of their leases ends."""
+    row = tx.first(_LEASED, now=tx.now())
+    return row.jobs, (row.until or 0.0) - tx.now()
 
 
 async def lay_out(database: Database, schema: StoreSchema) -> None:

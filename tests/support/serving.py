@@ -35,10 +35,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 ANY = "*"
+LEASE = 1.0
 POINT = "stop"
 AHEAD = "SERVE_AHEAD"
 STANDS_BY = "SERVE_STANDS_BY"
-UNIMPORTANT = {*("claim_due", "renew", "release", "pause_runs", "free_all", "_upgrade", "upgrade_ledger", "postpone")}
+UNIMPORTANT = {*("claim_due", "renew", "release", "pause_runs", "_upgrade", "upgrade_ledger", "postpone")}
 """What a process does all the time. A kill there is a kill before or after something important."""
 
 
@@ -199,9 +200,9 @@ def events_of(line: str) -> str:
 def settled(
     slack: FakeSlack, database_url: str, directory: Path, policies: str, target: str, *, socket: bool
 ) -> tuple[Path, dict[str, str]]:
-    """The file and the environment with which a process begins."""
+    """The file and the environment with which a process begins. What it leaves when it is killed goes on soon."""
     file = directory / "adk-confirm.toml"
-    file.write_text(config(policies, target))
+    file.write_text(f'{config(policies, target)}\n[store]\nlease = "{LEASE:g}s"\n')
     env = environment(slack, database_url, socket=socket)
     return file, {**env, "ADK_CONFIRM_DEMO_LOG": str(directory / "tools.log"), "LAB_GATE": str(directory / "gate")}
 

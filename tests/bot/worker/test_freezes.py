@@ -32,19 +32,15 @@ from tests.bot.dialogues.test_kills import (
     words,
 )
 from tests.support.office import POLICY, SERVICE_SECRET, Staff
-from tests.support.serving import Serving, serving
+from tests.support.serving import LEASE, Serving, serving
 
 pytestmark = pytest.mark.slow
 
-LEASE = 1.0
-SHORT = f'{POLICY}\n[store]\nlease = "1s"\n'
 SOON = """
 [[policy]]
 tools = ["*"]
 approvers = ["group:S0ONCALL"]
 expires_after = "3s"
-[store]
-lease = "1s"
 [audit]
 checkpoint_every = "1s"
 """
@@ -77,7 +73,7 @@ async def at(tmp_path: Path) -> AsyncIterator[Staff]:
 
 async def test_alone_it_goes_on_where_it_stood(at: Staff, database_url: str, tmp_path: Path) -> None:
     """Frozen again and again, after each of its transactions once."""
-    async with serving(at.slack, database_url, tmp_path, SHORT) as bot:
+    async with serving(at.slack, database_url, tmp_path, POLICY) as bot:
         await bot.starts(",".join(TRANSACTIONS))
         left = set(TRANSACTIONS)
         with somebody(at, "Approve"):
@@ -166,7 +162,7 @@ async def test_what_was_due_happens_once(at: Staff, postgres_url: str, tmp_path:
 
 @asynccontextmanager
 async def replicas(
-    at: Staff, url: str, directory: Path, count: int = 2, policies: str = SHORT
+    at: Staff, url: str, directory: Path, count: int = 2, policies: str = POLICY
 ) -> AsyncIterator[list[Serving]]:
     """Some on one database. The first is started by the test; the others stand by."""
     async with AsyncExitStack() as stack:
