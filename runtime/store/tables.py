@@ -80,7 +80,7 @@ async def open_store(
             await lay_out(database, schema)
         leased, seconds = await database.read(_leased)
         if leased:
-            _log.info("jobs that others hold: %d. Those of a process that died go on in %.0f s at most", leased, seconds)
+            _log.info("jobs that others hold: %d. Those of a process that died go on within %.0f s", leased, seconds)
     except BaseException:
         await database.close()
         raise

@@ -377,7 +377,7 @@ async def test_what_its_sender_keeps_is_stored_with_the_answer_and_once(
     def runner(of: ScriptedModel) -> Runner:
         return Runner(Agent("greeter", of), database, app_name=app)
 
-    held, first, thoughtful = await a_lease(database), Chat(runner(model)), Chat(runner(Thoughtful()))
+    held, first, thoughtful = await a_lease(database, app), Chat(runner(model)), Chat(runner(Thoughtful()))
     thoughtful.session = first.session
     await heard(await start(first, "One", "m1", held))
     broken = await start(thoughtful, "Two", "m2", held)
