@@ -166,6 +166,10 @@ class LineEntry:
     alarm: str | None = None
     """What it means for the operator, in the log at level ERROR."""
 
+    def is_told(self, *, reasoned: bool) -> bool:
+        """Whether a thread may show such a line. What a card shows too must have somebody's reason (`reasoned`)."""
+        return self.sentence is not None and (not self.card or (self.reason and reasoned))
+
 
 def words_for(chosen: Words, step: ShownLine) -> str:
     return chosen if isinstance(chosen, str) else chosen(step)

@@ -77,7 +77,7 @@ def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Coll
         return step
     carded = thread_ts in call.threads
     ended = isinstance(call.stage, OutcomeKind) and call.stage is not OutcomeKind.RUNNING
-    if entry.card and not step.reason:
+    if not entry.is_told(reasoned=step.reason is not None):
         return None
     if step.kind is LineKind.APPROVED and (step.question or carded or ended):
         return step if step.question else None  # the card or the line about the end shows it

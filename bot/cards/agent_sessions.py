@@ -10,7 +10,7 @@ from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.errors import Later, SlackTrouble
 from adk_confirm.bot.slack.rate_limits import RENAME_SESSION, SET_SESSION_STATUS, Method
-from adk_confirm.bot.store.agent_status import AgentStatus, ShownStatus, first_words, note_status, read_status
+from adk_confirm.bot.store.agent_status import AgentStatus, ShownStatus, first_words, note_status
 from adk_confirm.bot.store.repository import Session, session_confirmations
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.lease import Lease
@@ -25,11 +25,9 @@ class AgentSessions:
     def __init__(self, slack: Slack, rules: Rules) -> None:
         self._slack, self._rules = slack, rules
 
-    async def show(self, lease: Lease, session: Session) -> ShownStatus:
-        """Updates the status, if it is another than the one that Slack shows."""
-        status = await lease.read(read_status, session.key)
-        if status.change is None:
-            return status
+    async def show(self, lease: Lease, session: Session, status: ShownStatus) -> None:
+        """Has Slack show the status that is wanted."""
+        assert status.change is not None
         await lease.run(note_status, session.key, status.change)  # before the call, since its answer may be lost
         try:
             await self._set(lease, session, status.change, is_new=status.shown is None)
@@ -39,7 +37,6 @@ class AgentSessions:
             if isinstance(trouble, Later) and trouble.limited:
                 raise
             log.info("no status or title is shown: %s", trouble)
-        return status
 
     async def _set(self, lease: Lease, session: Session, status: AgentStatus, *, is_new: bool) -> None:
         title = await self._title(lease, session)

@@ -6,6 +6,7 @@ Each thread has one writer at a time, under a lease of its own. The agent goes o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.agent_sessions import AgentSessions
@@ -15,14 +16,11 @@ from adk_confirm.bot.store.due_posts import CARDS_FIRST, SOON
 from adk_confirm.bot.store.outbox import (
     NextPost,
     SaidInThread,
+    ThreadDone,
     ThreadLook,
     look_at_thread,
-    mark_all_posted,
-    mark_posted,
-    note_copy_search,
-    with_thread_look,
+    note_and_look,
 )
-from adk_confirm.bot.store.repository import Session
 from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import Lease
 
@@ -32,33 +30,34 @@ class ThreadWorker:
         self._thread, self._agent_sessions = thread, agent_sessions
 
     async def attend(self, key: str, lease: Lease) -> None:
-        look = await lease.read(look_at_thread, key)
-        while look.next_post is not None:
-            if look.card_under_way and any(map(_has_no_card, look.rows)):
-                raise NotNow(CARDS_FIRST, "A card of the session is about to be posted.")
-            look = await self._post_next(lease, look, look.next_post)
-        if look.copies_until is not None:
-            await self._thread.delete_copies(lease, look.session, look.copies_until)
-            await lease.run(note_copy_search, key)
-        status = await self._agent_sessions.show(lease, look.session)
-        await lease.finish(mark_all_posted, key, status)
+        look, done = await lease.read(look_at_thread, key), ThreadDone()
+        while not look.up_to_date:
+            done = replace(done, seq=None, said=None)
+            if look.next_post is not None:
+                done = await self._post_next(lease, look, look.next_post, done)
+            elif look.copies_until is not None and not done.searched:
+                await self._thread.delete_copies(lease, look.session, look.copies_until)
+                done = replace(done, searched=True)
+            elif look.status.change not in (None, done.asked):
+                await self._agent_sessions.show(lease, look.session, look.status)
+                done = replace(done, asked=look.status.change)
+            look = await lease.finish_if(_is_up_to_date, note_and_look, key, done)
 
-    async def _post_next(self, lease: Lease, look: ThreadLook, post: NextPost) -> ThreadLook:
-        """Posts what is next, and returns the thread as it is afterwards."""
+    async def _post_next(self, lease: Lease, look: ThreadLook, post: NextPost, done: ThreadDone) -> ThreadDone:
+        """Posts what is next. Lines that no thread shows pass with what comes after them."""
         session, rows, lines, said = look.session, look.rows, post.lines, post.said
-        if not lines:
-            assert said is not None
+        if look.card_under_way and any(map(_has_no_card, rows)):
+            raise NotNow(CARDS_FIRST, "A card of the session is about to be posted.")
+        if said is not None and not post.tells:
             ts = await self._thread.say(lease, session, said, rows=rows, retry=post.retry, into=post.into)
-            return await _record_posted(lease, session, None, SaidInThread(said.event, ts))
+            return replace(done, seq=lines[-1].seq if lines else None, said=SaidInThread(said.event, ts))
         if (wait := seconds_until_end(lines, rows, look.at.timestamp())) > 0:
             raise NotNow(wait, "A call was approved just now, and may end in a moment.")
-        return await _record_posted(lease, session, await self._thread.post_lines(lease, session, lines, rows))
+        return replace(done, seq=await self._thread.post_lines(lease, session, lines, rows))
 
 
-async def _record_posted(
-    lease: Lease, session: Session, seq: int | None, said: SaidInThread | None = None
-) -> ThreadLook:
-    return await lease.run(with_thread_look(mark_posted), session.key, seq, said)
+def _is_up_to_date(look: ThreadLook) -> bool:
+    return look.up_to_date
 
 
 def _has_no_card(row: Confirmation) -> bool:

@@ -36,6 +36,7 @@ from adk_confirm.bot.store.mailbox import (
 )
 from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.jsontypes import as_object, as_text
+from adk_confirm.runtime.recent_dict import RecentDict
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.telemetry import tracing
 
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 HINT_AFTER = 2.0
 """A message that the agent reads within this many seconds needs no hint: its answer is one."""
 _PATIENCE = 1.0
+_MENTIONS = 1000
 _LONGEST_TITLE = 60
 
 
@@ -62,6 +64,7 @@ class Events:
     ) -> None:
         self._database, self._host, self._slack, self._directory = database, host, slack, directory
         self._lists, self._after_ack, self._prompts = lists, after_ack, prompts
+        self._mentions = RecentDict[tuple[str, str, str], asyncio.Future[bool]](_MENTIONS)  # whether each is stored
 
     def register(self, app: AsyncApp) -> None:
         app.event("app_mention")(self.message)
@@ -79,11 +82,21 @@ class Events:
         if found is None:
             await ack()
             return
-        with work_span("mention", session=found.heard.session) as span:
-            heard = replace(found.heard, trace=tracing.traceparent())
-            # A mention arrives as two events, and the second one finds it stored.
-            listened = await self._database.run(receive_mention if found.by_name else receive_reply, heard, found.stops)
-            span.forgotten = not listened.new
+        first = self._mentions.get(mention := (found.heard.team, found.heard.channel, found.heard.ts))
+        if found.by_name and first is not None and await first:
+            await ack()  # a mention arrives as two events, often at once: this is the second
+            return
+        stored = self._mentions[mention] = asyncio.get_running_loop().create_future()
+        try:
+            with work_span("mention", session=found.heard.session) as span:
+                heard = replace(found.heard, trace=tracing.traceparent())
+                receive = receive_mention if found.by_name else receive_reply
+                listened = await self._database.run(receive, heard, found.stops)
+                span.forgotten = not listened.new
+        except BaseException:
+            stored.set_result(False)
+            raise
+        stored.set_result(found.by_name)
         await ack()
         if listened.sign is not None:
             self._after_ack.begin("a hint", self._give_hint(listened, heard, bot))

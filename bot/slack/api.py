@@ -157,18 +157,21 @@ class Slack:
             rates.append((given["channel"], self._limits.posts, float(self._limits.posts)))
         patience = self._limits.patience if method.patience is None else method.patience
         who = None if method.patience is not None else self._who(method, given)
-        wait = self._limiter.take(method.name, rates, patience, who=who)
-        if wait > 0:
-            await self.pause(wait)
-        if self._lease is not None:
-            await self._lease.sure()
-        try:
-            return await self._call_once(method, given)
-        except Later as later:
-            if later.limited:
-                # Slack does not say which limit it was, so the channel's own, which is lower, is assumed.
-                self._limiter.close(rates[-1], later.after)
-            raise
+        until = self.clock() + patience
+        while True:
+            wait = self._limiter.take(method.name, rates, max(0.0, until - self.clock()), who=who)
+            if wait > 0:
+                await self.pause(wait)
+            if self._lease is not None:
+                await self._lease.sure()
+            try:
+                return await self._call_once(method, given)
+            except Later as later:
+                if later.limited:
+                    # Slack does not say which limit it was, so the channel's own, which is lower, is assumed.
+                    self._limiter.close(rates[-1], later.after)
+                if not later.limited or self.clock() + later.after > until:
+                    raise
 
     def _who(self, method: Method, given: JsonObject) -> object:
         """Who comes back if they are sent away: the job that is worked on, or whoever asks the same again."""

@@ -7,10 +7,7 @@ posted yet.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from adk_confirm.bot.audit.ledger import LineKind
-from adk_confirm.bot.confirmation.model import Confirmation, State
+from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import owe
 
@@ -42,17 +39,6 @@ def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
     """Marks a session's thread as having something to post. It may be stored later in the same transaction. `wait`: it
     is due in this many seconds, or when something else in it is due."""
     owe(tx, "thread", key, tx.now() + wait, or_sooner=wait > 0)
-
-
-def seconds_until_posted(tx: Tx, row: Confirmation, kinds: Collection[LineKind]) -> float:
-    """How long lines of these kinds about `row` wait for what comes first, or follows soon and is said with them."""
-    if LineKind.ASKED in kinds and row.state is State.WAITING:
-        return CARDS_FIRST
-    if LineKind.APPROVED in kinds and row.runs:
-        return SOON
-    if LineKind.BEGUN in kinds and row.runs and row.decision is not None:
-        return max(0.0, row.decision.at.timestamp() + SOON - tx.now())
-    return 0.0
 
 
 def count_due_cards(tx: Tx) -> int:

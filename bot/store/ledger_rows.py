@@ -7,6 +7,7 @@ import secrets
 from datetime import datetime
 from typing import Any
 
+from adk_confirm.blocks.shown_lines import LINES as SHOWN
 from adk_confirm.bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, fault, is_sealed, stamp, to_show
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.stored_json import step_content
@@ -59,7 +60,7 @@ def write_step(
     }
     tx.insert("bot_ledger", stored)
     tx.report(line)
-    if chain != SYSTEM:
+    if chain != SYSTEM and SHOWN[step.kind].is_told(reasoned=step.reason is not None):
         mark_thread_due(tx, chain, wait)
     tx.notify(LINES)
     return line
@@ -108,6 +109,11 @@ def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:
     """The lines that a thread still has to show. A line that somebody changed or added in the database is replaced by
     an alarm."""
     return [to_show(line, seal_of(tx)) for line in read_lines(tx, chain, after)]
+
+
+def is_told(line: LedgerLine) -> bool:
+    """Whether a thread may show the line. Such a line makes its thread due; the others pass with the next one."""
+    return SHOWN[line.kind].is_told(reasoned=bool((content_of(line) or {}).get("reason")))
 
 
 def confirmation_lines(tx: Tx, confirmation: str) -> list[LedgerLine]:

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import wraps
-from typing import Concatenate, ParamSpec
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
-from adk_confirm.bot.store.agent_status import ShownStatus, read_status
+from adk_confirm.bot.store.agent_status import AgentStatus, ShownStatus, read_status
 from adk_confirm.bot.store.attempts import earlier_attempts
 from adk_confirm.bot.store.cast_vote import TRIES
 from adk_confirm.bot.store.due_posts import SLACK_IS_LATE, cards_under_way, mark_thread_due
-from adk_confirm.bot.store.ledger_rows import find_head, lines_to_tell
+from adk_confirm.bot.store.ledger_rows import find_head, is_told, lines_to_tell
 from adk_confirm.bot.store.mailbox import read_session
 from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations
 from adk_confirm.bot.store.rows import storable
@@ -42,6 +40,11 @@ class NextPost:
     said: AgentMessage | None = None
     retry: str | None = None
     into: str | None = None
+
+    @property
+    def tells(self) -> bool:
+        """Whether the thread shows one of the lines, so that they come first."""
+        return any(map(is_told, self.lines))
 
 
 @dataclass(frozen=True)
@@ -90,22 +93,9 @@ def next_post(tx: Tx, key: str) -> NextPost | None:
     words = tx.first(_NEXT_WORDS, key=key)
     lines = lines_to_tell(tx, key, last_posted(tx, key))
     if words is None:
-        return NextPost(lines=lines) if lines else None
+        return NextPost(lines=lines) if any(map(is_told, lines)) else None
     before = [line for line in lines if line.seq <= words.after_seq]
     return replace(from_json(NextPost, words.body), lines=before)
-
-
-def mark_all_posted(tx: Tx, key: str, status: ShownStatus | None = None) -> None:
-    """Marks the thread as up to date, unless something came meanwhile. `status`: as it was last looked at."""
-    lock_job(tx, "thread", key)
-    doubt = earlier_attempts(tx, key, _COPIES)
-    times = [
-        tx.now() if next_post(tx, key) is not None else None,
-        None if doubt is None else doubt.at + SLACK_IS_LATE,
-        None if status is None or status.again is None else tx.now() + status.again,
-        None if status is None or status.wanted is read_status(tx, key).wanted else tx.now(),
-    ]
-    settle(tx, "thread", key, min((at for at in times if at is not None), default=None))
 
 
 def note_possible_copies(tx: Tx, key: str, late: float = 0.0) -> None:
@@ -178,7 +168,7 @@ def posted_up_to(tx: Tx, key: str, seq: int) -> None:
 
 def thread_is_behind(tx: Tx, key: str) -> bool:
     """Whether lines or messages wait to be posted. New messages are posted after them."""
-    return last_posted(tx, key) < find_head(tx, key).seq or tx.first(_NEXT_WORDS, key=key) is not None
+    return next_post(tx, key) is not None
 
 
 _REFUSALS = "SELECT seq, content FROM bot_ledger WHERE confirmation = :confirmation AND kind = :kind ORDER BY seq"
@@ -198,13 +188,11 @@ def third_tries(tx: Tx, lines: Sequence[LedgerLine]) -> frozenset[int]:
     return frozenset(thirds & {line.seq for line in refused})
 
 
-P = ParamSpec("P")
-
-
 @dataclass(frozen=True)
 class ThreadLook:
     """A thread at one moment. `card_under_way`: a card of the session is about to be posted. `copies_until`: when
-    something may have been posted that should not be there, or None."""
+    something may have been posted that should not be there, or None. `up_to_date`: nothing is left to do, and that is
+    stored."""
 
     at: datetime
     session: Session
@@ -212,6 +200,8 @@ class ThreadLook:
     next_post: NextPost | None
     card_under_way: bool
     copies_until: float | None
+    status: ShownStatus
+    up_to_date: bool = False
 
 
 def look_at_thread(tx: Tx, key: str) -> ThreadLook:
@@ -222,15 +212,35 @@ def look_at_thread(tx: Tx, key: str) -> ThreadLook:
         next_post=next_post(tx, key),
         card_under_way=cards_under_way(tx, key),
         copies_until=copies_until(tx, key),
+        status=read_status(tx, key),
     )
 
 
-def with_thread_look(change: Callable[Concatenate[Tx, str, P], None]) -> Callable[Concatenate[Tx, str, P], ThreadLook]:
-    """Wraps a transaction function so that it also returns the thread as it is afterwards."""
+@dataclass(frozen=True)
+class ThreadDone:
+    """What was done in a thread while its lease is held. `seq`, `said`: what was posted last. `searched`: copies were
+    looked for. `asked`: the status that Slack was asked to show."""
 
-    @wraps(change)
-    def looked(tx: Tx, key: str, /, *args: P.args, **kwargs: P.kwargs) -> ThreadLook:
-        change(tx, key, *args, **kwargs)
-        return look_at_thread(tx, key)
+    seq: int | None = None
+    said: SaidInThread | None = None
+    searched: bool = False
+    asked: AgentStatus | None = None
 
-    return looked
+
+def note_and_look(tx: Tx, key: str, done: ThreadDone) -> ThreadLook:
+    """Stores what was done, and looks at the thread. If nothing is left to do now, it is due when something will be."""
+    lock_job(tx, "thread", key)
+    mark_posted(tx, key, done.seq, done.said)
+    look = look_at_thread(tx, key)
+    searches = look.copies_until is not None
+    if look.next_post or (searches and not done.searched) or look.status.change not in (None, done.asked):
+        return look
+    if searches:
+        note_copy_search(tx, key)
+    doubt = earlier_attempts(tx, key, _COPIES)
+    times = [
+        None if doubt is None else doubt.at + SLACK_IS_LATE,
+        None if look.status.again is None else tx.now() + look.status.again,
+    ]
+    settle(tx, "thread", key, min((at for at in times if at is not None), default=None))
+    return replace(look, up_to_date=True)

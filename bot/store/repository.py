@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from adk_confirm.bot.audit.ledger import LedgerLine
+from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Place
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Place, State
 from adk_confirm.bot.confirmation.outcome import KnownStep, end_void, from_ledger, needs_drawing, next_due
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.store.due_posts import mark_cards_due, seconds_until_posted
+from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
+from adk_confirm.bot.store.due_posts import SOON, mark_cards_due, mark_thread_due
 from adk_confirm.bot.store.ledger_rows import confirmation_lines, content_of, find_head, write_step
 from adk_confirm.bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places, storable
 from adk_confirm.bot.store.waiting_index import update_waiting_index
@@ -220,7 +221,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
     """Saves a change: the row, its ledger lines, its message to the session, and its grant. `draws`: cards that are out
     of date are due now."""
     row = change.row
-    wait = seconds_until_posted(tx, row, {step.kind for step in change.steps})
+    wait = SOON if row.runs and any(step.kind is LineKind.APPROVED for step in change.steps) else 0.0
     for step in change.steps:
         write_step(tx, session.key, step, row.id, row.asked.tool, wait=wait)
     values = _columns(tx, session, row)
@@ -250,6 +251,8 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
         tx.report(change)
     if draws and needs_drawing(row):
         mark_cards_due(tx, session.key, row)
+    if new and row.state is State.WAITING:
+        mark_thread_due(tx, session.key, SUSPENDED_AFTER)
     if new and row.places:
         save_places(tx, row)
     return row

@@ -41,7 +41,7 @@ from adk_confirm.bot.store.mailbox import (
     store_message,
 )
 from adk_confirm.bot.store.open import open_store
-from adk_confirm.bot.store.outbox import mark_all_posted, posted_up_to
+from adk_confirm.bot.store.outbox import ThreadDone, note_and_look, posted_up_to
 from adk_confirm.bot.store.repository import read_confirmation, session_confirmations
 from adk_confirm.bot.store.requests import Opening, asked_call, open_request
 from adk_confirm.bot.store.transactions import follow_outcome, hand_over, save_drawn
@@ -307,4 +307,4 @@ def _mark_delivered(tx: Tx, key: str) -> None:
         letters_done(tx, key, letters)
     posted_up_to(tx, key, tx.value("SELECT seq FROM bot_chains WHERE chain = :key", key=key) or 0)
     session_done(tx, key)
-    mark_all_posted(tx, key)
+    note_and_look(tx, key, ThreadDone())

@@ -26,6 +26,7 @@ async def test_where_others_write_a_plain_reply_gets_a_hint_once_each(at: Office
     assert hint.ephemeral
     assert "mention @adk-confirm" in hint
     await at.ann.says("a colleague", at.deploys, thread=card)
+    await at.ann.finds("The agent did not read this", at.deploys, thread=card)
     await at.oscar.says("ah", at.deploys, thread=card)
     await at.rests()
     assert (len(notes_for(at, at.oscar)), len(notes_for(at, at.ann))) == (1, 1)

@@ -13,7 +13,7 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast, count_next
 from adk_confirm.bot.store.mailbox import SlackMessage, receive_mention
 from adk_confirm.bot.store.open import open_store
-from adk_confirm.bot.store.outbox import copies_until, mark_all_posted, note_copy_search, note_possible_copies
+from adk_confirm.bot.store.outbox import ThreadDone, copies_until, note_and_look, note_copy_search, note_possible_copies
 from adk_confirm.bot.store.repository import put_mail
 from adk_confirm.runtime.store.database import Tx
 from tests.support.backoffice import Backoffice
@@ -100,7 +100,7 @@ async def test_what_is_owed_to_a_thread_just_as_another_replica_is_done_with_it_
 
     noting = asyncio.create_task(other.run(note_slowly))
     await noted.wait()
-    await at.database.run(mark_all_posted, at.key)
+    await at.database.run(note_and_look, at.key, ThreadDone())
     await noting
     due = "SELECT due_at FROM jobs WHERE kind = 'thread' AND key = :key"
     assert await at.database.read(lambda tx: tx.value(due, key=at.key)) is not None

@@ -9,12 +9,14 @@ import pytest
 from adk_confirm.bot.config.settings import Rules, WaitingLimits
 from adk_confirm.bot.confirmation.model import Ask, OutcomeKind
 from adk_confirm.bot.store import waiting_index
-from adk_confirm.bot.store.due_posts import CARDS_FIRST, SOON, mark_thread_due
+from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
+from adk_confirm.bot.store.due_posts import SOON, mark_thread_due
 from adk_confirm.bot.store.ledger_rows import read_lines
+from adk_confirm.bot.store.transactions import follow_outcome
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of
 from tests.support.backoffice import Backoffice
-from tests.support.deciding import ANNA
+from tests.support.deciding import ANNA, call_that_became
 from tests.support.office import ON_EITHER
 
 pytestmark = ON_EITHER
@@ -118,7 +120,7 @@ async def due(at: Backoffice) -> dict[str, float | None]:
 
 async def test_an_approved_call_waits_for_its_end_but_for_nothing_else(at: Backoffice) -> None:
     name = await at.asks("deploy")
-    assert await due(at) == {"card": 0, "thread": CARDS_FIRST}
+    assert await due(at) == {"card": 0, "thread": SUSPENDED_AFTER}
     await at.is_posted()
     await at.vote(name, ANNA)
     assert await due(at) == {"card": SOON, "thread": SOON}
@@ -134,21 +136,14 @@ async def test_an_approved_call_waits_for_its_end_but_for_nothing_else(at: Backo
     assert await due(at) == {"card": 0, "thread": 0}
 
 
-async def test_a_call_that_begins_at_once_has_no_line_of_its_own(at: Backoffice) -> None:
+async def test_what_only_the_card_shows_makes_no_thread_due(at: Backoffice) -> None:
     name = await at.asks("deploy")
     await at.vote(name, ANNA)
     await at.is_posted()
-    at.clock.passes(seconds=SOON / 4)
+    assert (await due(at))["thread"] is None
     await at.runs(name, kind=OutcomeKind.RUNNING)
-    assert (await due(at))["thread"] == SOON * 3 / 4
-
-
-async def test_a_call_that_begins_late_has_its_line_at_once(at: Backoffice) -> None:
-    name = await at.asks("deploy")
-    await at.vote(name, ANNA)
-    await at.is_posted()
-    at.clock.passes(seconds=2 * SOON)
-    await at.runs(name, kind=OutcomeKind.RUNNING)
+    assert (await due(at))["thread"] is None
+    await at.database.run(follow_outcome, name, call_that_became(OutcomeKind.DONE, "paid"))
     assert (await due(at))["thread"] == 0
 
 
