@@ -56,11 +56,11 @@ TRANSACTIONS = (
     "write",  # what became of a call is stored
     "say_later",
     "finish_and_read_next",  # an answer was sent, and the session ends
-    "mark_posted",
+    "note_and_look",
 )
 TAKEN_OVER = (
     *("receive_mention", "begin_attempt", "open_request", "save_drawn"),
-    *("count_next", "enter", "finish_and_read_next", "mark_posted"),
+    *("count_next", "enter", "finish_and_read_next", "note_and_look"),
 )
 """Those after which something outside follows, or something that another process would do again."""
 
