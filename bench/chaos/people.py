@@ -15,7 +15,8 @@ from adk_confirm.blocks.click_ids import CardMark, parse_mark
 from adk_confirm.runtime.jsontypes import Json
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.plain import Reader
-from adk_confirm.sandbox.people.seen import Modal, chosen, find_control
+from adk_confirm.sandbox.people.seen import Modal, find_control
+from adk_confirm.sandbox.people.state import picked
 from adk_confirm.sandbox.refusals import NotFound, Refused
 from adk_confirm.sandbox.server.delivery import Delivery
 from adk_confirm.sandbox.server.server import FakeSlack
@@ -183,9 +184,9 @@ class People:
 
     async def _presses(self, ticket: str, confirmation: str, card: Message, click: Click, *, button: str = "") -> bool:
         block, element = find_control(card.blocks, button or click.how)
-        picked = chosen(element, button or click.how) if element.get("type") == "overflow" else None
         person = self._cast[click.who].user
-        made = await self._slack.gestures.act(person, card, block, str(element.get("action_id")), picked)
+        entry = picked(element, button or click.how, person.tz) if element.get("type") == "overflow" else None
+        made = await self._slack.gestures.act(person, card, block, str(element.get("action_id")), entry)
         if click.twice:
             await self._slack.repeats(made)
         self._note(ticket, confirmation, click.who, button or click.how, self._amount(card), made)
@@ -195,8 +196,8 @@ class People:
         person = self._cast[click.who]
         await self._closes(person)
         block, element = find_control(card.blocks, click.how)
-        picked = chosen(element, click.how) if element.get("type") == "overflow" else None
-        await self._slack.gestures.act(person.user, card, block, str(element.get("action_id")), picked)
+        entry = picked(element, click.how, person.user.tz) if element.get("type") == "overflow" else None
+        await self._slack.gestures.act(person.user, card, block, str(element.get("action_id")), entry)
         modal = await self._modal(person, _FORMS[click.how])
         if modal is None:
             return False

@@ -17,7 +17,6 @@ from adk_confirm.sandbox.blockkit.schema import (
     Check,
     Complaints,
     Shape,
-    anything,
     array,
     boolean,
     choice,
@@ -33,7 +32,7 @@ Surface = Literal["message", "modal", "home"]
 MOST_BLOCKS: dict[Surface, int] = {"message": 50, "modal": 100, "home": 100}
 
 _BLOCK_ID = string(255)
-_STYLE = anything
+_STYLE = Shape({}, dict.fromkeys(("bold", "italic", "strike", "code", "underline"), boolean))
 _leaf: dict[str, Shape] = {
     "text": Shape({"text": string(40_000)}, {"style": _STYLE}),
     "link": Shape({"url": string(3000)}, {"text": string(40_000), "unsafe": boolean, "style": _STYLE}),

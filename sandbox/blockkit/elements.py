@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from decimal import Decimal, InvalidOperation
 
 from adk_confirm.sandbox.blockkit.schema import (
@@ -28,9 +29,9 @@ CONFIRM = Shape(
     {"title": text(100), "text": text(300, *ANY_TEXT), "confirm": text(30), "deny": text(30)},
     {"style": choice("primary", "danger")},
 )
-_option_fields: dict[str, Check] = {"description": text(75, *ANY_TEXT), "url": string(3000)}
-OPTION = Shape({"text": text(75), "value": string(75)}, _option_fields)
-BOX = Shape({"text": text(75, *ANY_TEXT), "value": string(150)}, _option_fields)
+OPTION = Shape({"text": text(75), "value": string(75)}, {"description": text(75)})
+ENTRY = Shape(OPTION.required, {**OPTION.optional, "url": string(3000)})
+BOX = Shape({"text": text(75, *ANY_TEXT), "value": string(150)}, {"description": text(75, *ANY_TEXT)})
 
 
 def every_option(element: JsonObject) -> list[JsonObject]:
@@ -38,14 +39,24 @@ def every_option(element: JsonObject) -> list[JsonObject]:
 
 
 def _chosen(element: JsonObject, place: str) -> Complaints:
-    values = [as_text(option.get("value")) for option in every_option(element)]
-    if len(set(values)) < len(values):
+    options, most = every_option(element), element.get("max_selected_items")
+    if len({as_text(option.get("value")) for option in options}) < len(options):
         yield complaint("option values must be unique", f"{place}/options")
     several = objects(element.get("initial_options"))
     one = [as_object(element.get("initial_option"))] if "initial_option" in element else []
-    for option in several + one:
-        if as_text(option.get("value")) not in values:
-            yield complaint("initial option is not one of the options", place)
+    if any(option not in options for option in several + one):
+        yield complaint("initial options must exactly match some of the options", place)
+    if isinstance(most, int) and len(several) > most:
+        yield complaint("more initial_options than max_selected_items", place)
+
+
+def _date(value: Json, place: str) -> Complaints:
+    try:
+        right = date.fromisoformat(as_text(value)).isoformat() == value
+    except ValueError:
+        right = False
+    if not right:
+        yield complaint("must be a date, YYYY-MM-DD", place)
 
 
 def _number(value: Json) -> Decimal | None:
@@ -88,10 +99,17 @@ _boxes: dict[str, Check] = {"action_id": ACTION_ID, "confirm": CONFIRM, "focus_o
 
 ELEMENTS: dict[str, Shape] = {
     "button": _interactive({"text": text(75)}, **_button),
-    "overflow": _interactive({"options": array(OPTION, 5)}),
+    "overflow": _interactive({"options": array(ENTRY, 5)}),
     "static_select": Shape(
         {"options": array(OPTION, 100)}, {**_field, "confirm": CONFIRM, "initial_option": OPTION}, _chosen
     ),
+    "multi_static_select": Shape(
+        {"options": array(OPTION, 100)},
+        {**_field, "confirm": CONFIRM, "initial_options": array(OPTION, 100), "max_selected_items": whole(1, 100)},
+        _chosen,
+    ),
+    "datepicker": Shape({}, {**_field, "confirm": CONFIRM, "initial_date": _date}),
+    "datetimepicker": Shape({}, {**_boxes, "initial_date_time": whole(10**9, 10**10 - 1)}),
     "checkboxes": Shape({"options": array(BOX, 10)}, {**_boxes, "initial_options": array(BOX, 10)}, _chosen),
     "radio_buttons": Shape({"options": array(BOX, 10)}, {**_boxes, "initial_option": BOX}, _chosen),
     "plain_text_input": Shape(
@@ -110,11 +128,14 @@ ELEMENTS: dict[str, Shape] = {
 }  # fmt: skip
 """The elements that the bot uses. Slack has more; here they are refused."""
 
-_FIELDS = tuple(name for name in ELEMENTS if name not in ("button", "overflow"))
 
-IN_ACTIONS = kinds(ELEMENTS)
-IN_SECTION = kinds(ELEMENTS, "button", "overflow", "static_select", "checkboxes", "radio_buttons")
-IN_INPUT = kinds(ELEMENTS, *_FIELDS)
+def _but(*names: str) -> Check:
+    return kinds(ELEMENTS, *(name for name in ELEMENTS if name not in names))
+
+
+IN_ACTIONS = _but("plain_text_input", "number_input", "multi_static_select")
+IN_SECTION = _but("plain_text_input", "number_input", "datetimepicker")
+IN_INPUT = _but("button", "overflow")
 
 
 def interactive(block: JsonObject) -> Iterator[JsonObject]:

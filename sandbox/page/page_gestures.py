@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, JsonValue
 
-from adk_confirm.sandbox.blockkit.elements import every_option, interactive
+from adk_confirm.sandbox.blockkit.elements import interactive
 from adk_confirm.sandbox.page.controls import Controls
 from adk_confirm.sandbox.page.screen import seen_channel, seen_message
 from adk_confirm.sandbox.people import forms, state
 from adk_confirm.sandbox.people.people import Person
-from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
+from adk_confirm.sandbox.reading import JsonObject, as_object, objects
 from adk_confirm.sandbox.refusals import Forbidden, Invalid, NotFound
 from adk_confirm.sandbox.server.server import FakeSlack
 from adk_confirm.sandbox.workspace.records import User, View
@@ -42,6 +42,10 @@ class GestureContext:
         if found.user != self.user.id:
             raise Forbidden("This view is somebody else's.")
         return found
+
+    def picked(self, element: JsonObject, value: JsonValue) -> JsonValue:
+        """The page names options by their values."""
+        return state.picked(element, value, self.user.tz, state.by_value)
 
 
 class Gesture(BaseModel):
@@ -113,7 +117,7 @@ class Act(Gesture):
     async def perform(self, context: GestureContext) -> JsonObject:
         message = seen_message(context.slack.workspace, context.user, self.channel, self.ts)
         element = _element(message.blocks, self.block_id, self.action_id)
-        value = picked(element, self.value)
+        value = context.picked(element, self.value)
         await context.slack.gestures.act(context.user, message, self.block_id, self.action_id, value)
         return {}
 
@@ -127,7 +131,7 @@ class ActInView(Gesture):
     async def perform(self, context: GestureContext) -> JsonObject:
         view = context.view(self.view)
         element = _element(objects(view.body.get("blocks")), self.block_id, self.action_id)
-        value = picked(element, self.value)
+        value = context.picked(element, self.value)
         await context.slack.gestures.act_in_view(context.user, view, self.block_id, self.action_id, value)
         return {}
 
@@ -140,7 +144,7 @@ class Enter(Gesture):
     async def perform(self, context: GestureContext) -> JsonObject:
         view = context.view(self.view)
         element = as_object(_input(view, self.block_id).get("element"))
-        context.slack.gestures.enter(view, self.block_id, picked(element, self.value))
+        context.slack.gestures.enter(view, self.block_id, context.picked(element, self.value))
         return {}
 
 
@@ -154,7 +158,7 @@ class Submit(Gesture):
         for block_id, value in self.values.items():
             block = _input(view, block_id)
             element = as_object(block.get("element"))
-            entered = picked(element, value)
+            entered = context.picked(element, value)
             if forms.entered_in(view, block) != state.entry(element, entered):
                 context.slack.gestures.enter(view, block_id, entered)
         made = await context.slack.gestures.submit(context.user, view)
@@ -274,22 +278,6 @@ GESTURES: dict[str, type[Gesture]] = {
     "stop": Stop, "read": Read, "join": Join,
     "pass_time": PassTime, "crash": CrashBot, "crash_in_call": CrashInCall, "start": StartBot,
 }  # fmt: skip
-
-
-def picked(element: JsonObject, value: Json) -> Json:
-    """A choice as payloads have it: the whole option. The page names options by their values."""
-    options = every_option(element)
-    if not options:
-        return value
-    by_value = {as_text(option.get("value")): option for option in options}
-    names = value if isinstance(value, list) else [] if value in (None, "") else [value]
-    unknown = [name for name in names if as_text(name) not in by_value]
-    if unknown:
-        raise NotFound(f"{unknown[0]!r} is not among the options of “{label(element.get('placeholder'))}”.")
-    chosen: list[Json] = [by_value[as_text(name)] for name in names]
-    if isinstance(value, list):
-        return chosen
-    return chosen[0] if chosen else None
 
 
 def _element(blocks: list[JsonObject], block_id: str, action_id: str) -> JsonObject:

@@ -10,7 +10,8 @@ from typing import Protocol, TypeVar
 from adk_confirm.sandbox.blockkit.elements import element_label
 from adk_confirm.sandbox.people.gestures import Gestures
 from adk_confirm.sandbox.people.plain import Reader
-from adk_confirm.sandbox.people.seen import Home, Modal, Seen, chosen, find_control
+from adk_confirm.sandbox.people.seen import Home, Modal, Seen, find_control
+from adk_confirm.sandbox.people.state import picked
 from adk_confirm.sandbox.people.waiting import PATIENCE
 from adk_confirm.sandbox.reading import Json, as_object, as_text, label
 from adk_confirm.sandbox.refusals import NotFound, Refused
@@ -156,7 +157,8 @@ class Person:
             asked = f"{label(dialog.get('title'))}: {label(dialog.get('text'))}"
             raise AskedFirst(f"“{element_label(element)}” asks “{asked}”; say sure=True to go on.")
         action_id = as_text(element.get("action_id"))
-        return await self._gestures.act(self.user, message, block_id, action_id, chosen(element, value))
+        new = picked(element, value, self.user.tz)
+        return await self._gestures.act(self.user, message, block_id, action_id, new)
 
     async def commands(self, command: str, text: str = "", place: Place | None = None) -> Delivery:
         return await self._gestures.command(self.user, self.place(place), command, text)

@@ -118,12 +118,14 @@ class Reader:
         return f":{as_text(element.get('name'))}:" if kind == "emoji" else as_text(element.get("text"))
 
 
-def entered_text(entered: JsonObject) -> str:
-    """What a field shows: typed text, or the labels of chosen options."""
+def entered_text(entered: JsonObject, tz: str) -> str:
+    """What a field shows: typed text, the labels of chosen options, a date and time in this time zone."""
     slot = SLOTS.get(as_text(entered.get("type")))
     value = entered.get(slot.key) if slot else None
     if isinstance(value, list):
         return ", ".join(label(each.get("text")) for each in objects(value)) or ", ".join(map(str, value))
     if isinstance(value, dict):
         return label(value.get("text"))
+    if isinstance(value, int):
+        return datetime.fromtimestamp(value, ZoneInfo(tz)).strftime("%Y-%m-%d %H:%M")
     return "" if value is None else str(value)

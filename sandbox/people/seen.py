@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from adk_confirm.sandbox.blockkit.elements import element_labels, every_option, interactive
+from adk_confirm.sandbox.blockkit.elements import element_labels, interactive
 from adk_confirm.sandbox.people.forms import entered_in
 from adk_confirm.sandbox.people.gestures import Gestures
 from adk_confirm.sandbox.people.plain import Reader, entered_text
+from adk_confirm.sandbox.people.state import picked
 from adk_confirm.sandbox.reading import Json, JsonObject, as_object, as_text, label, objects
 from adk_confirm.sandbox.refusals import NotFound
 from adk_confirm.sandbox.server.delivery import Delivery
@@ -71,26 +72,6 @@ def find_control(blocks: Sequence[JsonObject], name: str) -> tuple[str, JsonObje
     raise NotFound(f"There is no “{name}” to click here, only {there}.")
 
 
-def chosen(element: JsonObject, value: Json) -> Json:
-    """A person picks options by their labels; the payload carries the options themselves."""
-    options = every_option(element)
-    if element.get("type") == "number_input" and value is not None:
-        return str(value)
-    if not options:
-        return value
-    if isinstance(value, list):
-        return [_option(options, as_text(each)) for each in value]
-    return None if value is None else _option(options, as_text(value))
-
-
-def _option(options: Sequence[JsonObject], name: str) -> JsonObject:
-    for option in options:
-        said = label(option.get("text"))
-        if name in (said, said.removesuffix("…"), option.get("value")):
-            return option
-    raise NotFound(f"“{name}” is not among the options: {[label(each.get('text')) for each in options]}.")
-
-
 class Surface:
     """A view that one person can read and use."""
 
@@ -105,7 +86,7 @@ class Surface:
 
     @property
     def text(self) -> str:
-        return self._reader.blocks(self._blocks, lambda block, _: entered_text(entered_in(self._view, block)))
+        return self._reader.blocks(self._blocks, lambda block, _: self._shown(block))
 
     @property
     def buttons(self) -> tuple[str, ...]:
@@ -121,9 +102,12 @@ class Surface:
     async def clicks(self, button: str, value: Json = None) -> Delivery:
         block_id, element = find_control(self._blocks, button)
         value = button if value is None and element.get("type") == "overflow" else value
-        return await self._gestures.act_in_view(
-            self._reader.user, self._view, block_id, as_text(element.get("action_id")), chosen(element, value)
-        )
+        user, action_id = self._reader.user, as_text(element.get("action_id"))
+        new = picked(element, value, user.tz)
+        return await self._gestures.act_in_view(user, self._view, block_id, action_id, new)
+
+    def _shown(self, block: JsonObject) -> str:
+        return entered_text(entered_in(self._view, block), self._reader.user.tz)
 
     @property
     def _blocks(self) -> list[JsonObject]:
@@ -147,7 +131,7 @@ class Modal(Surface):
     @property
     def fields(self) -> dict[str, str]:
         """What each field shows, by its label."""
-        return {label(each.get("label")): entered_text(entered_in(self._view, each)) for each in self._inputs}
+        return {label(each.get("label")): self._shown(each) for each in self._inputs}
 
     @property
     def errors(self) -> dict[str, str]:
@@ -165,7 +149,8 @@ class Modal(Surface):
         for name, value in values.items():
             block = self._field(name)
             element = as_object(block.get("element"))
-            self._gestures.enter(self._view, as_text(block.get("block_id")), chosen(element, value))
+            new = picked(element, value, self._reader.user.tz)
+            self._gestures.enter(self._view, as_text(block.get("block_id")), new)
 
     async def submits(self, values: Mapping[str, Json] | None = None) -> Delivery | None:
         """None if the client itself found an error: see `errors`."""

@@ -6,8 +6,7 @@ from typing import Self
 
 from pydantic import JsonValue
 
-from adk_confirm.sandbox.people.seen import chosen
-from adk_confirm.sandbox.people.state import entry, values
+from adk_confirm.sandbox.people.state import entry, picked, values
 from adk_confirm.sandbox.reading import JsonObject, as_object, as_text, label, objects
 
 
@@ -37,5 +36,5 @@ class OpenForm:
     def enter(self, field: str, value: JsonValue) -> Self:
         element = self.element(field)
         key = (self.block_id(field), as_text(element["action_id"]))
-        self.entered[key] = entry(element, chosen(element, value))
+        self.entered[key] = entry(element, picked(element, value, "UTC"))
         return self

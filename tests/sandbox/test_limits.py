@@ -58,6 +58,26 @@ def boxes(kind: str, count: int) -> Block:
     return asks({"type": kind, "options": options(count)})
 
 
+def several(**fields: object) -> Block:
+    return asks({"type": "multi_static_select", "options": options(3), **fields})
+
+
+def day(date: object) -> Block:
+    return asks({"type": "datepicker", "initial_date": date})
+
+
+def moment(seconds: object) -> Block:
+    return asks({"type": "datetimepicker", "initial_date_time": seconds})
+
+
+def rich(style: Block) -> Block:
+    return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [{**LEAF, "style": style}]}]}
+
+
+def listed(*items: Block) -> Block:
+    return {"type": "rich_text", "elements": [{"type": "rich_text_list", "style": "bullet", "elements": [*items]}]}
+
+
 def more(count: int) -> Block:
     return {"type": "overflow", "options": options(count)}
 
@@ -74,6 +94,10 @@ TEXT = {"type": "plain_text_input"}
 NUMBER = {"type": "number_input", "is_decimal_allowed": False}
 
 
+BOXES = {"type": "checkboxes", "action_id": "a"}
+DAY = {"type": "datepicker", "action_id": "a"}
+MOMENT = {"type": "datetimepicker", "action_id": "a"}
+LINKED = {**option(), "url": "https://example.com"}
 LEAF = {"type": "text", "text": "x"}
 RICH = {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [LEAF]}]}
 
@@ -105,6 +129,31 @@ AT_AND_OVER: list[tuple[str, Block, Block]] = [
     ("overflow", actions(more(5)), actions(more(6))),
     ("radio", boxes("radio_buttons", 10), boxes("radio_buttons", 11)),
     ("checkboxes", boxes("checkboxes", 10), boxes("checkboxes", 11)),
+    ("menu for several", several(options=options(100)), several(options=options(101))),
+    ("first ones", several(initial_options=options(3)), several(initial_options=options(4))),
+    ("first ones say the same", several(initial_options=[option("0")]), several(initial_options=[option("0", 2)])),
+    ("some are first", several(initial_options=options(1)), several(initial_options=[])),
+    ("so many may be chosen", several(max_selected_items=1), several(max_selected_items=0)),
+    (
+        "so many are chosen first",
+        several(max_selected_items=2, initial_options=options(2)),
+        several(max_selected_items=1, initial_options=options(2)),
+    ),
+    ("date", day("2028-02-29"), day("2027-02-29")),
+    ("date is whole", day("2027-02-28"), day("20270228")),
+    ("date is text", day("2027-02-28"), day(20270228)),
+    ("moment has ten digits", moment(1_000_000_000), moment(999_999_999)),
+    ("moment has no more", moment(9_999_999_999), moment(10_000_000_000)),
+    ("moment is whole", moment(1_628_633_820), moment("1628633820")),
+    ("fields are for forms", asks(TEXT), actions(TEXT)),
+    ("several in a section", section(accessory=several()["element"]), actions(several()["element"])),
+    ("a moment is in no section", actions(MOMENT), section(accessory=MOMENT)),
+    ("a date is in a section", section(accessory=DAY), section(accessory=TEXT)),
+    ("menu beside a section", section(accessory=more(5)), asks(more(5))),
+    ("a described option", several(options=[{**option(), "description": plain(75)}]), several(options=[LINKED])),
+    ("a link in a menu", section(accessory={**more(1), "options": [LINKED]}), asks({**BOXES, "options": [LINKED]})),
+    ("rich style", rich({"bold": True}), rich({"big": True})),
+    ("rich list", listed({"type": "rich_text_section", "elements": [LEAF]}), listed(LEAF)),
     ("input label", asks(TEXT, label=plain(2000)), asks(TEXT, label=plain(2001))),
     ("input hint", asks(TEXT, hint=plain(2000)), asks(TEXT, hint=plain(2001))),
     ("placeholder", typed(placeholder=plain(150)), typed(placeholder=plain(151))),

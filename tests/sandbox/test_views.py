@@ -11,6 +11,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adk_confirm.sandbox.people.people import Person
+from adk_confirm.sandbox.refusals import Refused
 from adk_confirm.sandbox.server.server import FakeSlack
 from adk_confirm.sandbox.workspace.tickets import TRIGGER_LIVES
 
@@ -27,6 +28,20 @@ def field(name: str, **element: object) -> Body:
     label = {"type": "plain_text", "text": name}
     inner = {"type": "plain_text_input", "action_id": "v", **element}
     return {"type": "input", "block_id": name, "label": label, "element": inner, "optional": True}
+
+
+def options(*names: str) -> list[Body]:
+    return [{"text": {"type": "plain_text", "text": name}, "value": name[0]} for name in names]
+
+
+WORDS = ("alpha", "beta", "gamma")
+FIELDS: dict[str, Body] = {
+    "day": {"type": "datepicker", "initial_date": "2026-12-05"},
+    "start": {"type": "datetimepicker", "initial_date_time": 1_780_000_042},
+    "regions": {"type": "multi_static_select", "options": options(*WORDS), "max_selected_items": 2},
+    "checks": {"type": "checkboxes", "options": options(*WORDS), "initial_options": options("beta")},
+}
+"""A field of each kind whose value is no text."""
 
 
 def trigger(slack: FakeSlack, person: Person) -> str:
@@ -88,3 +103,78 @@ async def test_the_answer_to_a_submission_is_followed(
     else:
         assert (form.title, form.is_open()) == ("Edit", True)
         assert ann.notices == ["We had some trouble connecting. Try again?"]
+
+
+async def test_dates_and_lists_are_sent_as_slack_sends_them(
+    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person
+) -> None:
+    sent: list[Body] = []
+
+    @app.view("edit")
+    async def on_submit(ack: AsyncAck, view: Body) -> None:
+        sent.append({name: block["v"] for name, block in view["state"]["values"].items()})
+        await ack()
+
+    fields = [field(name, **element) for name, element in FIELDS.items()]
+    view = modal("Edit", *fields, callback_id="edit", submit={"type": "plain_text", "text": "Save"})
+    changed: Body = {"day": "2028-02-29", "start": "2026-12-05 22:00", "regions": ["gamma", "beta"], "checks": []}
+    emptied: Body = {"day": None, "start": None}
+    for filled in ({}, changed, emptied):
+        await client.views_open(trigger_id=trigger(slack, ann), view=view)
+        form = await ann.gets_modal("Edit")
+        await form.submits(filled)
+        assert not form.is_open()
+    assert sent == [
+        {
+            "day": {"type": "datepicker", "selected_date": "2026-12-05"},
+            "start": {"type": "datetimepicker", "selected_date_time": 1_780_000_042},
+            "regions": {"type": "multi_static_select", "selected_options": []},
+            "checks": {"type": "checkboxes", "selected_options": options("beta")},
+        },
+        {
+            "day": {"type": "datepicker", "selected_date": "2028-02-29"},
+            "start": {"type": "datetimepicker", "selected_date_time": 1_796_504_400},
+            "regions": {"type": "multi_static_select", "selected_options": options("gamma", "beta")},
+            "checks": {"type": "checkboxes", "selected_options": []},
+        },
+        {
+            "day": {"type": "datepicker", "selected_date": None},
+            "start": {"type": "datetimepicker", "selected_date_time": None},
+            "regions": {"type": "multi_static_select", "selected_options": []},
+            "checks": {"type": "checkboxes", "selected_options": options("beta")},
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("day", "2026-02-30"), ("day", "5 Dec"), ("start", "tonight"), ("regions", [*WORDS]), ("checks", ["delta"])],
+)
+async def test_nobody_can_choose_what_slack_does_not_offer(
+    slack: FakeSlack, client: AsyncWebClient, ann: Person, name: str, value: Any
+) -> None:
+    view = modal("Edit", field(name, **FIELDS[name]), submit={"type": "plain_text", "text": "Save"})
+    await client.views_open(trigger_id=trigger(slack, ann), view=view)
+    form = await ann.gets_modal("Edit")
+    before = form.fields[name]
+    with pytest.raises(Refused):
+        await form.fill({name: value})
+    assert form.fields[name] == before
+
+
+async def test_a_person_reads_a_moment_in_their_own_time_zone(slack: FakeSlack, client: AsyncWebClient) -> None:
+    eve = slack.person("eve", tz="America/New_York")
+    fields = [field(name, **element) for name, element in FIELDS.items()]
+    view = modal("Edit", *fields, submit={"type": "plain_text", "text": "Save"})
+    await client.views_open(trigger_id=trigger(slack, eve), view=view)
+    form = await eve.gets_modal("Edit")
+    assert form.fields == {"day": "2026-12-05", "start": "2026-05-28 16:27", "regions": "", "checks": "beta"}
+
+
+async def test_an_empty_date_is_asked_for(slack: FakeSlack, client: AsyncWebClient, ann: Person) -> None:
+    fields = [{**field(name, **element), "optional": False} for name, element in FIELDS.items()]
+    view = modal("Edit", *fields, submit={"type": "plain_text", "text": "Save"})
+    await client.views_open(trigger_id=trigger(slack, ann), view=view)
+    form = await ann.gets_modal("Edit")
+    assert await form.submits({"day": None, "start": None, "checks": []}) is None
+    assert form.errors == dict.fromkeys(FIELDS, "Please complete this required field.")

@@ -9,9 +9,11 @@ from playwright.async_api import expect
 
 from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.words import CONFIRM_APPROVE
+from adk_confirm.sandbox.people.forms import entered_in
 from tests.blocks import samples
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits
+from tests.sandbox.test_views import FIELDS, field, modal, trigger
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -67,6 +69,33 @@ async def test_every_kind_of_field_says_what_was_entered(scene: Scene, visits: V
     options = [each["selected_option"]["text"]["text"] for each in entered if "selected_option" in each]
     assert options == ["staging", "yes"]
     await me.sees("env prod → staging")
+
+
+async def test_dates_and_lists_are_chosen_not_typed(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    fields = [field(name, **element) for name, element in FIELDS.items()]
+    view = modal("Edit", *fields, submit={"type": "plain_text", "text": "Save"})
+    await scene.app.client.views_open(trigger_id=trigger(scene.slack, scene.dana), view=view)
+    day, start = me.dialog.get_by_label("day"), me.dialog.get_by_label("start")
+    regions = me.dialog.get_by_role("group", name="regions")
+    await expect(day).to_have_value("2026-12-05")
+    await expect(start).to_have_value("2026-05-28T22:27")
+    await day.fill("2028-02-29")
+    await regions.get_by_label("gamma").check()
+    await regions.get_by_label("alpha").check()
+    await expect(regions.get_by_label("beta")).to_be_disabled()
+    await me.dialog.get_by_role("group", name="checks").get_by_label("beta").uncheck()
+    form = scene.dana.modal()
+    assert form is not None
+    chosen = {"day": "2028-02-29", "start": "2026-05-28 22:27", "regions": "alpha, gamma", "checks": ""}
+    await scene.slack.until(lambda: form.fields == chosen)
+    assert entered_in(form.view, fields[1]) == {"type": "datetimepicker", "selected_date_time": 1_780_000_042}
+    await start.fill("2026-12-05T22:00")
+    await day.focus()
+    await scene.slack.until(lambda: form.fields["start"] == "2026-12-05 22:00")
+    await me.page.reload()
+    await expect(me.dialog.get_by_label("start")).to_have_value("2026-12-05T22:00")
+    await expect(regions.get_by_label("gamma")).to_be_checked()
 
 
 async def test_what_was_typed_outlives_a_redraw_and_a_change_of_person(scene: Scene, visits: Visits) -> None:

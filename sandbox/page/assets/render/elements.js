@@ -82,12 +82,7 @@ function initial(control) {
     selected_option: control.initial_option,
     selected_options: control.initial_options,
     selected_date: control.initial_date,
-    selected_time: control.initial_time,
     selected_date_time: control.initial_date_time,
-    value: control.initial_value,
-    selected_user: control.initial_user,
-    selected_channel: control.initial_channel,
-    selected_conversation: control.initial_conversation,
   };
 }
 

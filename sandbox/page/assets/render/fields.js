@@ -6,14 +6,18 @@
  */
 
 import { freshId, h } from "../dom.js";
+import * as time from "../time.js";
 import { labelText, textObject } from "./mrkdwn.js";
 
 const KINDS = {
   plain_text_input: written,
   number_input: written,
   static_select: menu,
+  multi_static_select: boxes,
   checkboxes: boxes,
   radio_buttons: boxes,
+  datepicker: calendar,
+  datetimepicker: calendar,
 };
 
 export function isField(element) {
@@ -56,6 +60,17 @@ function menu(_, element, state) {
   return { node: control, control, read: () => control.value || null };
 }
 
+/** A date, or a date and a time in the person's time zone. Without a change the value stays as it was, to the second. */
+function calendar(app, element, state) {
+  const before = state.selected_date ?? state.selected_date_time;
+  const { tz } = app.store.person;
+  const value = Number.isInteger(before) ? `${time.day(before, tz)}T${time.clock(before, tz)}` : (before ?? "");
+  const type = element.type === "datepicker" ? "date" : "datetime-local";
+  const control = h("input", { class: "input calendar", type });
+  control.value = value;
+  return { node: control, control, read: () => (control.value === value ? (before ?? null) : control.value || null) };
+}
+
 function boxes(app, element, state) {
   const several = element.type !== "radio_buttons";
   const chosen = new Set([state.selected_option, ...(state.selected_options ?? [])].map((option) => option?.value));
@@ -72,8 +87,15 @@ function boxes(app, element, state) {
     inputs.push(input);
     return h("label", { class: "choice" }, input, h("span", {}, textObject(app, option.text), more));
   });
-  const node = h("div", { class: "choices", role: several ? "group" : "radiogroup" }, rows);
+  const isMenu = element.type === "multi_static_select";
+  const node = h("div", { class: isMenu ? "choices input" : "choices", role: several ? "group" : "radiogroup" }, rows);
   const values = () => inputs.filter((input) => input.checked).map((input) => input.value);
+  const limit = () => {
+    const isFull = values().length >= (element.max_selected_items ?? Infinity);
+    for (const input of inputs) input.disabled = isFull && !input.checked;
+  };
+  node.addEventListener("change", limit);
+  limit();
   return { node, control: node, group: true, read: () => (several ? values() : (values()[0] ?? null)) };
 }
 
