@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 _MOST_CAUSES = 10
 
 
@@ -39,6 +41,12 @@ class Busy(ConfirmError):
 
 class StoreError(ConfirmError):
     """The store refused. The whole transaction did not happen."""
+
+
+def was_cancelled() -> bool:
+    """Whether the running task itself was cancelled (or is gone), and not only something that it waited for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def reason(error: Exception) -> str:

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from adk_confirm.bot.telemetry.metrics import Metrics
 from adk_confirm.bot.telemetry.readiness import Readiness
-from adk_confirm.runtime.errors import reason
+from adk_confirm.runtime.errors import reason, was_cancelled
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class _Supervised:
                     raise
                 self._record_failure(reason(error), error)
             except asyncio.CancelledError as error:
-                if self._stopping.is_set() or _is_cancelled():
+                if self._stopping.is_set() or was_cancelled():
                     raise
                 self._record_failure("something inside it was cancelled", error)
             finally:
@@ -115,12 +115,6 @@ class _Supervised:
                 await self._stopping.wait()
         except TimeoutError:
             return
-
-
-def _is_cancelled() -> bool:
-    """Whether the task itself was cancelled, and not something that it awaited."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 class StopDeadline(float, Enum):

@@ -87,6 +87,7 @@ class Call:
     amended: JsonObject | None = None  # the arguments after edits, if there were any
     approved: str | None = None  # digest of what was approved
     attempt: int = 0
+    key: str = ""  # for the other side, to take all attempts as one operation: made with the call, and never guessable
     reason: str | None = None
     result: JsonObject | None = None
     tool_schema: JsonObject | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import uuid
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -25,7 +26,7 @@ from adk_confirm.runtime.calls.call import (
 )
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.context import ToolContext, as_json, lost_result
-from adk_confirm.runtime.errors import ConfirmError, message_of
+from adk_confirm.runtime.errors import ConfirmError, message_of, was_cancelled
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
 from adk_confirm.runtime.signature import BadArguments, Bound, find_non_finite
 from adk_confirm.runtime.telemetry import tracing
@@ -61,7 +62,7 @@ class CallEnvironment:
             session_id=self.session_id,
             state=self.state if runs else copy.deepcopy(self.state),
             function_call_id=call.id,
-            idempotency_key=f"{self.app}/{self.user_id}/{self.session_id}/{call.id}",
+            idempotency_key=call.key or call.id,
             attempt=call.attempt,
             tool_confirmation=confirmation,
             answer=asked.answer if asked is not None and call.asks_input else None,
@@ -291,12 +292,6 @@ async def recover(call: Call, tools: Mapping[str, Tool], environment: CallEnviro
 _ANYTHING = BaseException
 
 
-def was_cancelled() -> bool:
-    """Whether the running task itself was cancelled (or is gone), and not only something that it waited for."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
-
-
 def _as_result(value: Json) -> JsonObject:
     return value if isinstance(value, dict) else {"result": value}
 
@@ -341,6 +336,7 @@ def without_why(call: Call, tool: Tool) -> Call:
 def call_from_model(asked: FunctionCall, *, agent: str, invocation_id: str, turn: int, place: int) -> Call:
     return Call(
         id=asked.id or new_call_id(),
+        key=str(uuid.uuid4()),
         tool=asked.name or "",
         args=asked.arguments,
         agent=agent,

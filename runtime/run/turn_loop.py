@@ -19,7 +19,7 @@ from adk_confirm.runtime.calls.call import Begin, Call, CallState, GateKind, Hol
 from adk_confirm.runtime.calls.model_history import ModelHistory
 from adk_confirm.runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_actions, next_step
 from adk_confirm.runtime.context import ReadonlyContext
-from adk_confirm.runtime.errors import Busy, StoreError
+from adk_confirm.runtime.errors import Busy, StoreError, was_cancelled
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.run.ask_model import ask_model, content_with_ids, describe_failure
@@ -34,7 +34,6 @@ from adk_confirm.runtime.run.execute import (
     hear_denial,
     recover,
     wants_denial,
-    was_cancelled,
     with_preview,
     without_why,
 )

@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from adk_confirm.runtime.errors import Busy, ConfirmError, StoreError
+from adk_confirm.runtime.errors import Busy, ConfirmError, StoreError, was_cancelled
 from adk_confirm.runtime.store.database import Database, Tx, Waiter
 from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, keep_trying, new_token, topic_of
 from adk_confirm.runtime.store.wakeups import until_stopped
@@ -375,7 +375,9 @@ class LeaseLoop:
         except StoreError:
             await until_stopped(self._stopping, asyncio.sleep(AGAIN))  # given back at once, it would come up at once
             raise
-        except Exception as error:  # noqa: BLE001  (the outermost boundary of one job's work: the other jobs go on)
+        except (Exception, asyncio.CancelledError) as error:  # the outermost boundary of one job's work
+            if isinstance(error, asyncio.CancelledError) and was_cancelled():
+                raise
             try:
                 await self._put_off(key, claim, lease, error)
             except (StoreError, LeaseLost):
@@ -384,7 +386,7 @@ class LeaseLoop:
                 lease.stop()  # releasing its lease would make it due again at once, without end
                 log.exception("%s %s could not be put off, and is left to its lease", self._kind.name, key)
 
-    async def _put_off(self, key: str, claim: ClaimedJob, lease: Lease, error: Exception) -> None:
+    async def _put_off(self, key: str, claim: ClaimedJob, lease: Lease, error: BaseException) -> None:
         if isinstance(error, PutOff):
             lag = WHILE_FAILING if error.failing else 0.0
             after, why = error.after, str(error)
@@ -456,5 +458,5 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that no database takes. The trouble may quote an agent's server, which may say anything."""
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, ConfirmError) else f"{type(error).__name__}: {error}"

@@ -113,6 +113,26 @@ async def test_a_row_is_put_off_whatever_its_error_says(database: Database, odd:
     assert await database.run(fail) == (1, "It said: \N{REPLACEMENT CHARACTER}!")
 
 
+async def test_what_is_cancelled_inside_a_job_is_its_failure(database: Database) -> None:
+    """Given back without a failure it would be due at once, and keep a processor busy for good."""
+    await with_rows(database, "bad")
+    attended: list[Any] = []
+    over = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        attended.append((await database.read(all_rows))[0])
+        if len(attended) == 2:
+            await lease.finish(done, key)
+            over.set()
+            return
+        inner = asyncio.get_running_loop().create_future()
+        inner.cancel()
+        await inner
+
+    await attends_until(over, database, attend)
+    assert [(row.failures, row.trouble) for row in attended] == [(0, None), (1, "CancelledError: ")]
+
+
 async def test_a_row_that_is_put_off_costs_no_look_until_it_is_due(database: Database) -> None:
     await with_rows(database, "early")
     attended: list[float] = []

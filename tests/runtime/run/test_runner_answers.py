@@ -354,19 +354,22 @@ async def test_a_gate_that_is_gone_still_holds_what_it_held(run: MakeRunner) -> 
     assert log == []
 
 
+AWAY = ConnectionError("the server is away")
+
+
 class AwayToolset:
     """Tools that cannot be listed."""
 
     def __init__(self) -> None:
-        self.away = False
+        self.away: BaseException | None = None
 
     async def tools(self) -> list[FunctionTool]:
-        if self.away:
-            raise ConnectionError("the server is away")
+        if self.away is not None:
+            raise self.away
         return [FunctionTool(deploy, require_confirmation=True)]
 
     async def close(self) -> None:
-        self.away = True
+        self.away = AWAY
 
 
 async def test_tools_that_cannot_be_listed_when_the_answer_comes_refuse_the_call(run: MakeRunner) -> None:
@@ -374,12 +377,12 @@ async def test_tools_that_cannot_be_listed_when_the_answer_comes_refuse_the_call
     model = ScriptedModel(call("deploy", version="a"), "Hello.")
     chat = Chat(run(Agent("operator", model, tools=[toolset])))
     request = (await chat.say("Ship a")).request
-    toolset.away = True
+    toolset.away = AWAY
     said = await chat.approve(request)
     assert "can't be reached now, so deploy did not run" in str(said.result("deploy"))
     assert said.errors == ["ConnectionError"]  # nor can the model be asked without them
     assert log == []
-    toolset.away = False
+    toolset.away = None
     assert (await chat.say("Hello")).texts == ["Hello."]
 
 
@@ -389,11 +392,11 @@ async def test_an_edit_that_cannot_be_checked_now_waits_until_it_can(run: MakeRu
     chat = Chat(run(Agent("operator", model, tools=[toolset])))
     request = (await chat.say("Ship a")).request
     before = await chat.history()
-    toolset.away = True
-    with pytest.raises(Busy, match=r"could not be checked \(the server is away\)\. Nothing"):
-        await chat.approve(request, {"version": "b"})
+    for toolset.away in (AWAY, asyncio.CancelledError("the server is away")):
+        with pytest.raises(Busy, match=r"could not be checked \(the server is away\)\. Nothing"):
+            await chat.approve(request, {"version": "b"})
     assert await chat.history() == before
-    toolset.away = False
+    toolset.away = None
     assert (await chat.approve(request, {"version": "b"})).texts == ["It is live."]
     assert log == ["deployed b"]
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from adk_confirm import Agent, FunctionTool, Runner, ScriptedModel, ToolContext, call
+from adk_confirm import Agent, FunctionCall, FunctionTool, Runner, ScriptedModel, ToolContext, call
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.tool import Bound, ToolOutcomeUnknown
@@ -457,14 +457,13 @@ async def test_a_value_changed_in_place_is_not_changed_behind_the_sessions_back(
 # Context
 
 
-async def test_a_tool_knows_who_asks_and_which_call_it_is(run: MakeRunner, app: str) -> None:
+async def test_a_tool_knows_who_asks_and_which_call_it_is(run: MakeRunner) -> None:
     def who(tool_context: ToolContext) -> JsonObject:
         return {
             "user": tool_context.user_id,
             "session": tool_context.session_id,
             "agent": tool_context.agent_name,
             "call": tool_context.function_call_id,
-            "key": tool_context.idempotency_key,
             "invocation": tool_context.invocation_id,
             "attempt": tool_context.attempt,
         }
@@ -478,10 +477,24 @@ async def test_a_tool_knows_who_asks_and_which_call_it_is(run: MakeRunner, app: 
         "session": chat.session,
         "agent": "worker",
         "call": asked.id,
-        "key": f"{app}/{chat.user}/{chat.session}/{asked.id}",
         "invocation": heard.events[0].invocation_id,
         "attempt": 1,
     }
+
+
+async def test_two_calls_never_share_a_key_whatever_their_names(run: MakeRunner) -> None:
+    """A model may call both "call_1". Names over REST may have any separator in them."""
+    keys: list[str] = []
+
+    def pay(tool_context: ToolContext) -> None:
+        keys.append(tool_context.idempotency_key)
+
+    asks = FunctionCall(id="call_1", name="pay", args={})
+    runner = run(Agent("payer", ScriptedModel(asks, "Paid.", asks, "Paid.", asks, "Paid."), tools=[pay]))
+    for user, session in (("eu", "team/1"), ("eu/team", "1"), ("eu", "team/1")):
+        await Chat(runner, session, user).say("Pay")
+        await runner.delete_session(user_id=user, session_id=session)
+    assert len({*keys}) == 3
 
 
 # Time
