@@ -21,6 +21,7 @@ _ENTRIES = {"user": "<@{}>", "group": "<!subteam^{}>"}
 
 
 _LEDGER_TITLES = {
+    LineKind.ASKED: "waits for approval",
     LineKind.VOTE_FELL: "approval no longer counts",
     LineKind.LAPSED: "did not start in time",
     LineKind.BEGUN: "started",
@@ -59,7 +60,8 @@ def ledger_item(line: LedgerLine, names: Names, *, answer: bool = False) -> Item
     named = _LEDGER_TITLES.get(line.kind, line.kind.value)
     title = f"{named}: {line.tool}" if line.tool else named
     note = explain_line(line, names, answer=answer)
-    return Item(kind="ledger", title=title, note=note, body=body, at=line.at.timestamp())
+    heard = line.kind is LineKind.HEARD  # shown with what Slack sends
+    return Item(kind="event" if heard else "ledger", title=title, note=note, body=body, at=line.at.timestamp())
 
 
 # The agent's side

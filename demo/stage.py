@@ -12,7 +12,7 @@ from pathlib import Path
 from adk_confirm.demo.controls import DemoBot
 from adk_confirm.demo.observing import DatabaseObserver
 from adk_confirm.demo.slack_app import our_app
-from adk_confirm.demo.tour import FIRST, FOURTH, SECOND, Tour
+from adk_confirm.demo.tour import FIRST, FOURTH, SECOND, THIRD, Tour
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.sandbox.page.page import Sandbox
 from adk_confirm.sandbox.page.screen import Stage
@@ -130,12 +130,16 @@ def _stage(people: Mapping[str, Person], channel: Channel, bot: DemoBot, tour: T
     return Stage(
         roles={people[name].id: role for name, role in roles.items()},
         commands={"/approvals": "what waits for you, and for this channel"},
-        tries=(
-            FIRST,
-            SECOND,
-            "@adk-confirm I need 3 days off",
-            FOURTH,
-            "@adk-confirm what runs as checkout?",
+        tries={
+            FIRST: "Two people approve a deployment",
+            SECOND: "An approver corrects an expense",
+            THIRD: "Nobody decides in time",
+            FOURTH: "The bot crashes in the middle",
+        },
+        welcome=(
+            "Agents ask. People decide.",
+            "ana asks an agent for something risky. ben and chris are on call: they approve, change or deny it, and it "
+            "runs once. You play all of them, in four short stories.",
         ),
         start=channel.id,
         controls=bot,

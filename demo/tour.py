@@ -7,6 +7,7 @@ about the next deployment; the bot crashes during a refund.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
 from adk_confirm.runtime.jsontypes import JsonObject
@@ -15,11 +16,17 @@ from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.workspace.records import User
 
 FIRST = "@adk-confirm deploy checkout 2.4.1 to prod"
+STORIES = 4
 SECOND = "@adk-confirm reimburse 1500 for the team dinner"
 THIRD = "@adk-confirm deploy search 2.0.0 to prod"
 FOURTH = "@adk-confirm refund Ada 20 for the mug"
 QUESTION = "@adk-confirm what was refunded?"
 
+_END = Hint(
+    "That was the tour. Try your own sentences or the Home tab, or see what was stored.",
+    "Behind the scenes",
+    {"panel": True},
+)
 START = "Start the bot"
 CARD = "Open the card"
 
@@ -39,34 +46,34 @@ class Tour:
         expenses = [row for row in self.rows if row.asked.tool == "reimburse"]
         refunds = [row for row in self.rows if row.asked.tool == "refund"]
         if not deployments:
-            return self._ask(me, FIRST, "Start here: ask for a deployment.")
-        if deployments[0].state is State.WAITING:
-            return self._decide(me, deployments[0])
-        if not expenses:
-            return self._ask(me, SECOND, "Approvers can correct a call. Ask for money back.")
-        if expenses[0].state is State.WAITING:
-            return self._correct(me, expenses[0])
-        if len(deployments) == 1:
-            return self._ask(me, THIRD, "And if nobody decides? Ask for another deployment.")
-        if deployments[1].state is State.WAITING:
-            return self._wait(deployments[1])
-        if not refunds:
-            return self._ask(me, FOURTH, "Now a crash in the middle of a call. Ask for a refund.")
-        return self._crash(me, refunds[0])
+            story, hint = 1, self._ask(me, FIRST, "Ask for a deployment.")
+        elif deployments[0].state is State.WAITING:
+            story, hint = 1, self._decide(me, deployments[0])
+        elif not expenses:
+            story, hint = 2, self._ask(me, SECOND, "Approvers can correct a call. Ask for money back.")
+        elif expenses[0].state is State.WAITING:
+            story, hint = 2, self._correct(me, expenses[0])
+        elif len(deployments) == 1:
+            story, hint = 3, self._ask(me, THIRD, "And if nobody decides? Ask for another deployment.")
+        elif deployments[1].state is State.WAITING:
+            story, hint = 3, self._wait(deployments[1])
+        elif not refunds:
+            story, hint = 4, self._ask(me, FOURTH, "Now a crash in the middle of a call. Ask for a refund.")
+        else:
+            story, hint = 4, self._crash(me, refunds[0])
+        return hint if hint is _END else replace(hint, step=f"{story} of {STORIES}")
 
     def _without_bot(self) -> Hint:
         if self._controls.state is BotState.STARTING:
             return Hint("The bot is starting. It reads from its database what was going on.")
         if any(_is_running(row) for row in self.rows):
             return Hint("The bot crashed in the middle of the call. Start it again.", START, {"do": "start"})
-        return Hint(
-            "The bot is down. Messages wait, clicks get a warning, as in Slack. Start it again.", START, {"do": "start"}
-        )
+        return Hint("The bot is down. Messages wait; clicks fail, as in Slack.", START, {"do": "start"})
 
     def _ask(self, me: str, text: str, why: str) -> Hint:
         if me != "ana":
             return self._switch_hint("ana", f"{why} ana asks.")
-        return Hint(f"{why} Then send it.", "Write it for me", {"say": text, "channel": self._channel})
+        return Hint(why, "Write it for me", {"say": text, "channel": self._channel})
 
     def _decide(self, me: str, row: Confirmation) -> Hint:
         if not row.approvals:
@@ -109,7 +116,7 @@ class Tour:
                     "lee", f"Nobody knows whether {who} got the money. lee can find out and say so."
                 )
             return _open(row, "Open the card and say whether the refund took effect.")
-        return Hint("That was the tour. Try your own sentences, several people at once, or the Home tab.")
+        return _END
 
     def _switch_hint(self, name: str, why: str) -> Hint:
         return Hint(f"{why} Now be {name}.", f"Be {name}", {"be": self._people[name].id})

@@ -158,6 +158,8 @@ async def test_on_a_phone_hints_lead_time_moves_and_the_bot_crashes_and_comes_ba
         for role in ("asks", "on call", "lead", "outsider"):
             await expect(me.page.locator(".face-role", has_text=role).first).to_be_in_viewport()
 
+        await me.sees("Agents ask. People decide.", within=me.chat)
+        await expect(me.page.get_by_role("complementary", name="Next step")).to_contain_text("1 of 4")
         await me.clicks("Hide hints")
         await expect(me.page.get_by_role("complementary", name="Next step")).to_be_hidden()
         await me.clicks("Show hints")
@@ -172,6 +174,8 @@ async def test_on_a_phone_hints_lead_time_moves_and_the_bot_crashes_and_comes_ba
         await me.clicks("Bot runs")
         await me.page.get_by_role("menuitem", name="Crash now").click()
         await expect(me.page.get_by_role("button", name="Bot is down")).to_be_visible()
+        rights = "nodes => nodes.map(node => node.getBoundingClientRect().right)"
+        assert max(await me.page.locator(".bar button").evaluate_all(rights)) <= 390
         await me.thread.get_by_role("button", name="Deny…").last.click()
         await expect(me.page.get_by_role("alert")).to_be_visible()  # as in Slack: the click did not get through
         assert await audit(me.page) == []

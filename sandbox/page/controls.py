@@ -52,10 +52,12 @@ class Hint:
     text: str
     button: str = ""
     action: JsonObject | None = None
-    """`{"be": person}`, `{"say": text}`, `{"thread": ts, "channel": id}`, or `{"do": gesture, …}`."""
+    """`{"be": person}`, `{"say": text}`, `{"thread": ts, "channel": id}`, `{"panel": true}` or `{"do": gesture, …}`."""
+    step: str = ""
+    """How far the tour is, such as “1 of 4”."""
 
     def to_json(self) -> JsonObject:
-        return {"text": self.text, "button": self.button, "action": self.action}
+        return {"text": self.text, "button": self.button, "action": self.action, "step": self.step}
 
 
 class Guide(Protocol):

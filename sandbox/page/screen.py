@@ -34,8 +34,10 @@ class Stage:
     shortcuts: tuple[Shortcut, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     """Command → what it does, in a few words."""
-    tries: tuple[str, ...] = ()
-    """What a newcomer could say to the app."""
+    tries: Mapping[str, str] = field(default_factory=dict)
+    """What a newcomer could say to the app → what that shows, or nothing."""
+    welcome: tuple[str, str] = ("", "")
+    """A headline and a few words, in the channel to begin in, until something was said there."""
     start: str = ""
     """The id of the channel to begin in."""
     controls: Controls | None = None
@@ -174,7 +176,8 @@ class Screen:
                 {"name": each.name, "callback_id": each.callback_id, "where": each.where}
                 for each in self._stage.shortcuts
             ],
-            "tries": [*self._stage.tries],
+            "tries": [{"message": text, "title": title or text} for text, title in self._stage.tries.items()],
+            "welcome": [*self._stage.welcome],
             "start": self._stage.start,
             "bot": self._bot(),
             "hint": self._hint(),

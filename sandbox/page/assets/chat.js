@@ -142,8 +142,13 @@ export class Chat {
     const sign = channel.kind === "im" ? "" : "#";
     const mention = `@${store.app.name} `;
     const bare = (text) => (text.startsWith(mention) ? text.slice(mention.length) : text);
-    const tries = isEmpty && hasApp ? store.stage.tries.map((text) => (isApp ? "" : mention) + bare(text)) : [];
-    const offered = prompts.length ? prompts : tries.map((text) => ({ title: text, message: text }));
+    const said = (text) => (isApp ? "" : mention) + bare(text);
+    const tries = isEmpty && hasApp ? store.stage.tries : [];
+    const offered = prompts.length
+      ? prompts
+      : tries.map(({ title, message }) => ({ title: title === message ? said(message) : title, message: said(message) }));
+    const [headline, about] = isEmpty && channel.id === store.stage.start ? store.stage.welcome : [];
+    this.empty.classList.toggle("welcome", Boolean(headline));
     const intro = isApp
       ? `Everything you say here goes to ${store.app.name}.`
       : `This is the beginning of ${sign}${title}. ` +
@@ -151,15 +156,20 @@ export class Chat {
     const propose = (text) => () => this.composer.propose(text);
     fill(
       this.empty,
-      h("p", { class: "empty-title" }, sign, title),
-      h("p", { class: "hint" }, intro),
+      h("p", { class: "empty-title" }, headline || [sign, title]),
+      h("p", { class: "hint" }, about || intro),
       offered.length && channel.member
         ? h(
             "div",
             { class: "tries" },
-            h("p", { class: "hint" }, prompts.length ? "Suggested prompts:" : "Try one of these:"),
+            headline ? null : h("p", { class: "hint" }, prompts.length ? "Suggested prompts:" : "Try one of these:"),
             offered.map(({ title: name, message }) =>
-              h("button", { type: "button", class: "try", onclick: propose(message) }, name),
+              h(
+                "button",
+                { type: "button", class: "try", onclick: propose(message) },
+                h("span", {}, name),
+                headline ? h("span", { class: "hint" }, bare(message)) : null,
+              ),
             ),
           )
         : null,

@@ -31,7 +31,7 @@ export class Hints {
     const key = JSON.stringify(hint);
     if (!hint || key === this.shown) return;
     this.shown = key;
-    this.text.textContent = hint.text;
+    fill(this.text, hint.step ? h("strong", { class: "hint-step" }, hint.step) : null, hint.text);
     this.act.hidden = !hint.button;
     fill(this.act, hint.button);
   }
@@ -45,11 +45,12 @@ export class Hints {
 
   async #act() {
     const app = this.#app;
-    const { be, say, thread, channel, do: gesture, ...body } = app.store.stage.hint.action;
+    const { be, say, thread, channel, panel, do: gesture, ...body } = app.store.stage.hint.action;
     if (thread || say) app.uncover(thread);
     if (be) app.be(be);
     else if (thread) app.go(channel, thread);
     else if (say) app.propose(channel, say);
+    else if (panel) app.togglePanel();
     else {
       this.act.disabled = true;
       await app.send(gesture, body);

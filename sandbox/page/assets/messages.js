@@ -72,18 +72,20 @@ function entry(app, channel, message, { compact, thread }) {
   const replies = thread ? [] : store.replies(channel.id, message.ts);
   const status = thread ? "" : statusOf(channel, message.ts);
   const editing = app.editing === message.ts;
+  const echo = !thread && message.subtype === "thread_broadcast" && message.thread_ts === app.thread;
   const signature = JSON.stringify([
     written(message),
     compact,
     editing,
     status,
+    echo,
     replies.map((each) => [each.ts, each.user]),
     store.me,
   ]);
   return {
     key: message.ts,
     signature,
-    make: () => item(app, channel, message, { compact, thread, replies, status, editing }),
+    make: () => item(app, channel, message, { compact, thread, replies, status, editing, echo }),
   };
 }
 
@@ -95,7 +97,8 @@ function written(message) {
   return texts.get(message);
 }
 
-function item(app, channel, message, { compact, thread, replies, status, editing }) {
+/** `echo`: the thread that it is from is open beside it. So it needs its title only. */
+function item(app, channel, message, { compact, thread, replies, status, editing, echo }) {
   const author = nameOf(app.store, message.user);
   const at = time.seconds(message.ts);
   const { tz } = app.store.person;
@@ -107,6 +110,7 @@ function item(app, channel, message, { compact, thread, replies, status, editing
   const classes = [
     "message",
     compact && "compact",
+    echo && "echo",
     message.is_ephemeral && "ephemeral",
     message.streaming && "streaming",
   ];

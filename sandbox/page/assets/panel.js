@@ -22,7 +22,7 @@ export class Panel {
       Object.entries(KINDS).map(([kind, name]) => this.#filter(kind, name)),
     );
     this.list = h("ol", { class: "panel-items", "aria-label": "What happened" });
-    this.none = h("p", { class: "hint none" }, "Nothing yet. Say something to the app, or press one of its buttons.");
+    this.none = h("p", { class: "hint none" }, "Nothing yet. What the agent asks, what people press and what the ledger keeps will stand here.");
     this.scroller = new Scroller(h("div", { class: "scroller", tabindex: -1 }, this.none, this.list));
     this.node = h(
       "aside",
@@ -31,7 +31,7 @@ export class Panel {
       this.filters,
       this.scroller.node,
     );
-    this.isOpen = (localStorage.getItem("panel") ?? (innerWidth >= 1240 ? "open" : "shut")) === "open";
+    this.isOpen = (localStorage.getItem("panel") ?? (innerWidth >= 1440 ? "open" : "shut")) === "open";
     this.node.hidden = !this.isOpen;
   }
 

@@ -19,6 +19,7 @@ export class Sidebar {
       { class: "sidebar", id: "nav", "aria-label": "Channels" },
       this.team,
       this.lists.map(({ node }) => node),
+      document.querySelector(".banner"),
     );
   }
 

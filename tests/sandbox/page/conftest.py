@@ -49,7 +49,7 @@ async def scene() -> AsyncIterator[Scene]:
             roles={dana.id: "asks", lea.id: "lead", stranger.id: "may not approve"},
             shortcuts=(Shortcut("Approval history", "adk_confirm_history"), Shortcut("Take stock", "stock", "global")),
             commands={"/approvals": "What waits for you, and for this channel"},
-            tries=("deploy checkout 2.14.0",),
+            tries={"deploy checkout 2.14.0": ""},
             start=deploys.id,
         )
         async with small_app(slack) as app:
