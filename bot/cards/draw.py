@@ -1,9 +1,8 @@
 """Posts and updates cards in Slack, and answers voters. A card is always drawn as a whole from its row: each of its
 places shows the current row, or says why that is impossible.
 
-There is one live card in each place. A post is noted in `attempts` before it is made. After a crash or a lost answer,
-the card is searched for before it is posted again. A vote on a second copy counts; the copy is deleted when it is
-found.
+There is one live card in each place. After a crash or a lost answer the row is in doubt: its cards are searched for
+before they are posted or updated. A vote on a second copy counts; the copy is deleted when it is found.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone, Later, NoAnswer, SlackTrouble, Unsure
 from adk_confirm.bot.slack.names import NameLookup
-from adk_confirm.bot.store.attempts import begin_attempt, earlier_attempts, forget_attempt
 from adk_confirm.bot.store.repository import Session, read_confirmation
 from adk_confirm.bot.store.transactions import draw_again_late
 from adk_confirm.runtime.store.lease import Lease
@@ -121,7 +119,8 @@ class Drawing:
         """Updates the message in its place, or posts it if it is not there."""
         if place.ts is None:
             return replace(place, ts=await self._post(place, message))
-        await self._delete_duplicates(place, message)
+        if self._row.doubt:
+            await self._find(place, message)
         try:
             await self._slack.update(place.channel, place.ts, message)
         except Gone as gone:
@@ -132,32 +131,20 @@ class Drawing:
         return place
 
     async def _post(self, place: Place, message: Message) -> str:
-        before = await self._lease.run(begin_attempt, self._row.id, _mark(place))
-        if before is not None:
-            found = await self._find(place, message, before.at)
-            if found is not None:
-                await self._slack.update(place.channel, found, message)
-                return found
-        try:
-            broadcast = not place.pointer and place.thread_ts is not None and self._shown_in_channel(place)
-            return await self._slack.post(place.channel, message, thread_ts=place.thread_ts, broadcast=broadcast)
-        except SlackTrouble as trouble:
-            if before is None and not isinstance(trouble, Unsure):
-                await self._lease.run(forget_attempt, self._row.id, _mark(place))
-            raise
+        found = await self._find(place, message) if self._row.doubt else None
+        if found is not None:
+            await self._slack.update(place.channel, found, message)
+            return found
+        broadcast = not place.pointer and place.thread_ts is not None and self._shown_in_channel(place)
+        return await self._slack.post(place.channel, message, thread_ts=place.thread_ts, broadcast=broadcast)
 
     def _shown_in_channel(self, place: Place) -> bool:
         """Whether a card in a thread is also shown in its channel. Not in a direct message, which has one reader."""
         return self._row.policy.card == "both" and not place.channel.startswith("D")
 
-    async def _delete_duplicates(self, place: Place, message: Message) -> None:
-        """Deletes the extra messages of a place to which several were posted."""
-        before = await self._lease.read(earlier_attempts, self._row.id, _mark(place))
-        if before is not None and before.tries > 1:
-            await self._find(place, message, before.at)
-
-    async def _find(self, place: Place, message: Message, since: float) -> str | None:
-        wanted = identity(message.metadata)
+    async def _find(self, place: Place, message: Message) -> str | None:
+        """The message in this place, if it is in Slack. Copies are deleted."""
+        wanted, since = identity(message.metadata), self._row.asked_at.timestamp()
         assert wanted is not None
         return await self._slack.find_sent(place.channel, wanted, thread_ts=place.thread_ts, since=since, keep=place.ts)
 
@@ -250,10 +237,6 @@ class Drawing:
             session_link=conversation,
             spoke=self._spoke,
         )
-
-
-def _mark(place: Place) -> str:
-    return f"{'pointer' if place.pointer else 'card'}:{place.channel}:{place.thread_ts or ''}"
 
 
 _AGAIN = 10.0

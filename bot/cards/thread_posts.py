@@ -1,11 +1,12 @@
 """Writes in a session's thread: ledger lines in their order, and the agent's messages. One writer at a time.
 
-Every message carries its identity in `metadata`, and every post is noted in `attempts` before it is made. If Slack's
-answer or this process is lost, the message is searched for in the thread and not posted twice.
+Every message carries its identity in `metadata`. If Slack's answer or this process is lost, the thread is in doubt: a
+message is searched for in it before it is posted.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -27,7 +28,6 @@ from adk_confirm.bot.slack.api import SentMessage, Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
 from adk_confirm.bot.store.agent_status import note_status, read_status
-from adk_confirm.bot.store.attempts import begin_attempt, forget_attempt
 from adk_confirm.bot.store.ledger_rows import confirmation_lines, lines_to_tell
 from adk_confirm.bot.store.outbox import note_lost_answer, note_possible_copies, third_tries
 from adk_confirm.bot.store.repository import Session
@@ -52,24 +52,30 @@ class Thread:
         self._slack, self._directory = slack, directory
 
     async def post_lines(
-        self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
+        self,
+        lease: Lease,
+        session: Session,
+        lines: Sequence[LedgerLine],
+        rows: Sequence[Confirmation],
+        doubt: float | None = None,
     ) -> int:
-        """Posts the lines that are meant for the thread, as one message or as few as Slack's limits allow. Returns the
-        number of the last line."""
+        """Posts the lines that are meant for the thread, or as many of them as Slack's limits allow in one message.
+        Returns the number of the last one. `doubt`: until when somebody may have posted some of them."""
         if not lines:
             return session.told_seq
         last, steps = lines[-1].seq, await self._steps(lease, session, lines, rows)
         await self._settle_reminders(lease, session, lines, rows)
         if not steps:
             return last
-        mark = f"lines:{lines[0].seq}"
-        before = await lease.run(begin_attempt, session.key, mark)
-        if before is not None:
-            posted_to = await self._last_line_posted(session, before.at)
+        if doubt is not None:
+            posted_to = await self._last_line_posted(session, doubt - _LONGEST_FREEZE)
             steps = [step for step in steps if step.seq > posted_to]
-        for index, message in enumerate(await self._story(session, steps) if steps else ()):
-            await self._post(lease, session, message, mark, first=before is None and index == 0)
-        return last
+        messages = await self._story(session, steps) if steps else ()
+        if not messages:
+            return last
+        await self._post(lease, session, messages[0])
+        mark = parse_mark(messages[0].metadata)
+        return mark.told_seq if len(messages) > 1 and isinstance(mark, LineMark) else last
 
     async def _settle_reminders(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
@@ -131,22 +137,21 @@ class Thread:
         rows: Sequence[Confirmation] = (),
         retry: str | None = None,
         into: str | None = None,
+        doubt: float | None = None,
     ) -> str:
         """Posts what the agent said, in as many messages as needed, and returns the first.
 
         What the policies of `rows` hide is masked. `retry`: a failed turn gets a button to try again. `into`: the
-        message that showed it while it was written.
+        message that showed it while it was written. `doubt`: until when somebody may have posted some of it.
         """
         messages = _reply_messages(session, _mask(said, rows), retry)
-        mark = f"said:{said.event}"[:300]
-        before = await lease.run(begin_attempt, session.key, mark)
-        there = await self._posted_by_identity(session, before.at) if before is not None else {}
+        there = {} if doubt is None else await self._posted_by_identity(session, doubt - _LONGEST_FREEZE)
         posted: list[str] = []
         for message in messages:
             ts = there.get(identity(message.metadata))
             if ts is None and into is not None and not posted and await self._fill(lease, session, into, message):
                 ts = into
-            posted.append(ts or await self._post(lease, session, message, mark, first=before is None and not posted))
+            posted.append(ts or await self._post(lease, session, message, begun=bool(posted)))
         if into is not None and into not in posted:
             await lease.run(note_possible_copies, session.key)
         return posted[0] if posted else ""
@@ -187,16 +192,13 @@ class Thread:
                 log.info("a message is deleted that should not be there")
                 await slack.delete(session.channel, one.ts)
 
-    async def _post(self, lease: Lease, session: Session, message: Message, *marks: str, first: bool) -> str:
-        """Posts messages. `first`: if this fails, no earlier attempt has to be searched for."""
+    async def _post(self, lease: Lease, session: Session, message: Message, *, begun: bool = False) -> str:
+        """`begun`: a part of the same is posted already, which is not stored anywhere yet."""
         try:
             return await self._slack.at(lease).post(session.channel, message, thread_ts=session.thread_ts)
-        except SlackTrouble as trouble:
-            if isinstance(trouble, Unsure):
+        except (SlackTrouble, asyncio.CancelledError) as trouble:  # a process that stops waits for no answer
+            if begun or isinstance(trouble, Unsure | asyncio.CancelledError):
                 await lease.run(note_lost_answer, session.key)
-            elif first:
-                for mark in marks:
-                    await lease.run(forget_attempt, session.key, mark)
             raise
 
     async def _last_line_posted(self, session: Session, since: float) -> int:

@@ -49,11 +49,13 @@ class ThreadWorker:
         if look.card_under_way and any(map(_has_no_card, rows)):
             raise NotNow(CARDS_FIRST, "A card of the session is about to be posted.")
         if said is not None and not post.tells:
-            ts = await self._thread.say(lease, session, said, rows=rows, retry=post.retry, into=post.into)
+            ts = await self._thread.say(
+                lease, session, said, rows=rows, retry=post.retry, into=post.into, doubt=look.copies_until
+            )
             return replace(done, seq=lines[-1].seq if lines else None, said=SaidInThread(said.event, ts))
         if (wait := seconds_until_end(lines, rows, look.at.timestamp())) > 0:
             raise NotNow(wait, "A call was approved just now, and may end in a moment.")
-        return replace(done, seq=await self._thread.post_lines(lease, session, lines, rows))
+        return replace(done, seq=await self._thread.post_lines(lease, session, lines, rows, look.copies_until))
 
 
 def _is_up_to_date(look: ThreadLook) -> bool:

@@ -280,7 +280,8 @@ class Confirmation:
     outcome: Outcome | None = None
     attempt: int = 1
     remind_at: datetime | None = None
-    redraw_at: datetime | None = None  # until then an older drawing of its cards may arrive at Slack
+    redraw_at: datetime | None = None  # until then Slack may still do what somebody sent and got no answer to
+    doubt: int = 0  # so many times its cards are looked for in Slack: now, and once nothing can arrive any more
     escalate_at: datetime | None = None
     escalated: bool = False  # whether the escalation was announced; it holds from `escalate_at` on
     start_by: datetime | None = None

@@ -356,7 +356,7 @@ def tick(row: Confirmation, now: datetime) -> Transition:
     if DueWork.END_GRANT in due:  # its card no longer offers to revoke it
         row = next_version(replace(row, grant=None), now)
     if DueWork.REDRAW in due:
-        row = next_version(replace(row, redraw_at=None), now)
+        row = next_version(replace(row, redraw_at=None, doubt=1), now)
     if DueWork.REMIND in due:
         row = next_version(replace(row, remind_at=None), now)
         votes, quorum = len(row.voters(VoteKind.APPROVE)), row.policy.quorum

@@ -146,7 +146,7 @@ class VotesShown:
 
 def save_drawn(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmation:
     """Stores where cards are and which version they show. If all show the current version, nothing is left to draw."""
-    _, row = lock_confirmation(tx, confirmation_id)
+    session, row = lock_confirmation(tx, confirmation_id)
     by_place = {(place.channel, place.thread_ts): place for place in places}
     kept = tuple(by_place.pop((place.channel, place.thread_ts), place) for place in row.places)
     after = replace(row, places=(*kept, *by_place.values()))
@@ -157,14 +157,17 @@ def save_drawn(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confi
     if places:
         save_places(tx, after)
     if not needs_drawing(after):
+        if row.doubt == 1:
+            after = save(tx, session, Transition(row=replace(after, doubt=0)))
         settle(tx, "card", confirmation_id)
     return after
 
 
 def draw_again(tx: Tx, confirmation_id: str) -> None:
     """Draws each place once more, because an older drawing may have arrived after a newer one, and once more when none
-    can arrive any more."""
-    _change(tx, confirmation_id, lambda row, at: Transition(row=next_version(_redrawn_late(row, at), at)))
+    can arrive any more. Whoever draws looks for copies first."""
+    if read_confirmation(tx, confirmation_id) is not None:  # it was not purged
+        _change(tx, confirmation_id, lambda row, at: Transition(row=next_version(_in_doubt(row, at), at)))
 
 
 def draw_again_late(tx: Tx, confirmation_id: str) -> None:
@@ -172,11 +175,11 @@ def draw_again_late(tx: Tx, confirmation_id: str) -> None:
     now has its pauses: this does not make it due."""
     if read_confirmation(tx, confirmation_id) is not None:  # it was not purged
         session, row = lock_confirmation(tx, confirmation_id)
-        save(tx, session, Transition(row=_redrawn_late(row, now(tx))), draws=False)
+        save(tx, session, Transition(row=_in_doubt(row, now(tx))), draws=False)
 
 
-def _redrawn_late(row: Confirmation, at: datetime) -> Confirmation:
-    return replace(row, redraw_at=at + timedelta(seconds=SLACK_IS_LATE))
+def _in_doubt(row: Confirmation, at: datetime) -> Confirmation:
+    return replace(row, redraw_at=at + timedelta(seconds=SLACK_IS_LATE), doubt=2)
 
 
 class RetryResult(Enum):

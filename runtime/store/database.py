@@ -18,7 +18,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from adk_confirm.runtime.errors import StoreError
@@ -26,9 +26,10 @@ from adk_confirm.runtime.store.sqlite import SqliteEngine
 from adk_confirm.runtime.store.transaction import Engine, Limits, OutcomeUnknown, SqlDialect, Tx
 from adk_confirm.runtime.store.wakeups import Hub, Waiter
 
-__all__ = ["Database", "Limits", "OutcomeUnknown", "Tx", "Waiter", "sqlite_path"]
+__all__ = ["Clocks", "Database", "Limits", "OutcomeUnknown", "Tx", "Waiter", "sqlite_path"]
 
 DEFAULT_LIMITS = Limits()
+_RUNNING = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,12 +37,34 @@ R = TypeVar("R")
 _EXAMPLES = "a store is sqlite:///confirm.db, or postgresql://user:password@host/name"
 
 
+class Clocks(NamedTuple):
+    """Two clocks of this machine. The first sees that a process stands still or a machine sleeps; the second also that
+    a machine was paused from outside, once its time is set right."""
+
+    running: float
+    wall: float
+
+    def are_within(self, seconds: float, now: Clocks) -> bool:
+        """Whether less time has passed until `now`, by both."""
+        return all(0 <= after - before < seconds for before, after in zip(self, now, strict=True))
+
+
 class Database:
     """An open store. It belongs to the event loop that opened it."""
 
-    def __init__(self, engine: Engine, hub: Hub, url: str, *, read_only: bool, context: object = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        hub: Hub,
+        url: str,
+        *,
+        read_only: bool,
+        context: object = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._engine = engine
         self._hub = hub
+        self.clock = clock
         self.context = context
         self.url = url
         self.read_only = read_only
@@ -76,7 +99,11 @@ class Database:
             engine = await _open_postgres(url, clock, hub, limits, read_only=read_only)
         else:
             raise StoreError(f"{_without_secrets(url)!r} is not the URL of a store: {_EXAMPLES}.")
-        return cls(engine, hub, _without_secrets(url), read_only=read_only, context=context)
+        return cls(engine, hub, _without_secrets(url), read_only=read_only, context=context, clock=clock or time.time)
+
+    def clocks(self) -> Clocks:
+        """What this machine's clocks say now, without asking the store."""
+        return Clocks(time.clock_gettime(_RUNNING), self.clock())
 
     @property
     def dialect(self) -> SqlDialect:

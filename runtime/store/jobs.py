@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adk_confirm.runtime.errors import Busy, ConfirmError, StoreError, was_cancelled
-from adk_confirm.runtime.store.database import Database, Tx, Waiter
+from adk_confirm.runtime.store.database import Clocks, Database, Tx, Waiter
 from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, keep_trying, new_token, topic_of
 from adk_confirm.runtime.store.wakeups import until_stopped
 
@@ -108,8 +108,8 @@ class JobKind:
 
     `deadline` says when a job must be processed even if it was put off for longer, or parked. Jobs with the same `turn`
     get half of the slots at most, so that hundreds of one person or thread delay nobody else. `overtaken` is called
-    when a job's lease passes to another process without a release: by the new holder, and by the former one once it
-    notices, since its last message may arrive after those of the new holder.
+    when a job's lease passes to another process without a release: in the new holder's claim, and by the former holder
+    once it notices, since its last message may arrive after those of the new holder.
     """
 
     name: str
@@ -151,6 +151,9 @@ def claim_due(
     ]
     leases = [{"kind": kind.name, "key": key, "token": claim.token, "until": now + term} for key, claim in claimed]
     tx.many(_TAKE, leases)
+    for key, claim in claimed:
+        if claim.left and kind.overtaken is not None:
+            kind.overtaken(tx, key)
     if len(claimed) == room:
         return claimed, 0.0, bool(later)
     ours = at_work.keys() | {key for key, _ in claimed} | later
@@ -313,12 +316,12 @@ class LeaseLoop:
         return [f"{self._kind.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
-        loop, before = asyncio.get_running_loop(), set(self._tasks)
+        loop, before, asked = asyncio.get_running_loop(), set(self._tasks), self._database.clocks()
         claimed, pause = await self._claim(self._kind.at_once - len(before))
         if self._full and not before <= self._tasks.keys():  # meanwhile one has ended that others wait for
             pause = min(pause, REFILL)
         for key, claim in claimed:
-            task = asyncio.create_task(self._attend(key, claim))
+            task = asyncio.create_task(self._attend(key, claim, asked))
             self._tasks[task] = key, claim.turn
             task.add_done_callback(self._tasks.pop)
             task.add_done_callback(lambda _: self._full and loop.call_later(REFILL, waiter.wake))
@@ -342,15 +345,13 @@ class LeaseLoop:
         self.trouble = None
         return claimed, self._poll if next_due is None else min(self._poll, next_due)
 
-    async def _attend(self, key: str, claim: ClaimedJob) -> None:
+    async def _attend(self, key: str, claim: ClaimedJob, asked: Clocks) -> None:
         kind = self._kind
         job = JobKey(kind.name, key)
-        lease = Lease(self._database, job, claim.token, term=self._term, keeper=self._keeper)
+        lease = Lease(self._database, job, claim.token, term=self._term, keeper=self._keeper, asked=asked)
         with kind.log_context(key):
             try:
                 async with lease:
-                    if claim.left:
-                        await self._call_overtaken(key)
                     await self._attend_once(key, claim, lease)
             except LeaseLost:
                 log.info("%s %s was taken over by another process; nothing more was written here", kind.name, key)

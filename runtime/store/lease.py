@@ -6,8 +6,8 @@
     Keeper   renews the leases of one process, all that it has in one statement, while their work lasts
 
 A lease ends by time, so a dead process keeps nothing. Its token stays until somebody else claims the job, so a holder
-that is late may still write until then. Effects outside the store can't be fenced like that: right before one,
-`await lease.sure()` asks the store.
+that is late may still write until then. Effects outside the store can't be fenced like that: right before one comes
+`await lease.sure()`. It asks the store, unless two clocks say that the lease was taken or renewed just now.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from adk_confirm.runtime.errors import Busy, StoreError
-from adk_confirm.runtime.store.database import Database, Tx, Waiter
+from adk_confirm.runtime.store.database import Clocks, Database, Tx, Waiter
 from adk_confirm.runtime.store.transaction import goes_first
 
 TERM = 10.0
@@ -145,7 +145,9 @@ class Lease:
         term: float,
         topic: str | None = None,
         keeper: Keeper | None = None,
+        asked: Clocks | None = None,
     ) -> None:
+        """`asked`: the clocks as the claim was begun."""
         self.token = token
         self.lost = asyncio.Event()
         self._database = database
@@ -153,6 +155,7 @@ class Lease:
         self._topic = topic
         self.term = term
         self._keeper = keeper or Keeper(database, term)
+        self.asked = asked
         self.released = False
 
     async def __aenter__(self) -> Self:
@@ -210,11 +213,14 @@ class Lease:
 
     async def sure(self) -> None:
         """Await this right before an effect outside. Raises `LeaseLost`, or the error of a store that does not answer.
-        A lease that is nearly over, or has expired and was taken by nobody, is renewed first. If a transaction has
-        locked the job, that may be somebody who takes it, so the store is asked again. So it is if its answer took
-        longer than the lease had left: the process was frozen meanwhile."""
+        A lease that was claimed or renewed less than a third of its term ago, by both clocks, is held. Of any other
+        the store is asked. One that is nearly over, or has expired and was taken by nobody, is renewed first. If a
+        transaction has locked the job, that may be somebody who takes it, so the store is asked again. So it is if its
+        answer took longer than the lease had left: the process was frozen meanwhile."""
         clock = asyncio.get_running_loop().time
         while not (self.lost.is_set() or self.released):
+            if self.asked is not None and self.asked.are_within(self.term / 3, self._database.clocks()):
+                return
             asked = clock()
             left = await self._database.read(remaining, self.job, self.token)
             if left is None:
@@ -306,8 +312,11 @@ class Keeper:
         held = {lease.token: lease for lease in leases if not lease.lost.is_set()}
         if not held:
             return False
+        asked = self._database.clocks()
         with goes_first():
             lost, locked = await self._database.run(renew, held.keys(), term=self._term)
+        for token in held.keys() - lost - locked:
+            held[token].asked = asked
         for token in lost:
             if not held[token].released:
                 held[token].lost.set()

@@ -41,6 +41,7 @@ def compare(scenario: str, counted: Mapping[str, int]) -> None:
 def at_most(scenario: str, counted: float) -> None:
     """For a count that differs between versions of our dependencies: it may be lower."""
     most = json.loads(STORED.read_text())["at most"][scenario]
+
     assert counted <= most, f"{scenario}: {counted}, and {most} are allowed by {STORED.name}"
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from aiohttp import ClientSession
 from slack_sdk.web.async_client import AsyncWebClient
@@ -25,7 +26,7 @@ from adk_confirm.bot.confirmation.stored_json import from_json, step_content, to
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.bot.slack.api import CallLimits, Slack, slack_session
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.errors import Later, SlackTrouble
+from adk_confirm.bot.slack.errors import Later, SlackTrouble, Unsure
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.repository import Session
 from adk_confirm.demo.slack_app import our_app
@@ -86,10 +87,18 @@ class Outgoing:
                 places = await self.cards.draw(self.lease, row, self.session, around)
             except SlackTrouble as trouble:
                 self.troubles.append(trouble)
+                if isinstance(trouble, Unsure):
+                    self.in_doubt()
                 self.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1.0)
             else:
                 self.desk.row = replace(self.desk.row, places=places)
         raise AssertionError(f"It was not drawn in {tries} tries: {self.troubles}")
+
+    def in_doubt(self) -> None:
+        """What was sent may be done, or be done later. Slack's messages are looked for from the request on, and the
+        desk lives in another year than Slack."""
+        asked_at = datetime.fromtimestamp(self.slack.clock.now(), UTC)
+        self.desk.row = replace(self.desk.row, doubt=2, asked_at=asked_at)
 
     def cards_in(self, place: Channel | None = None, person: Person | None = None) -> list[Seen]:
         """The cards that somebody sees in a channel."""

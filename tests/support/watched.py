@@ -18,7 +18,15 @@ class Watched(Database):
     """`watch` is awaited before and after each transaction, with the name of its function."""
 
     def __init__(self, opened: Database, watch: Watch) -> None:
-        super().__init__(opened._engine, opened._hub, opened.url, read_only=opened.read_only, context=opened.context)
+
+        super().__init__(
+            opened._engine,
+            opened._hub,
+            opened.url,
+            read_only=opened.read_only,
+            context=opened.context,
+            clock=opened.clock,
+        )
         self._watch = watch
 
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:

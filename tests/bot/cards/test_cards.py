@@ -46,6 +46,7 @@ async def test_strays_are_deleted_and_a_foreign_bots_copy_is_left_alone(out: Out
     mallory = out.slack.person("mallory", is_bot=True)
     foreign = post(out.deploys, mallory.id, thread_ts=thread, text="not a card", metadata=mine.metadata)
 
+    out.in_doubt()
     await out.drawn()
 
     assert [card.ts for card in out.cards_in()] == [place.ts, foreign.ts]

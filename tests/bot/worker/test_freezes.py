@@ -47,7 +47,6 @@ checkpoint_every = "1s"
 ORDER = {"order.txt": b"Twenty for Ada."}
 TRANSACTIONS = (
     "receive_mention",  # a mention is heard
-    "begin_attempt",  # a post begins
     "open_request",
     "save_drawn",  # a card is drawn
     "cast",
@@ -59,7 +58,7 @@ TRANSACTIONS = (
     "note_and_look",
 )
 TAKEN_OVER = (
-    *("receive_mention", "begin_attempt", "open_request", "save_drawn"),
+    *("receive_mention", "open_request", "save_drawn"),
     *("count_next", "enter", "finish_and_read_next", "note_and_look"),
 )
 """Those after which something outside follows, or something that another process would do again."""
