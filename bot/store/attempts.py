@@ -1,10 +1,5 @@
-"""Remembers, by mark, what is done once: a post that was begun, a note that was given, a message that was read.
-
-After a crash a post that was begun may be in Slack although no answer came.
-
-A mark is written before each post. If the mark exists already, an earlier attempt may have reached Slack, so its
-message is looked for first. Marks stay after the post. When the next one of a scope is written, those older than a
-month are deleted.
+"""Remembers, by mark, what is done once: a letter that was sent to a server, a note that was given, a message that was
+read. When the next mark of a scope is written, those older than a month are deleted.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.jobs import owe
+from adk_confirm.runtime.store.jobs import JobKind, claim_due, owe
 from adk_confirm.runtime.store.lease import (
     JobKey,
     Keeper,
@@ -297,6 +297,39 @@ def test_an_answer_from_before_the_process_stood_still_is_not_believed(sqlite_st
         await opened.close()
 
     in_skipping_time(frozen)
+
+
+@pytest.mark.parametrize(
+    ("passes", "asks"), [(0.0, 0), (9.9, 0), (10.0, 1), (-1.0, 1)], ids=["at once", "a while", "a third", "set back"]
+)
+async def test_a_lease_that_was_just_claimed_is_sure_by_the_clocks_alone(
+    store: Database, clock: Clock, passes: float, asks: int
+) -> None:
+    asked: list[str] = []
+
+    async def note(when: When, what: str) -> None:
+        asked.extend([what] if when == "before" and what == "remaining" else [])
+
+    watched, before = Watched(store, note), store.clocks()
+    lease = Lease(watched, MINE, await token_for(store), term=30.0, asked=before)
+    clock.time += passes
+    await lease.sure()
+    assert len(asked) == asks
+
+
+async def test_who_takes_what_another_did_not_release_stores_the_doubt_with_the_claim(
+    store: Database, clock: Clock
+) -> None:
+    doubts: list[str] = []
+
+    async def attend(key: str, lease: Lease) -> None:
+        raise AssertionError
+
+    kind = JobKind("desk", attend, overtaken=lambda _, key: doubts.append(key))
+    await token_for(store)
+    clock.time += 31
+    claimed, *_ = await store.run(claim_due, kind, 5, 30.0)
+    assert (sorted(key for key, _ in claimed), doubts) == (["mine", "other"], ["mine"])
 
 
 async def test_a_lease_that_somebody_is_just_taking_is_not_sure(postgres_stocked: str, clock: Clock) -> None:
