@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from itertools import groupby
 from typing import NamedTuple
 
 import click
@@ -23,29 +24,30 @@ PROGRAM = "adk-confirm"
 
 
 class CommandEntry(NamedTuple):
+    task: str
     module: str
     summary: str
 
 
 COMMANDS: dict[str, CommandEntry] = {
-    "demo": CommandEntry("demo", "try it in a local workspace: no Slack, no API key, no database"),
-    "init": CommandEntry("setup", "write a commented adk-confirm.toml"),
-    "manifest": CommandEntry("setup", "print the manifest to create the Slack app from"),
-    "ids": CommandEntry("ids", "find the ids of people, groups and channels for the settings"),
-    "check": CommandEntry("check", "check settings, Slack, store and agent before starting"),
-    "serve": CommandEntry("serve", "run the Slack app in front of your agent"),
-    "api": CommandEntry("api", "serve agents over ADK's HTTP API"),
-    "explain": CommandEntry("explain", "show which policy covers a call, and who may decide"),
-    "pending": CommandEntry("waiting", "list what waits for approval, and what failed too often"),
-    "grants": CommandEntry("waiting", "list the grants in force"),
-    "withdraw": CommandEntry("changes", "withdraw a call that waits for approval"),
-    "revoke": CommandEntry("changes", "end a grant, so that such calls ask again"),
-    "reapply": CommandEntry("reapply", "put waiting calls under the policies as they are in the file now"),
-    "retry": CommandEntry("changes", "retry failed work"),
-    "pause": CommandEntry("changes", "hold approved calls until you resume"),
-    "resume": CommandEntry("changes", "start approved calls again"),
-    "audit": CommandEntry("audit", "read, export, verify or purge the audit"),
-    "completion": CommandEntry("completion", "print the completion script for bash, zsh or fish"),
+    "demo": CommandEntry("Try", "demo", "try it in a local workspace: no Slack, no API key, no database"),
+    "init": CommandEntry("Set up", "setup", "write a commented adk-confirm.toml"),
+    "manifest": CommandEntry("Set up", "setup", "print the manifest to create the Slack app from"),
+    "ids": CommandEntry("Set up", "ids", "find the ids of people, groups and channels for the settings"),
+    "check": CommandEntry("Set up", "check", "check settings, Slack, store and agent before starting"),
+    "explain": CommandEntry("Set up", "explain", "show which policy covers a call, and who may decide"),
+    "completion": CommandEntry("Set up", "completion", "print the completion script for bash, zsh or fish"),
+    "serve": CommandEntry("Run", "serve", "run the Slack app in front of your agent"),
+    "api": CommandEntry("Run", "api", "serve agents over ADK's HTTP API"),
+    "pending": CommandEntry("Decide", "waiting", "list what waits for approval, and what failed too often"),
+    "grants": CommandEntry("Decide", "waiting", "list the grants in force"),
+    "withdraw": CommandEntry("Decide", "changes", "withdraw a call that waits for approval"),
+    "revoke": CommandEntry("Decide", "changes", "end a grant, so that such calls ask again"),
+    "reapply": CommandEntry("Decide", "reapply", "put waiting calls under the policies as they are in the file now"),
+    "retry": CommandEntry("Decide", "changes", "retry failed work"),
+    "pause": CommandEntry("Decide", "changes", "hold approved calls until you resume"),
+    "resume": CommandEntry("Decide", "changes", "start approved calls again"),
+    "audit": CommandEntry("Audit", "audit", "read, export, verify or purge the audit"),
 }
 
 
@@ -80,8 +82,9 @@ class CommandGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  (likewise)
         """Prints the summaries from the table here, without importing any command."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+        for task, entries in groupby(COMMANDS.items(), key=lambda each: each[1].task):
+            with formatter.section(task):
+                formatter.write_dl([(f"{name:<{max(map(len, COMMANDS))}}", entry.summary) for name, entry in entries])
 
 
 @click.group(

@@ -18,7 +18,7 @@ import click
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind, stamp
 from adk_confirm.bot.audit.verification import Integrity, Report
-from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verification_result, verified
+from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verification_results, verified
 from adk_confirm.bot.ops.command import DATES, CommandLine, options
 from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
 from adk_confirm.bot.store.audit_log import Listener
@@ -140,7 +140,7 @@ class Tally:
             "until": stamp(self.until),
             "ledger": {
                 "intact": found.finding is not Integrity.BROKEN,
-                "said": verification_result(found),
+                "said": "; ".join(verification_results(found)),
                 "anchored_checkpoint": found.anchored,
                 "lines": self.lines,
                 "purged": self.purged,

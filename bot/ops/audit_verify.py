@@ -40,7 +40,8 @@ async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, 
     """
     async with call.reading() as database:
         report = await verified(call, database, anchor, public_keys)
-    tell(paint(visible(verification_result(report)), "green" if report.broken is None else "red"))
+    first, *more = map(visible, verification_results(report))
+    tell(paint(first, "green" if report.broken is None else "red"), *(f"  {line}" for line in more))
     return 0 if report.broken is None else 1
 
 
@@ -66,15 +67,12 @@ def _text_of(anchor: str) -> str:
         raise Invalid(f"{said}Name the file that keeps the checkpoint lines.") from error
 
 
-def verification_result(report: Report) -> str:
-    """The last line of `audit verify`."""
+def verification_results(report: Report) -> Iterator[str]:
+    """What `audit verify` says, a line each."""
     broken = report.broken
     if broken is not None:
-        return f"broken: {broken.chain}{f', line {broken.seq}' if broken.seq else ''}: {broken.why}"
-    return "; ".join(_finding_lines(report))
-
-
-def _finding_lines(report: Report) -> Iterator[str]:
+        yield f"broken: {broken.chain}{f', line {broken.seq}' if broken.seq else ''}: {broken.why}"
+        return
     size = _lines_of(report.lines, report.chains)
     if report.purged:
         size += f", {report.purged} of them purged"

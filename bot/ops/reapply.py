@@ -72,7 +72,7 @@ async def reapply(call: CommandLine, dry_run: bool) -> int:
 
 
 def reapplied_line(one: JsonObject, *, dry_run: bool) -> str:
-    begins = f"{one['id']}  {one['tool']}: "
+    begins = f"{str(one['id'])[:8]}  {one['tool']}: "
     if one["trouble"] is not None:
         return visible(f"{begins}left as it was; {one['trouble']}")
     is_now, stop = ("would be", "would stop") if dry_run else ("is now", "stopped")

@@ -8,13 +8,15 @@ from typing import Any
 
 import click
 
-from adk_confirm.blocks.exact_values import json_text, spell_on_one_line
+from adk_confirm.blocks.call_details import headline
+from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.text import fit_visible, visible
 from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, VoteKind
+from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.ops.changes import read_parked
-from adk_confirm.bot.ops.command import CommandLine, options, paint
-from adk_confirm.bot.ops.times import format_duration, format_time, place_of, read_stamp
+from adk_confirm.bot.ops.command import CommandLine, in_columns, options, paint
+from adk_confirm.bot.ops.times import channel_of, format_duration, format_time, place_of, read_stamp
 from adk_confirm.bot.policy.model import may_decide
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.grants_in_force import all_grants, uses_of
@@ -26,8 +28,7 @@ from adk_confirm.runtime.jsontypes import JsonObject, as_object, texts
 from adk_confirm.runtime.store.database import Database, Tx
 
 PAGE = 200
-ENOUGH = 200
-"""Characters of a call's arguments. `adk-confirm audit show ID` prints all of them."""
+_TITLE = 60
 
 
 @click.command()
@@ -50,7 +51,8 @@ async def pending(call: CommandLine) -> None:
             parked.append({"kind": "confirmation", "name": stored.id, "since": None, "trouble": trouble})
         parked += await database.read(read_parked)
     lines = [paint(_paused(pause), "yellow")] if pause is not None else []
-    lines += [line for one in waiting for line in _waits_lines(one, at, names)] or ["Nothing waits for approval."]
+    rows = [("id", "call", "approvals", "asked by", "expires"), *(_waits_row(one, at, names) for one in waiting)]
+    lines += [visible(line) for line in in_columns(rows)] if waiting else ["Nothing waits for approval."]
     lines += [paint(_parked_line(one), "red") for one in parked]
     done: JsonObject = {
         "paused_since": None if pause is None else stamp(pause.since),
@@ -94,6 +96,7 @@ def _waits(row: Confirmation) -> JsonObject:
         "id": row.id,
         "waits_for": "outcome" if unknown else "approval",
         "tool": row.asked.tool,
+        "title": headline(Shown(row)),
         "arguments": arguments,
         "hidden": hidden,
         "session": row.asked.session.id,
@@ -107,22 +110,16 @@ def _waits(row: Confirmation) -> JsonObject:
     }
 
 
-def _waits_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
-    """Three lines about one confirmation: what, for whom, since and until when."""
-    unknown, quorum = one["waits_for"] == "outcome", one["quorum"]
-    again = " (did it take effect?)" if unknown else ""
-    arguments = fit_visible(json_text(one["arguments"], enough=ENOUGH), ENOUGH).text
-    yield f"{str(one['id'])[:8]}  {visible(str(one['tool']))}{again}  {arguments}"
-    votes = [names.of(voter) for voter in texts(one["votes"])]
-    what = "votes to run it again" if unknown else "approval" if quorum == 1 else "approvals"
-    counted = f"{len(votes)} of {quorum} {what}" + (f" ({', '.join(votes)})" if votes else "")
-    approvers = ", ".join(map(names.of, texts(one["approvers"]))) or "nobody"
-    asked = f"asked for by {names.of(str(one['asked_by']))} in {place_of(str(one['session']), names)}"
-    yield visible(f"    for {approvers}; {counted}; {asked}")
-    since, until = read_stamp(one["since"]), read_stamp(one["until"])
-    left = f"{format_duration(until - now)} left" if until > now else "which is now over"
-    ago = format_duration(now - since)
-    yield f"    since {format_time(since)}, {ago} ago; until {format_time(until)}, {left}"
+def _waits_row(one: JsonObject, now: datetime, names: KnownNames) -> tuple[str, ...]:
+    """One confirmation: what, how many of how many, for whom, who asked where, and until when."""
+    again = " to run it again" if one["waits_for"] == "outcome" else ""
+    title = f"{fit_visible(str(one['title']), _TITLE).text}{' (did it take effect?)' if again else ''}"
+    votes, approvers = ([*map(names.short, texts(one[key]))] for key in ("votes", "approvers"))
+    by = f" ({', '.join(votes)})" if votes else ""
+    counted = f"{len(votes)} of {one['quorum']}{again}{by} from {', '.join(approvers) or 'nobody'}"
+    channel, until = channel_of(str(one["session"])), read_stamp(one["until"])
+    asked = names.short(str(one["asked_by"])) + (f" in {names.short(channel)}" if channel else "")
+    return str(one["id"])[:8], title, counted, asked, f"in {format_duration(until - now)}" if until > now else "now"
 
 
 def _parked_line(one: JsonObject) -> str:

@@ -35,7 +35,7 @@ from adk_confirm.bot.audit.verification import (
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.ops.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
-from adk_confirm.bot.ops.audit_verify import verification_result
+from adk_confirm.bot.ops.audit_verify import verification_results
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
@@ -114,12 +114,15 @@ class TestSound:
     def test_with_an_anchor_it_is_untampered(self, keys: Proof) -> None:
         report = found(anchor=read_anchor(TOLD, keys), keys=keys)
         assert (report.finding, report.anchored, report.lines, report.chains) == (Integrity.UNTAMPERED, 2, 12, 3)
-        assert verification_result(report) == "untampered up to checkpoint 2: 12 lines in 3 chains"
+        assert [*verification_results(report)] == ["untampered up to checkpoint 2: 12 lines in 3 chains"]
 
     def test_without_one_it_is_consistent_and_no_more(self) -> None:
         report = found()
         assert report.finding is Integrity.CONSISTENT
-        assert verification_result(report).startswith("consistent: 12 lines in 3 chains; only an anchor")
+        assert [line[:32] for line in verification_results(report)] == [
+            "consistent: 12 lines in 3 chains",
+            "only an anchor (--anchor FILE) c",
+        ]
 
     def test_an_empty_ledger(self) -> None:
         assert found([], []).finding is Integrity.CONSISTENT
@@ -128,7 +131,7 @@ class TestSound:
         purge = purge_of([line for line in LINES if line.seq < 3], SECRET)
         report = found([*(without_content(line) if line.seq < 3 else line for line in LINES), purge], anchor=ANCHOR)
         assert (report.finding, report.purged) == (Integrity.UNTAMPERED, 6)
-        assert "6 of them purged" in verification_result(report)
+        assert "6 of them purged" in "; ".join(verification_results(report))
 
     def test_the_same_instant_in_another_zone_is_the_same_line(self) -> None:
         east = timezone(timedelta(hours=5))
@@ -184,7 +187,7 @@ def test_the_first_broken_line_is_named(case: str, keys: Proof) -> None:
     lines, name, seq, why = BREAKS[case]
     report = found(lines, anchor=read_anchor(TOLD, keys), keys=keys)
     assert (report.finding, report.broken) == (Integrity.BROKEN, Broken(name, seq, why))
-    assert verification_result(report) == f"broken: {name}, line {seq}: {why}"
+    assert [*verification_results(report)] == [f"broken: {name}, line {seq}: {why}"]
 
 
 class TestCheckpoints:
@@ -236,7 +239,7 @@ class TestPublicKey:
 
     def test_what_no_checkpoint_covers_is_said_to_be_unproven(self) -> None:
         forged = append(LINES[-1].head, SYSTEM, LineKind.APPROVED, {}, Seal("guessed"), at=NOON, salt="x")
-        said = verification_result(found([*LINES, forged], keys=PUBLIC))
+        said = "; ".join(verification_results(found([*LINES, forged], keys=PUBLIC)))
         assert said.endswith("no checkpoint covers 1 line in 1 chain yet, and nothing else proves them")
 
     def test_a_purge_counts_once_a_signed_checkpoint_covers_it(self) -> None:

@@ -176,9 +176,7 @@ async def test_people_and_channels_have_names(at: Backoffice) -> None:
     assert [(row["who_name"], row["channel_name"]) for row in rows] == [("zoë", "#deploys"), ("anna", "#deploys")]
     other = await at.asks("deploy_api")
     waits = (await at.command("pending")).lines[1]
-    assert waits.startswith(
-        "    for anna (user:U0ANNA), user:U0BEN; 0 of 2 approvals; asked for by zoë (U0ASKER) in #dep"
-    )
+    assert "  0 of 2 from anna, user:U0BEN  zoë in #deploys  in " in waits
     await at.vote(other, ANNA, VoteKind.DENY)
     assert "zoë" not in (await at.command("audit", "show", deploy, "--no-names")).out
 
@@ -232,12 +230,13 @@ async def test_a_story_that_went_on_in_the_system(at: Backoffice) -> None:
 
 
 async def test_it_verifies(at: Backoffice) -> None:
-    assert (await at.command("audit", "verify")).out == (
-        "consistent: 0 lines in 0 chains; only an anchor (--anchor FILE) can show that none were cut off at the end\n"
-    )
+    assert (await at.command("audit", "verify")).lines == [
+        "consistent: 0 lines in 0 chains",
+        "  only an anchor (--anchor FILE) can show that none were cut off at the end",
+    ]
     await deployed(at)
     said = await at.command("audit", "verify")
-    assert (said.code, said.out.partition(";")[0]) == (0, "consistent: 7 lines in 1 chain")
+    assert (said.code, said.lines[0]) == (0, "consistent: 7 lines in 1 chain")
 
 
 @pytest.mark.parametrize(

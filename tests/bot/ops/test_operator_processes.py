@@ -101,7 +101,7 @@ async def test_the_whole_morning_of_an_operator(at: Backoffice) -> None:
         "adk-confirm audit export --format csv --output ledger.csv",
     )
     assert (code, err) == (0, "")
-    begins = [line.partition(" ")[0] for line in out.splitlines()]
+    begins = [line.partition(" ")[0] for line in out.splitlines() if not line.startswith(" ")]
     assert begins == ["Runs", "Confirmation", "Runs", "consistent:", "5"]
     waiting = json.loads((at.directory / "pending.json").read_text())["waiting"]
     assert {one["id"] for one in waiting} == {deploy, refund}

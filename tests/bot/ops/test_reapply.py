@@ -62,7 +62,7 @@ async def test_the_command_itself_says_what_would_change(at: Backoffice, monkeyp
     at.policies(FILE.replace("quorum = 2", "quorum = 1"))
     before = await at.lines()
     said = await at.command("reapply", "--dry-run")
-    assert (said.code, said.err, said.out) == (0, "", f"{deploy}  deploy: would be under the file's policy\n")
+    assert (said.code, said.err, said.out) == (0, "", f"{deploy[:8]}  deploy: would be under the file's policy\n")
     assert await at.lines() == before
     monkeypatch.setenv("ADK_CONFIRM_SECRET", "another secret, as long as it was")
     said = await at.command("reapply", "--dry-run")
@@ -74,14 +74,14 @@ async def test_the_votes_of_who_may_not_any_more_fall(at: Backoffice) -> None:
     deploy = await at.asks()
     await at.vote(deploy, ANNA)
     said = await edited(at, '"user:U0ANNA", ', "", "--dry-run")
-    line = f"{deploy}  deploy: would be under the file's policy; the approval of U0ANNA would stop counting"
+    line = f"{deploy[:8]}  deploy: would be under the file's policy; the approval of U0ANNA would stop counting"
     assert said.splitlines()[0] == line
     assert len((await at.row(deploy)).approvals) == 1
     assert [line.kind for line in await at.lines()] == ["asked", "approval"]
     said = await reapplied(at)
     assert (
         said.splitlines()[0]
-        == f"{deploy}  deploy: is now under the file's policy; the approval of U0ANNA stopped counting"
+        == f"{deploy[:8]}  deploy: is now under the file's policy; the approval of U0ANNA stopped counting"
     )
     assert (await at.row(deploy)).approvals == ()
     assert [line.kind for line in await at.lines()] == ["asked", "approval", "reapplied", "vote fell"]
@@ -96,13 +96,13 @@ async def test_no_vote_falls_because_slack_is_silent(at: Backoffice) -> None:
     at.office.silent = True
     said = await edited(at, "quorum = 2", "quorum = 1")
     assert said.splitlines()[:2] == [
-        f"{deploy}  deploy: left as it was; U0ANNA could not be looked up: Slack did not answer within 30 s",
-        f"{unvoted}  deploy: is now under the file's policy",
+        f"{deploy[:8]}  deploy: left as it was; U0ANNA could not be looked up: Slack did not answer within 30 s",
+        f"{unvoted[:8]}  deploy: is now under the file's policy",
     ]
     row = await at.row(deploy)
     assert (row.policy.quorum, len(row.approvals)) == (2, 1)
     at.office.silent = False
-    assert (await reapplied(at)).startswith(f"{deploy}  deploy: is now under the file's policy; it is now approved")
+    assert (await reapplied(at)).startswith(f"{deploy[:8]}  deploy: is now under the file's policy; it is now approved")
 
 
 async def test_it_waits_for_its_turn_to_ask_slack(at: Backoffice) -> None:
@@ -172,7 +172,7 @@ async def test_without_a_token_no_vote_is_touched(at: Backoffice) -> None:
     assert said.code == 1
     assert said.lines[-1] == "1 left as they were: fix what is said above, then run this again."
     assert said.lines[0].startswith(
-        f"{deploy}  deploy: left as it was; U0ANNA could not be looked up: SLACK_BOT_TOKEN is"
+        f"{deploy[:8]}  deploy: left as it was; U0ANNA could not be looked up: SLACK_BOT_TOKEN is"
     )
     assert (await at.row(deploy)).state is State.WAITING
 
@@ -192,8 +192,8 @@ async def test_it_asks_slack(at: Backoffice, monkeypatch: pytest.MonkeyPatch) ->
         said = await at.command("reapply")
     assert sorted(said.lines) == sorted(
         [
-            f"{deploy}  deploy: is now under the file's policy; the approval of U0ANNA stopped counting",
-            f"{kept}  deploy: is now under the file's policy",
+            f"{deploy[:8]}  deploy: is now under the file's policy; the approval of U0ANNA stopped counting",
+            f"{kept[:8]}  deploy: is now under the file's policy",
         ]
     )
 
@@ -202,4 +202,4 @@ async def test_what_is_not_a_confirmation_is_left_as_it_was(at: Backoffice) -> N
     deploy = await at.asks()
     await at.database.run(lambda tx: tx.run("UPDATE bot_confirmations SET body = '{}' WHERE id = :id", id=deploy))
     said = await edited(at, "quorum = 2", "quorum = 1")
-    assert said.splitlines()[0].startswith(f"{deploy}  ?: left as it was; somebody changed it in the database")
+    assert said.splitlines()[0].startswith(f"{deploy[:8]}  ?: left as it was; somebody changed it in the database")

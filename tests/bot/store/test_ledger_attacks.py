@@ -60,7 +60,7 @@ async def sealed(at: Backoffice) -> None:
 async def verdict(at: Backoffice, *options: str) -> str:
     said = await at.command("audit", "verify", *options)
     assert said.code == (1 if said.out.startswith("broken") else 0)
-    return said.out.removesuffix("\n").replace(at.key, "its session")
+    return "; ".join(line.strip() for line in said.lines).replace(at.key, "its session")
 
 
 async def i_write(at: Backoffice, change: Callable[[Tx], Any]) -> None:
