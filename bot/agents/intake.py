@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
@@ -17,19 +18,17 @@ from adk_confirm.bot.confirmation.grants import is_for
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, HostRequest, Place, Vote
 from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.confirmation.stored_json import check_json
-from adk_confirm.bot.policy.approvers import Person, Unresolved
+from adk_confirm.bot.policy.approvers import NOBODY, Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
 from adk_confirm.bot.policy.redaction import Redactor, own_words
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory, NotWritable
 from adk_confirm.bot.slack.errors import Gone, SlackTrouble
 from adk_confirm.bot.store.grants_in_force import Rights, grants_in, rights_of
-from adk_confirm.bot.store.mailbox import Letter
-from adk_confirm.bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
+from adk_confirm.bot.store.repository import Session, find_session, now, read_confirmation
 from adk_confirm.bot.store.requests import Opening, asked_call
 from adk_confirm.bot.store.rows import letter_is_sealed, storable
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import texts
 from adk_confirm.runtime.run.arrival import invocation_of
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import NotNow
@@ -48,10 +47,14 @@ class Intake:
         """Whether the policy lets people decide how this long-running operation ends."""
         return self._rules.policies.decides_operation(asked_call(session, request, session.starter).facts())
 
-    async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
-        """Looks up everything that is needed to ask people about a request, or to refuse it at once."""
-        asked_by, at = await lease.read(lambda tx: (who_asked(tx, session, request.invocation_id, letter), now(tx)))
-        asked = asked_call(session, request, asked_by)
+    async def prepare(self, lease: Lease, session: Session, request: HostRequest, origin: str | None) -> Opening:
+        """Looks up everything that is needed to ask people about a request, or to refuse it at once. `origin`: the
+        invocation whose request was answered, if an answer began this one."""
+        turns = request.invocation_id, origin or ""
+        asked_by, at = await lease.read(lambda tx: (who_asked(tx, session, turns), now(tx)))
+        asked = asked_call(session, request, asked_by or NOBODY)
+        if asked_by is None:
+            return Opening(place=session.place, asked=asked, governs=CallRefusal(CallRefusalReason.NOBODY_ASKED))
         call = asked.facts()
         found: GoverningPolicy | CallRefusal | None = _unshowable(request)
         if found is None:
@@ -164,22 +167,20 @@ def _unshowable(request: HostRequest) -> CallRefusal | None:
     return None
 
 
-def who_asked(tx: Tx, session: Session, invocation_id: str, letter: Letter) -> Person:
-    """The person who asked for a call: whoever's message began its turn. `letter` is what the agent works on now, and
-    its seal fits. What people write meanwhile changes nothing. A server that names no turns says nothing about them."""
-    for row in session_confirmations(tx, session.key):
-        if invocation_id and row.asked.invocation_id == invocation_id:
-            return row.asked.asked_by
-    for one in tx.all("SELECT * FROM bot_mail WHERE session = :key AND kind = 'words' ORDER BY id", key=session.key):
-        began = one.turn == storable(invocation_id) or invocation_of(session.session, one.mark) == invocation_id
-        if began and letter_is_sealed(tx, one):
-            return _speaker(tx, session, one.person)
-    if letter.person is not None:
-        return _speaker(tx, session, letter.person)
-    answered = read_confirmation(tx, letter.confirmation) if letter.confirmation is not None else None
-    if answered is not None:
-        return answered.asked.asked_by
-    return Person(*texts(letter.body["asker"]))
+def who_asked(tx: Tx, session: Session, turns: Iterable[str]) -> Person | None:
+    """The person whose message, or whose call's answer, began one of these invocations, as we noted it. In our runtime
+    the message's own mark says it. None if nobody's did: whoever speaks next did not ask for it."""
+    letters = "SELECT * FROM bot_mail WHERE session = :key AND (kind = 'words' OR turn IS NOT NULL) ORDER BY id"
+    sealed = [one for one in tx.all(letters, key=session.key) if letter_is_sealed(tx, one)]
+    for turn in filter(None, turns):
+        for one in sealed:
+            noted = storable(turn) in json.loads(one.turn or "[]")
+            if noted or invocation_of(session.session, one.mark) == turn:
+                row = read_confirmation(tx, one.confirmation) if one.confirmation else None
+                asker = _speaker(tx, session, one.person) if one.person else row.asked.asked_by if row else None
+                if asker is not None:
+                    return asker
+    return None
 
 
 def _speaker(tx: Tx, session: Session, user: str) -> Person:

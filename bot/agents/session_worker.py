@@ -27,12 +27,16 @@ from adk_confirm.bot.hosts.host import (
     Host,
     MessageDelta,
     RequestLost,
+    RunBroken,
+    RunOutput,
     SendSeparately,
     SessionSnapshot,
+    TurnBegun,
     Unreachable,
 )
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.files import attachments
+from adk_confirm.bot.store.attempts import earlier_attempts
 from adk_confirm.bot.store.mailbox import (
     STOPS,
     DecisionsAhead,
@@ -47,13 +51,19 @@ from adk_confirm.bot.store.mailbox import (
     session_done,
 )
 from adk_confirm.bot.store.outbox import say_later, say_waits, spoken_events
-from adk_confirm.bot.store.repository import Session, note_turn, now, session_confirmations
+from adk_confirm.bot.store.repository import (
+    BROKEN,
+    Session,
+    note_broken_run,
+    note_turn,
+    now,
+    session_confirmations,
+)
 from adk_confirm.bot.store.requests import asked_call, open_request
 from adk_confirm.bot.store.transactions import follow_outcome, record_out_of_reach
 from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
-from adk_confirm.runtime.run.arrival import invocation_of
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import NotNow, PutOff
 from adk_confirm.runtime.store.lease import Lease
@@ -213,6 +223,7 @@ class _LeasedSession:
                 raise NotNow(error.again_after, str(error)) from error
             # The session is read for the outcome. The error is not logged, since it may quote the call.
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
+            await self._lease.run(note_broken_run, session.key)
         finally:
             if isinstance(exchange, AsyncGenerator):
                 await exchange.aclose()  # a run that goes on ends before the session is released
@@ -251,13 +262,13 @@ class _LeasedSession:
         If something can't be stored, the rest is heard to its end all the same, since a server stops a tool whose
         reader hangs up. Then the error is raised, and the letter is sent again as after a crash.
         """
-        looks, begins = self._looks(letter), letter.kind == "words"
+        looks, noted = self._looks(letter), set[RunOutput]()
         failed: ConfirmError | None = None
         async for item in exchange:
-            if failed is None and begins and isinstance(item, AgentMessage) and item.invocation_id:
-                begins = False
-                failed = await self._note_turn(session, letter, item.invocation_id)
-            if failed is not None:
+            if failed is None and isinstance(item, TurnBegun | RunBroken) and item not in noted:
+                noted.add(item)
+                failed = await self._note(session, letter, item)
+            if failed is not None or isinstance(item, TurnBegun | RunBroken):
                 continue
             if looks:  # the thread shows the outcome of a call before the agent's words about it
                 await self._look_while_running(session)
@@ -277,14 +288,16 @@ class _LeasedSession:
         if failed is not None:
             raise failed
 
-    async def _note_turn(self, session: Session, letter: Letter, invocation_id: str) -> ConfirmError | None:
-        """Notes which turn a person's message began, unless the message's own mark says it, as in our runtime. Returns
-        the error if that can't be stored."""
-        if invocation_id != invocation_of(session.session, letter.mark):
-            try:
-                await self._lease.run(note_turn, letter.id, invocation_id)
-            except ConfirmError as error:
-                return error
+    async def _note(self, session: Session, letter: Letter, news: TurnBegun | RunBroken) -> ConfirmError | None:
+        """Notes which turn a letter began, or that its run may go on unheard. Returns the error if that can't be
+        stored."""
+        try:
+            if isinstance(news, RunBroken):
+                await self._lease.run(note_broken_run, session.key)
+            elif news.invocation_id:
+                await self._lease.run(note_turn, letter.id, news.invocation_id)
+        except ConfirmError as error:
+            return error
         return None
 
     def _may_hide(self, rows: Sequence[Confirmation]) -> bool:
@@ -335,8 +348,11 @@ class _LeasedSession:
 
     # In: what the session says
 
-    async def _store_news(self, session: Session, letter: Letter, held: Sequence[AgentMessage] = ()) -> None:
-        look = await self._host.look(session.session, after_exchange=True)
+    async def _store_news(
+        self, session: Session, letter: Letter | None = None, held: Sequence[AgentMessage] = ()
+    ) -> None:
+        """Stores what the agent says and asks. `letter`: what it was just told, if anything."""
+        look = await self._host.look(session.session, after_exchange=letter is not None)
         said_now = (*look.said, *held)
         rows, spoken = await self._lease.read(read_known, session.key)
         # First, so that the agent's words about a call come after its outcome, and are masked.
@@ -358,7 +374,7 @@ class _LeasedSession:
         turns = {request.turn for request in new}
         for request in new:
             with work_span("ask", session=session.session, tool=request.tool):
-                preparing = self._intake.prepare(self._lease, session, request, letter)
+                preparing = self._intake.prepare(self._lease, session, request, look.origins.get(request.invocation_id))
                 opening = await self._wait_and_send_decisions(session, preparing, turns)
                 await self._lease.run(open_request, session.key, opening, self._rules.limits)
         if {request.request_id for request in new} & look.calls.keys():
@@ -380,7 +396,7 @@ class _LeasedSession:
             if not patience or not await self._lease.read(may_still_end, session.key, patience):
                 return None
             if not sent_any:
-                await self._observe(session)
+                await self._store_news(session)
         except Unreachable as error:
             raise NotNow(error.again_after, str(error)) from error
         return LOOK_AGAIN if await self._lease.read(may_still_end, session.key, patience) else None
@@ -418,9 +434,9 @@ def read_known(tx: Tx, key: str) -> tuple[list[Confirmation], set[str]]:
 
 
 def may_still_end(tx: Tx, key: str, patience: float) -> bool:
-    """Whether a call of the session runs, or broke off so recently that it may still end."""
-    at = now(tx)
-    return any(
+    """Whether a call of the session runs, or a run broke off so recently that it may still end, or ask."""
+    at, broken = now(tx), earlier_attempts(tx, key, BROKEN)
+    return (broken is not None and tx.now() - broken.at < patience) or any(
         row.outcome is not None
         and row.outcome.kind in (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)
         and (at - row.outcome.at).total_seconds() < patience

@@ -71,6 +71,8 @@ def ungoverned_to_model(found: CallRefusal) -> str:
             return (
                 f"this call can't be shown to anybody, so nobody may approve it: {found.detail} Send less in one call"
             )
+        case CallRefusalReason.NOBODY_ASKED:
+            return "it is not known who asked for this call, so nobody may approve it; wait for a new message"
         case CallRefusalReason.SESSION_CHANGED:
             return "this conversation was changed in the database, so nothing may be approved in it"
 
@@ -101,6 +103,8 @@ def ungoverned(found: CallRefusal) -> str:
             return f"The tool does not take these arguments: {found.detail}. The agent was told, and can try again."
         case CallRefusalReason.NOT_TO_BE_SHOWN:
             return f"It can't be shown, so nobody can approve it. {found.detail} Ask the agent for less in one call."
+        case CallRefusalReason.NOBODY_ASKED:
+            return "It is not known who asked for it: no message here began it. Whoever wants it asks the agent again."
         case CallRefusalReason.SESSION_CHANGED:
             return (
                 "It is not known who spoke here, because this conversation was changed in the database. "

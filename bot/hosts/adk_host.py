@@ -27,14 +27,16 @@ from adk_confirm.bot.hosts.host import (
     HostFailed,
     RefusedByHost,
     RequestLost,
+    RunBroken,
     RunOutput,
     Server,
     SessionSnapshot,
+    TurnBegun,
     Unreachable,
     UserWords,
 )
 from adk_confirm.bot.hosts.host_events import event_from, message_in, run_output
-from adk_confirm.bot.hosts.session_reading import RequestStatus, SessionReading
+from adk_confirm.bot.hosts.session_reading import AdkMessage, RequestStatus, SessionReading
 from adk_confirm.runtime.adk.signing import GOOD_FOR, MARK, SIGNATURES, UNSIGNED, SignedAnswer, SignedResponse
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.calls.preview import Preview
@@ -239,8 +241,8 @@ class AdkHost:
             await self.server.create(session)
         since = None if words.since is None else words.since - CLOCK_TOLERANCE
         if (heard := before.heard(mark, message.text, since)) is not None:
-            if not heard.replied and not _is_set(stop):
-                yield _broken(heard.event)
+            for said in _after_break(heard, stop):
+                yield said
             return
         if _is_set(stop):
             return
@@ -256,8 +258,8 @@ class AdkHost:
             heard = (await self._read_in_doubt(cut, session)).heard(mark, message.text, began - CLOCK_TOLERANCE)
             if heard is None:
                 raise DeliveryUnknown(str(cut), min(RESEND_AFTER, self.server.patience)) from cut
-            if not heard.replied and not _is_set(stop):
-                yield _broken(heard.event, str(cut))
+            for said in _after_break(heard, stop, str(cut)):
+                yield said
 
     def _tell(self, session: SessionId, text: str, mark: str, stop: asyncio.Event | None) -> AsyncIterator[RunOutput]:
         """Tells the agent something about an answer, in words."""
@@ -364,6 +366,7 @@ class AdkHost:
                         del self._sent[mark]  # refused, so this answer can't arrive later
                     raise RefusedByHost(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
                 raise DeliveryUnknown(str(cut), self.server.patience) from cut
+            yield RunBroken()
             if isinstance(cut, HostFailed):
                 yield AgentMessage(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
         else:
@@ -427,6 +430,8 @@ class AdkHost:
         async for raw in events if stop is None else read_until_stopped(events, stop, running):
             for heard in _events_heard(raw):
                 yield heard
+        if _is_set(stop):
+            yield RunBroken()  # some servers go on although nobody listens
 
     @contextmanager
     def _marked_running(self, session: SessionId, given: dict[str, int]) -> Iterator[None]:
@@ -442,6 +447,7 @@ def _events_heard(raw: JsonObject) -> Iterable[RunOutput]:
         event = event_from(raw)
     except Invalid:
         return  # the session shows it when it is read
+    yield TurnBegun(event.invocation_id)
     yield from run_output(event, message_in(event) if raw.get("id") else None)
 
 
@@ -484,6 +490,14 @@ def _reason_in_words(asks: AdkRequest, given: Delivery) -> str | None:
     if asks.announcement is not None or asks.ask is not Ask.CONFIRMATION:
         return None
     return f"The call {asks.request.call.name} ({asks.call_id}) was denied: {given.reason}"
+
+
+def _after_break(heard: AdkMessage, stop: asyncio.Event | None, why: str = "") -> Iterator[RunOutput]:
+    """What is known of a run that broke off: the session has the message with which it began."""
+    yield TurnBegun(heard.invocation_id)
+    yield RunBroken()
+    if not heard.replied and not _is_set(stop):
+        yield _broken(heard.event, why)
 
 
 def _broken(event: str, why: str = "") -> AgentMessage:

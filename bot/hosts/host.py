@@ -123,7 +123,19 @@ class MessageDelta:
     invocation_id: str = ""
 
 
-RunOutput = AgentMessage | MessageDelta
+@dataclass(frozen=True)
+class TurnBegun:
+    """The invocation that began with what the agent was told. What it asks there, the same person asked for."""
+
+    invocation_id: str
+
+
+@dataclass(frozen=True)
+class RunBroken:
+    """The run may go on unheard: what it still asks will stand in its session."""
+
+
+RunOutput = AgentMessage | MessageDelta | TurnBegun | RunBroken
 """What comes from a run while it goes on."""
 
 
@@ -146,6 +158,7 @@ class SessionSnapshot:
     said: tuple[AgentMessage, ...] = ()
     waits: tuple[UnansweredWait, ...] = ()
     closed: tuple[HostRequest, ...] = ()  # nobody can answer these any more; of some, nobody was ever asked
+    origins: Mapping[str, str] = field(default_factory=dict)  # of an invocation that an answer began: whose request
 
     @property
     def open_requests(self) -> tuple[HostRequest, ...]:

@@ -34,7 +34,7 @@ from adk_confirm.bot.hosts.host_events import ABORTED, HostEvent, event_from, me
 from adk_confirm.runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, announcement_about
 from adk_confirm.runtime.calls.call import Call, CallState
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject, as_text
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, USER, FunctionResponse
 
 ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION)
@@ -65,6 +65,7 @@ class AdkMessage:
     or did something afterwards."""
 
     event: str
+    invocation_id: str
     text: str
     at: float | None
     mark: str | None
@@ -79,6 +80,8 @@ class SessionReading:
     requests: dict[str, AdkRequest] = field(default_factory=dict)
     words: list[AdkMessage] = field(default_factory=list)
     said: list[AgentMessage] = field(default_factory=list)
+    origins: dict[str, str] = field(default_factory=dict)  # invocations that an answer began: whose request that was
+    _asked_in: dict[str, str] = field(default_factory=dict)  # by the id of a call; empty if several have it
     _waits: dict[str, UnansweredWait] = field(default_factory=dict)
     _by_call: dict[str, AdkRequest] = field(default_factory=dict)  # the last confirmation of each call
     _by_part: dict[str, AdkRequest] = field(default_factory=dict)  # the last other request with each part's id
@@ -125,6 +128,7 @@ class SessionReading:
             closed=tuple(
                 asks.for_people({}) for asks in self.requests.values() if status_of(asks) is not RequestStatus.ABSENT
             ),
+            origins=self.origins,
         )
 
     # One event after the other
@@ -135,6 +139,10 @@ class SessionReading:
         if event.author == USER:
             self._add_words(event)
             return
+        origin = self.origins.get(event.invocation_id, event.invocation_id)
+        for call in event.calls():
+            if call.id and self._asked_in.setdefault(call.id, origin) != origin:
+                self._asked_in[call.id] = ""
         if self.words:
             self.words[-1].replied = True
         for asks in asked_in(event):
@@ -212,8 +220,10 @@ class SessionReading:
     def _add_words(self, event: HostEvent) -> None:
         mark = (event.custom_metadata or {}).get(MARK)
         if event.text or mark is not None:
-            self.words.append(AdkMessage(event.id, event.text, event.at, mark if isinstance(mark, str) else None))
+            self.words.append(AdkMessage(event.id, event.invocation_id, event.text, event.at, as_text(mark) or None))
         for response in event.responses():
+            if event.invocation_id and (asked_in := self._asked_in.get(response.id or "")) is not None:
+                self.origins.setdefault(event.invocation_id, asked_in)
             self._waits.pop(response.id or "", None)
             if (asks := self._answered_by(response)) is not None:
                 self._add_answer(asks, response, event.at)

@@ -25,6 +25,7 @@ class Person:
 
 
 OPERATOR = Person("", "operator")
+NOBODY = Person("", "")
 """Whoever uses the command line of this installation, without a name. No Slack account has an empty team."""
 
 LONGEST_NAME = 60

@@ -257,6 +257,7 @@ class CallRefusalReason(StrEnum):
     NOBODY_TO_WRITE_TO = "nobody to write to"
     MISFIT = "misfit"  # its tool would not get the arguments as people would see them
     NOT_TO_BE_SHOWN = "not to be shown"  # too deep, or more would have to be masked than hidden names
+    NOBODY_ASKED = "nobody asked"  # no message of anybody here began the agent's turn
     SESSION_CHANGED = "session changed"  # somebody changed it in the database, so it is not known who spoke there
 
 

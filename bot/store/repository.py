@@ -17,12 +17,13 @@ from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
+from adk_confirm.bot.store.attempts import begin_attempt, forget_attempt
 from adk_confirm.bot.store.due_posts import SOON, mark_cards_due, mark_thread_due
 from adk_confirm.bot.store.ledger_rows import confirmation_lines, content_of, find_head, write_step
 from adk_confirm.bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places, storable
 from adk_confirm.bot.store.waiting_index import update_waiting_index
 from adk_confirm.runtime.errors import NotFound
-from adk_confirm.runtime.jsontypes import Json
+from adk_confirm.runtime.jsontypes import Json, canonical
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import owe, settle
 from adk_confirm.runtime.store.seal import seal_of
@@ -323,12 +324,21 @@ def put_mail(
 
 
 def note_turn(tx: Tx, letter: int, turn: str) -> None:
-    """Notes which invocation a person's message began: its author asked for all calls of that turn."""
+    """Notes an invocation that a letter began: whoever wrote it, or asked for its call, asked for all that follows."""
     found = tx.first("SELECT * FROM bot_mail WHERE id = :id FOR UPDATE", id=letter)
-    if found is not None and found.turn is None and letter_is_sealed(tx, found):
-        turn = storable(turn)
-        sealed = letter_seal(tx, {**found._asdict(), "turn": turn})
-        tx.run("UPDATE bot_mail SET turn = :turn, sealed = :sealed WHERE id = :id", id=letter, turn=turn, sealed=sealed)
+    if found is not None and letter_is_sealed(tx, found):
+        turns = canonical([*dict.fromkeys([*json.loads(found.turn or "[]"), storable(turn)])])
+        sealed = letter_seal(tx, {**found._asdict(), "turn": turns})
+        tx.run("UPDATE bot_mail SET turn = :t, sealed = :sealed WHERE id = :id", id=letter, t=turns, sealed=sealed)
+
+
+BROKEN = "run broken"
+
+
+def note_broken_run(tx: Tx, key: str) -> None:
+    """Notes that a run of the session may go on unheard."""
+    forget_attempt(tx, key, BROKEN)
+    begin_attempt(tx, key, BROKEN)
 
 
 def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person) -> bool:

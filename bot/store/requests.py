@@ -155,13 +155,13 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> N
         "reason": reason,
         "trace": asked.trace,
     }
-    mark, person = _refusal_mark(asked), asked.asked_by.user
+    mark, person = _refusal_mark(asked), asked.asked_by.user or None
     put_mail(tx, session.key, kind="refusal", mark=mark, body=canonical(body), person=person)
     turn = asked.invocation_id or asked.turn or asked.request_id
     if found.why in _ONCE_A_TURN and begin_attempt(tx, session.key, storable(f"{found.why}:{turn}")) is not None:
         return  # the thread says it already
     text = own_words(decision_texts.ungoverned(found))
-    step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=text)
+    step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by if person else None, text=text)
     write_step(tx, session.key, step, None, storable(asked.tool))
 
 

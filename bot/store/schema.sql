@@ -29,7 +29,7 @@ CREATE TABLE bot_mail (
     confirmation VARCHAR(64),
     stored_at DOUBLE PRECISION NOT NULL,
     done_at DOUBLE PRECISION,
-    turn VARCHAR(256), -- the invocation that it began, once that is known
+    turn TEXT, -- the invocations that it began, once they are known: JSON
     line INTEGER NOT NULL, -- of a message: the last line of the session's chain when it was stored
     sealed VARCHAR(64) NOT NULL, -- `rows.letter_seal`
     UNIQUE (session, mark)

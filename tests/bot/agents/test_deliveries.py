@@ -14,6 +14,7 @@ from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import RequestLost
+from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.mailbox import Letter, finish_and_read_next, letters_done, next_letters, read_session
 from adk_confirm.bot.store.repository import note_turn
 from adk_confirm.bot.store.transactions import hand_over
@@ -140,37 +141,39 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
         assert [one.path for one in ear.asked if one.path.startswith("/run")] == []
 
 
-async def test_what_follows_from_an_answer_was_asked_for_by_who_began_the_turn(at: Backoffice) -> None:
+async def asker(at: Backoffice, *turns: str) -> Person | None:
+    session = await at.database.read(read_session, at.key)
+    return await at.database.read(who_asked, session, turns)
+
+
+async def test_what_follows_from_an_answer_was_asked_for_by_who_asked_for_the_call(at: Backoffice) -> None:
     """The server resumes under another invocation id, and Ben's words already wait in the mailbox."""
     name = await at.asks("deploy")
     await at.vote(name, ANNA)
     letter = await at.database.run(answer_of, at.key)
     await at.hears("thanks", who=BEN)
-    session = await at.database.read(read_session, at.key)
-    assert await at.database.read(who_asked, session, "another invocation", letter) == ASKER
+    await at.database.run(note_turn, letter.id, "the answer's invocation")
+    assert await asker(at, "the answer's invocation") == ASKER
+    assert await asker(at, "another invocation") is None
 
 
-async def test_a_late_request_was_asked_for_by_whose_message_its_turn_is(at: Backoffice) -> None:
-    """It is found while the agent works on Ben's message."""
+async def test_who_asked_is_whose_message_began_the_turn_and_nobody_else(at: Backoffice) -> None:
+    """Ben speaks while nobody knows whose the request is."""
     await at.hears("deploy it")
     await at.database.run(lambda tx: letters_done(tx, at.key, next_letters(tx, at.key, together=False)))
     first = await at.database.read(lambda tx: tx.value("SELECT id FROM bot_mail"))
-    await at.database.run(note_turn, first, "the asker's invocation")
+    for turn in ("the asker's invocation", "that of the same message, sent again", "the asker's invocation"):
+        await at.database.run(note_turn, first, turn)
     await at.hears("and me?", who=BEN)
     (letter,) = await at.database.read(lambda tx: next_letters(tx, at.key, together=False))
-    session = await at.database.read(read_session, at.key)
-    assert await at.database.read(who_asked, session, "the asker's invocation", letter) == ASKER
-    assert await at.database.read(who_asked, session, "Ben's invocation", letter) == BEN
-    forged = "UPDATE bot_mail SET turn = 'another invocation' WHERE id = :id"
+    assert await asker(at, "the asker's invocation") == ASKER
+    assert await asker(at, "that of the same message, sent again") == ASKER
+    assert await asker(at, "Ben's invocation") is None
+    assert await asker(at, "asker") is None, "a part of a name is none"
+    assert await asker(at, "", "") is None, "a server that names no turns says nothing about them"
+    assert await asker(at, "an answer's invocation", "the asker's invocation") == ASKER
+    await at.database.run(note_turn, letter.id, "Ben's invocation")
+    assert await asker(at, "Ben's invocation") == BEN
+    forged = """UPDATE bot_mail SET turn = '["another invocation"]' WHERE id = :id"""
     await at.database.run(lambda tx: tx.run(forged, id=letter.id))
-    assert await at.database.read(who_asked, session, "the asker's invocation", letter) == ASKER
-
-
-async def test_where_a_server_names_no_turns_whoever_spoke_last_asked(at: Backoffice) -> None:
-    """Requests without an invocation id are not of one turn. Ben could approve his own call as if it were another's."""
-    await at.asks("deploy", invocation_id="")
-    await at.database.run(lambda tx: letters_done(tx, at.key, next_letters(tx, at.key, together=False)))
-    await at.hears("and now refund it", who=BEN)
-    (letter,) = await at.database.read(lambda tx: next_letters(tx, at.key, together=False))
-    session = await at.database.read(read_session, at.key)
-    assert await at.database.read(who_asked, session, "", letter) == BEN
+    assert await asker(at, "another invocation") is None

@@ -15,7 +15,15 @@ from aiohttp import web
 from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.adk_host import AdkHost
-from adk_confirm.bot.hosts.host import AgentMessage, CallAltered, DeliveryUnknown, RequestLost, UserWords
+from adk_confirm.bot.hosts.host import (
+    AgentMessage,
+    CallAltered,
+    DeliveryUnknown,
+    RequestLost,
+    RunBroken,
+    TurnBegun,
+    UserWords,
+)
 from adk_confirm.runtime.adk.signing import MARK, Announcement, announcement_metadata
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.jsontypes import JsonObject
@@ -131,7 +139,9 @@ async def test_words_that_are_in_the_session_are_not_said_again(there: There, ma
         there.events[0]["customMetadata"] = {MARK: "w1"}
     del there.events[4 if replied else 1 :]
     said = [one async for one in there.host.say(OURS, UserWords(text="pay", mark="w1", since=NOON))]
-    assert [isinstance(one, AgentMessage) and one.failed for one in said] == ([] if replied else [True])
+    begun, broken, *told = said
+    assert (begun, broken) == (TurnBegun(str(there.events[0]["invocationId"])), RunBroken())
+    assert [isinstance(one, AgentMessage) and one.failed for one in told] == ([] if replied else [True])
     assert there.sent == 0
 
 

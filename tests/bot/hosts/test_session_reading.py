@@ -320,6 +320,18 @@ class TestHoles:
         (wait,) = looked(events).waits
         assert "the agent asked no client for one" in wait.said.text
 
+    def test_an_invocation_that_an_answer_began_follows_from_whose_request_it_was(self) -> None:
+        first = [*python(), answers(True, invocationId="e-2"), event("clerk", responded({}), invocationId="e-2")]
+        again = asks({**CALL, "id": "c2"}, "r2", invocationId="e-2")
+        more = [again, answers(False, "r2", invocationId="e-3"), event("user", said("hello"), invocationId="e-4")]
+        assert looked([*first, *more]).origins == {"e-2": "e-1", "e-3": "e-1"}
+        assert looked([*python(), answers(True)]).origins == {"e-1": "e-1"}, "google-adk 2.13 goes on in the same one"
+
+    def test_an_answer_under_an_id_that_two_turns_have_follows_from_neither(self) -> None:
+        """A model may choose the id of its call."""
+        other = event("clerk", called(), invocationId="e-9")
+        assert looked([*rust(), other, answers(True, "c1", invocationId="e-2")]).origins == {"e-2": ""}
+
     def test_no_session_is_not_an_empty_one(self) -> None:
         assert not read(None).exists
         assert read([]).exists

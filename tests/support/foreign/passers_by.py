@@ -36,14 +36,22 @@ async def parts_of(server: Foreign, at: Staff, card: Seen) -> list[JsonObject]:
 
 async def sent_by_others(server: Foreign, at: Staff, card: Seen, given: JsonObject, takes: int = 200) -> None:
     """Sends a function response without the bot."""
+    await _sent(server, at, card, {"functionResponse": given}, takes)
+
+
+async def told_by_others(server: Foreign, at: Staff, card: Seen, text: str) -> None:
+    """Says this to the agent without the bot."""
+    await _sent(server, at, card, {"text": text}, 200)
+
+
+async def _sent(server: Foreign, at: Staff, card: Seen, part: JsonObject, takes: int) -> None:
     session = session_of(at, card)
-    async with aiohttp.ClientSession(server.url) as http:
-        body = {
-            "appName": session.app,
-            "userId": session.user_id,
-            "sessionId": session.id,
-            "newMessage": {"role": "user", "parts": [{"functionResponse": given}]},
-        }
-        async with http.post("/run", json=body) as ran:
-            assert ran.status == takes
-            await ran.read()
+    body = {
+        "appName": session.app,
+        "userId": session.user_id,
+        "sessionId": session.id,
+        "newMessage": {"role": "user", "parts": [part]},
+    }
+    async with aiohttp.ClientSession(server.url) as http, http.post("/run", json=body) as ran:
+        assert ran.status == takes
+        await ran.read()

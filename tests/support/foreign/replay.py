@@ -43,6 +43,9 @@ class Refused(Exception):
 class Replay:
     """One server. Subclasses implement what is special to their ADK."""
 
+    names_users_turns = True
+    """Whether a user's event has the id of the invocation that it begins."""
+
     def __init__(self, sessions: Sessions | None = None) -> None:
         self._sessions = sessions or Sessions()
 
@@ -225,7 +228,8 @@ class Replay:
 
     def _add(self, key: str, author: str, invocation: str, parts: list[Plain], **more: Any) -> Plain:
         role = "user" if author == "user" else "model"
-        event = {"id": str(uuid4()), "author": author, "invocationId": invocation, **self.stamped()}
+        named = {} if author == "user" and not self.names_users_turns else {"invocationId": invocation}
+        event = {"id": str(uuid4()), "author": author, **named, **self.stamped()}
         return self._sessions.add(key, {**event, "content": {"role": role, "parts": parts}, **more})
 
     def _asked_calls(self, key: str) -> dict[str, tuple[str, Plain]]:
