@@ -36,7 +36,7 @@ from adk_confirm.bot.slack.api import CallLimits, Slack, slack_session
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.own_identity import BotIdentity, identify, slack_client
 from adk_confirm.bot.store.known_names import SeenNames
-from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.open import open_store, take_store
 from adk_confirm.bot.store.transactions import follow_call
 from adk_confirm.bot.telemetry.metrics import Metrics
 from adk_confirm.bot.telemetry.readiness import Readiness, add_probes, store_probe
@@ -66,13 +66,15 @@ async def running_bot(
     settings: Settings,
     *,
     file: Path | None = None,
+    renamed_from: str | None = None,
     clock: Callable[[], float] | None = None,
     limits: CallLimits | None = None,
     pauses: RestartPauses | None = None,
 ) -> AsyncIterator[Bot]:
     """The bot while it serves. Raises an error that says what to do if it can't start.
 
-    `file`: the settings file, whose policies are read again when it changes. A `clock` replaces every clock, so that
+    `file`: the settings file, whose policies are read again when it changes. `renamed_from`: the name that the agent
+    had. A `clock` replaces every clock, so that
     tests can let a day pass; `limits` are the limits of calls to Slack; `pauses` are those before a background task
     that failed is started again.
     """
@@ -98,6 +100,7 @@ async def running_bot(
         stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
         client = slack_client(settings)
         identity = await identify(client)
+        await database.run(take_store, identity.team, host.app, client.token or "", renamed_from)
         session = slack_session()
         stack.push_async_callback(session.close)
         slack = Slack(client, limits=limits, meter=metrics.called, session=session, clock=clock or time.monotonic)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import suppress
 from glob import escape
 from typing import TypeVar
@@ -33,15 +33,14 @@ from adk_confirm.bot.ops.findings import (
 )
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.slack.own_identity import slack_client
-from adk_confirm.bot.store.checkpoint_rows import secret_fits
 from adk_confirm.bot.store.known_names import KnownNames
-from adk_confirm.bot.store.open import SCHEMAS, SEALED_OTHERWISE, sqlite_file
+from adk_confirm.bot.store.open import SCHEMAS, not_for, sqlite_file
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.private_files import FILE, FOLDER
 from adk_confirm.runtime.store.seal import Seal
-from adk_confirm.runtime.store.tables import StoreSchema, version
+from adk_confirm.runtime.store.tables import SEALED_OTHERWISE, StoreSchema, belongings, secret_fits, version
 from adk_confirm.runtime.target import load_object
 
 R = TypeVar("R")
@@ -89,10 +88,11 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
         yield warn("settings", str(warning))
     if (key := settings.environment.checkpoint_key) is not None:
         yield fine("checkpoints", f"they are signed; the public key is {CheckpointKey(key.get_secret_value()).public}")
-    async for finding in _store(settings):
+    owner: dict[str, str] = {}  # of the store
+    async for finding in _store(settings, owner):
         yield finding
     loads = True
-    async for finding in _agent(settings):
+    async for finding in _agent(settings, owner):
         loads = loads and finding.mark is not Severity.FIX
         yield finding
     tools: Tools | None = None
@@ -114,7 +114,7 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
     if settings.environment.app_token is not None:
         yield await check_app_token(settings.environment)
     if settings.environment.bot_token is not None:
-        async for finding in check_workspace(slack_client(settings, patient=True), settings, names):
+        async for finding in check_workspace(slack_client(settings, patient=True), settings, names, owner):
             yield finding
         return
     people = sorted(str(who) for who in settings.policies.named if who.kind is not ApproverKind.PYTHON)
@@ -125,7 +125,7 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
 # The store
 
 
-async def _store(settings: Settings) -> AsyncIterator[Finding]:
+async def _store(settings: Settings, owner: dict[str, str]) -> AsyncIterator[Finding]:
     about_files = check_files(settings.store_url)
     if about_files is not None:
         yield about_files
@@ -144,9 +144,10 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
         versions = [(schema, await database.read(version, schema)) for schema in SCHEMAS]
         for schema, at in versions:
             yield _schema(schema, at)
+        owner.update(await database.read(belongings))
         if seal is not None and all(at == schema.version for schema, at in versions):
-            fits = await database.read(secret_fits)
-            yield fine("secret", "fits the ledger") if fits else fix("secret", SEALED_OTHERWISE)
+            fits = await database.read(secret_fits, SCHEMAS)
+            yield fine("secret", "fits the store") if fits else fix("secret", SEALED_OTHERWISE)
         if database.dialect == "postgresql":
             for finding in await database.read(lambda tx: [*_settings(tx), *_standbys(tx)]):
                 yield finding
@@ -196,7 +197,7 @@ def _schema(schema: StoreSchema, at: int | None) -> Finding:
 # The agent
 
 
-async def _agent(settings: Settings) -> AsyncIterator[Finding]:
+async def _agent(settings: Settings, owner: Mapping[str, str]) -> AsyncIterator[Finding]:
     agent = settings.agent
     if agent is None:
         return
@@ -214,6 +215,8 @@ async def _agent(settings: Settings) -> AsyncIterator[Finding]:
         await database.close()
     where = agent.url or agent.target
     yield fine("agent", f"{where} is {host.app}, on {about.name}")
+    if (why := not_for(owner, agent=host.app)) is not None:
+        yield fix("store", why)
     for said in about.notes:
         yield note("agent", said)
 

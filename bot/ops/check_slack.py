@@ -25,6 +25,7 @@ from adk_confirm.bot.slack.errors import PATIENT, code_of, why_unreached
 from adk_confirm.bot.slack.names import handles, person_name
 from adk_confirm.bot.slack.own_identity import APP_TOKEN_FIXES, scopes_for
 from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.bot.store.open import not_for
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
@@ -39,8 +40,10 @@ async def check_app_token(environment: Environment) -> Finding:
     return answer if isinstance(answer, Finding) else fine("SLACK_APP_TOKEN", "Socket Mode can connect")
 
 
-async def check_workspace(client: AsyncWebClient, settings: Settings, names: dict[str, str]) -> AsyncIterator[Finding]:
-    """Puts the names of people and groups, which Slack says along the way, into `names`."""
+async def check_workspace(
+    client: AsyncWebClient, settings: Settings, names: dict[str, str], owner: Mapping[str, str]
+) -> AsyncIterator[Finding]:
+    """`owner`: of the store. Puts the names of people and groups, which Slack says along the way, into `names`."""
     refused = "the bot's token was not accepted ({code}): install the app again"
     unreached = f"{client.base_url} can't be reached, {{why}}: check the network, and SLACK_API_URL"
     answer = await _ask("Slack", client.auth_test(), {}, refused, unreached)
@@ -48,6 +51,8 @@ async def check_workspace(client: AsyncWebClient, settings: Settings, names: dic
         yield answer
         return
     yield fine("Slack", f"workspace {answer['team']} ({answer['team_id']}), app {answer['user']}")
+    if (why := not_for(owner, team=answer["team_id"])) is not None:
+        yield fix("store", why)
     granted = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(",")) - {""}
     missing = sorted(scopes_for(settings.slack) - granted)
     if granted and missing:

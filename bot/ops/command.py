@@ -27,7 +27,7 @@ import click
 from adk_confirm.bot.config.settings import DEFAULT_FILE, Settings, load_settings
 from adk_confirm.bot.policy.approvers import OPERATOR, Person, operator
 from adk_confirm.bot.store.known_names import KnownNames, read_names
-from adk_confirm.bot.store.open import SCHEMAS, open_beside, require_secret, sqlite_file
+from adk_confirm.bot.store.open import SCHEMAS, may_change, sqlite_file
 from adk_confirm.runtime.errors import Invalid, NotFound, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database
@@ -84,10 +84,11 @@ class CommandLine:
     async def changing(self) -> AsyncIterator[Database]:
         """The store, to write to it. On SQLite a command does so beside the service, if one runs, and the service
         notices within a second. On PostgreSQL it works like one more replica."""
-        secret = self.secret
-        async with self.reading():
-            pass  # it exists, and fits
-        database = await open_beside(self.settings.store_url, secret, self.clock)
+        async with self.reading(sealed=True) as there:  # it exists, and fits
+            await there.read(may_change, self.settings)
+        database = await Database.open(
+            self.settings.store_url, clock=self.clock, context=Seal(self.secret), beside=True
+        )
         try:
             yield database
         finally:
@@ -115,10 +116,7 @@ async def open_for_reading(url: str, clock: Clock | None = None, seal: Seal | No
         raise StoreError(f"{path} belongs to another user. Run this command as the user that runs the service.")
     database = await Database.open(url, clock=clock, read_only=True, context=seal)
     try:
-        for schema in SCHEMAS:
-            await lay_out(database, schema)
-        if seal is not None:
-            await require_secret(database)
+        await lay_out(database, *SCHEMAS)
         yield database
     finally:
         await database.close()

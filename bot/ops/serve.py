@@ -17,8 +17,9 @@ log = logging.getLogger(__name__)
 
 
 @click.command()
+@click.option("--renamed-from", metavar="AGENT", help="The old name of the agent, whose store it takes over.")
 @options()
-def serve(call: CommandLine) -> int:
+def serve(call: CommandLine, renamed_from: str | None) -> int:
     """Run the Slack app in front of your agent, until it gets SIGTERM or SIGINT."""
     settings = call.settings
     problems = serving_problems(settings, os.environ)
@@ -27,4 +28,5 @@ def serve(call: CommandLine) -> int:
     configure_logs(settings.log.format, settings.log.level)
     for warning in settings.warnings:
         log.warning("%s", warning)
-    return run_until_stopped(running_bot(settings, file=call.config), lambda bot: f"Listening at {bot.url}.")
+    serving = running_bot(settings, file=call.config, renamed_from=renamed_from)
+    return run_until_stopped(serving, lambda bot: f"Listening at {bot.url}.")

@@ -1,59 +1,75 @@
-"""Opens the store that the bot and its agents share, with the tables of both."""
+"""Opens the store that the bot and its agents share, with the tables of both. From the first start on it belongs to one
+workspace, one agent and one secret."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.store.checkpoint_rows import secret_fits
-from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.store.database import Database, sqlite_path
-from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.database import Database, Tx, sqlite_path
+from adk_confirm.runtime.store.seal import Seal, seal_of
 from adk_confirm.runtime.store.tables import SCHEMA as RUNTIME_SCHEMA
-from adk_confirm.runtime.store.tables import StoreSchema
+from adk_confirm.runtime.store.tables import StoreSchema, belongings, take
 from adk_confirm.runtime.store.tables import open_store as open_laid_out
 
-SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"))
+SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"), fits=secret_fits)
 SCHEMAS = (RUNTIME_SCHEMA, SCHEMA)
-
-SEALED_OTHERWISE = (
-    "The ledger was sealed with another secret, or its end was changed: set ADK_CONFIRM_SECRET (or what seals in its "
-    "place) to what it was."
-)
-
-audit_log = logging.getLogger("adk_confirm.audit")
 
 
 async def open_store(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
-    """Opens the store. Raises `StoreError`, which says what to do. The ledger can only be written with the secret it
-    was begun with."""
-    database = await open_laid_out(url, clock, Seal(secret), SCHEMAS)
-    try:
-        if not await database.read(secret_fits):
-            audit_log.error(SEALED_OTHERWISE)
-    except BaseException:
-        await database.close()
-        raise
-    return database
+    """Opens the store. Raises `StoreError`, which says what to do."""
+    return await open_laid_out(url, clock, Seal(secret), SCHEMAS)
 
 
-async def open_beside(url: str, secret: str, clock: Callable[[], float] | None) -> Database:
-    """Opens the store for a command, beside a service or without one. With another secret than the service's, nothing
-    can be written."""
-    database = await Database.open(url, clock=clock, context=Seal(secret), beside=True)
-    try:
-        await require_secret(database)
-    except BaseException:
-        await database.close()
-        raise
-    return database
+def take_store(tx: Tx, team: str, agent: str, token: str, renamed_from: str | None = None) -> None:
+    """Lets this workspace and this agent have the store, if it belongs to nobody else. Raises `StoreError` otherwise.
+    `token`: Slack's, by which commands are known. `renamed_from`: the agent's old name, whose store it takes over."""
+    owner = belongings(tx)
+    if "agent" not in owner:
+        owner = take(tx, owner_in_sessions(tx, team, agent))
+    if renamed_from is not None and owner["agent"] == renamed_from:
+        tx.run("UPDATE adk_confirm_store SET value = :agent WHERE name = 'agent'", agent=agent)
+        owner["agent"] = agent
+    if (why := not_for(owner, team=team, agent=agent)) is not None:
+        raise StoreError(f"{why} Nothing was done.")
+    tx.run("DELETE FROM adk_confirm_store WHERE name = 'token'")
+    take(tx, {"token": seal_of(tx).of("token", "", token)})
 
 
-async def require_secret(database: Database) -> None:
-    """Raises `Invalid` if the ledger was sealed with another secret."""
-    if not await database.read(secret_fits):
-        raise Invalid(f"{SEALED_OTHERWISE} Nothing was done.")
+def may_change(tx: Tx, settings: Settings) -> None:
+    """Raises `StoreError` if a command's settings are those of another agent, or of another workspace's app."""
+    owner, agent, token = belongings(tx), settings.agent, settings.environment.bot_token
+    why = None if agent is None else not_for(owner, agent=agent.app)
+    its = owner.get("token")
+    if token and its and not seal_of(tx).fits(its, "token", "", token.get_secret_value()):
+        why = "SLACK_BOT_TOKEN is not that of the service: use the settings and the store of one service."
+    if why is not None:
+        raise StoreError(f"{why} Nothing was done.")
+
+
+def owner_in_sessions(tx: Tx, team: str, agent: str) -> dict[str, str]:
+    """Whose the sessions are: this workspace's and agent's, unless all of them are of others."""
+    rows = tx.all("SELECT DISTINCT team, app FROM bot_sessions")
+    teams, agents = {row.team for row in rows} or {team}, {row.app for row in rows} or {agent}
+    return {"team": team if team in teams else min(teams), "agent": agent if agent in agents else min(agents)}
+
+
+def not_for(owner: Mapping[str, str], *, team: str | None = None, agent: str | None = None) -> str | None:
+    """Why this workspace or this agent may not use the store, and what to do. None if it may."""
+    if team is not None and owner.get("team", team) != team:
+        return (
+            f"The store belongs to workspace {owner['team']}, and SLACK_BOT_TOKEN to {team}: name this workspace's own "
+            "store in DATABASE_URL or [store] url."
+        )
+    if agent is not None and (its := owner.get("agent", agent)) != agent:
+        return (
+            f"The store belongs to agent {its}, and [agent] is {agent}: name this agent's own store in DATABASE_URL or "
+            f"[store] url. If the agent was renamed, start once with `adk-confirm serve --renamed-from {its}`."
+        )
+    return None
 
 
 def sqlite_file(url: str) -> Path | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.store.seal import Seal, seal_in
 from adk_confirm.runtime.store.transaction import SqlDialect
 
 _ONE_AT_A_TIME = 0x61646B636F6E66  # the lock for replicas that start together
@@ -28,11 +28,13 @@ _ONLY = {"sqlite": "-- SQLite:", "postgresql": "-- PostgreSQL:"}
 
 @dataclass(frozen=True)
 class StoreSchema:
-    """The tables of a package. `upgrades[0]` makes version 2 of version 1."""
+    """The tables of a package. `upgrades[0]` makes version 2 of version 1. `fits` says whether what they hold was
+    sealed with the secret, for stores that do not say it themselves yet."""
 
     package: str
     file: Path
     upgrades: tuple[Callable[[Tx], object], ...] = ()
+    fits: Callable[[Tx], bool] = lambda _: True
 
     @property
     def version(self) -> int:
@@ -76,8 +78,7 @@ async def open_store(
     are neither sealed nor checked."""
     database = await Database.open(url, clock=clock, context=seal)
     try:
-        for schema in schemas:
-            await lay_out(database, schema)
+        await lay_out(database, *schemas)
         leased, seconds = await database.read(_leased)
         if leased:
             _log.info("jobs that others hold: %d. Those of a process that died go on within %.0f s", leased, seconds)
@@ -93,13 +94,54 @@ def _leased(tx: Tx) -> tuple[int, float]:
     return row.jobs, (row.until or 0.0) - tx.now()
 
 
-async def lay_out(database: Database, schema: StoreSchema) -> None:
-    """Creates or upgrades the tables. Raises `StoreError` if the store can't be used."""
-    at = await database.read(version, schema)
-    if at != schema.version and not database.read_only:
-        at = await database.run(_lay_out, schema)
-    if (why := schema.misfit(at)) is not None:
-        raise StoreError(why)
+async def lay_out(database: Database, *schemas: StoreSchema) -> None:
+    """Creates or upgrades the tables. Raises `StoreError` if the store can't be used; then nothing was written. A store
+    belongs to the secret of the process that first opens it with one."""
+    seal = seal_in(database.context)
+    if not (database.read_only and seal is None) and not await database.read(secret_fits, schemas):
+        raise StoreError(f"{SEALED_OTHERWISE} Nothing was done.")
+    for schema in schemas:
+        at = await database.read(version, schema)
+        if at != schema.version and not database.read_only:
+            at = await database.run(_lay_out, schema)
+        if (why := schema.misfit(at)) is not None:
+            raise StoreError(why)
+    if seal is not None and not database.read_only and "secret" not in await database.read(belongings):
+        await database.run(take, {"secret": seal.of("store", "", "")})
+        if not await database.read(secret_fits, schemas):  # another process was the first
+            raise StoreError(f"{SEALED_OTHERWISE} Nothing was done.")
+
+
+SEALED_OTHERWISE = (
+    "The store was begun with another secret: set ADK_CONFIRM_SECRET (or what seals in its place) to what it was, or "
+    "use another store."
+)
+_STORE = "adk_confirm_store"
+_MAKE_STORE = f"CREATE TABLE IF NOT EXISTS {_STORE} (name VARCHAR(32) PRIMARY KEY, value VARCHAR(512) NOT NULL)"
+
+
+def secret_fits(tx: Tx, schemas: Sequence[StoreSchema]) -> bool:
+    """Whether the store belongs to the secret with which it was opened, or to none."""
+    seal, mark = seal_in(tx.context), belongings(tx).get("secret")
+    if mark is not None:
+        return seal is not None and seal.fits(mark, "store", "", "")
+    return seal is None or all(schema.fits(tx) for schema in schemas if version(tx, schema) is not None)
+
+
+def belongings(tx: Tx) -> dict[str, str]:
+    """To whom the store belongs, as the first process that served it wrote down."""
+    found = tx.all("SELECT name, value FROM adk_confirm_store") if _STORE in tables(tx) else []
+    return {row.name: row.value for row in found}
+
+
+def take(tx: Tx, whose: Mapping[str, str]) -> dict[str, str]:
+    """Writes down to whom the store belongs, as far as nobody did. Returns to whom it belongs now."""
+    if tx.dialect == "postgresql":
+        tx.first("SELECT pg_advisory_xact_lock(:number)", number=_ONE_AT_A_TIME)
+    tx.run(_MAKE_STORE)  # a store from before has none yet
+    for name, value in whose.items():
+        tx.insert(_STORE, {"name": name, "value": value}, if_absent=True)
+    return belongings(tx)
 
 
 def version(tx: Tx, schema: StoreSchema) -> int | None:
@@ -123,6 +165,7 @@ def _lay_out(tx: Tx, schema: StoreSchema) -> int:
     tx.run(
         "CREATE TABLE IF NOT EXISTS adk_confirm_versions (package VARCHAR(32) PRIMARY KEY, version INTEGER NOT NULL)"
     )
+    tx.run(_MAKE_STORE)
     at = version(tx, schema)
     if at is None:
         _create(tx, schema)

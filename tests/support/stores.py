@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.open import SCHEMAS
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store import tables
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import TERM, JobKey, Lease, claim
 from adk_confirm.runtime.store.seal import Seal
@@ -26,8 +27,10 @@ KEYS = Seal(SECRET)
 
 
 async def lay_out(url: str) -> None:
-    """Creates the current schemas, and nothing in them."""
-    await (await open_store(url, SECRET)).close()
+    """Creates the current schemas, and nothing in them: the store belongs to nobody."""
+    database = await Database.open(url)
+    await tables.lay_out(database, *SCHEMAS)
+    await database.close()
 
 
 def new_store(directory: Path) -> str:

@@ -20,9 +20,10 @@ from adk_confirm.bot.ops.command import account, open_for_reading
 from adk_confirm.bot.ops.times import format_time
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.mailbox import read_pause
-from adk_confirm.bot.store.open import open_beside, open_store
+from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.worker.worker import read_card_context
 from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.database import Database
 from tests.support.backoffice import Backoffice, CommandOutput
 from tests.support.deciding import ANNA, full_member
 from tests.support.kill import child
@@ -181,7 +182,7 @@ async def writes_as_nobody(path: str) -> None:
     assert finding is not None
     print(finding.said)
     try:
-        await open_beside(f"sqlite:///{path}", SECRET, None)
+        await Database.open(f"sqlite:///{path}", beside=True)
     except StoreError as error:
         print(error)
 

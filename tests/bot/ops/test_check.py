@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from adk_confirm.bot.cli import main
-from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.open import open_store, take_store
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.store.postgres import SESSION
 from adk_confirm.sandbox.server.server import FakeSlack
@@ -58,7 +58,7 @@ class Setup:
             "SLACK_APP_TOKEN": self.slack.app_token,
             "SLACK_API_URL": self.slack.url,
             "DATABASE_URL": f"sqlite:///{self.folder / 'x.db'}",
-            "ADK_CONFIRM_SECRET": "not a secret, but long enough",
+            "ADK_CONFIRM_SECRET": SECRET,
             **environment,
         }
         for name, value in values.items():
@@ -305,11 +305,21 @@ async def test_stores(at: Setup) -> None:
 async def test_a_store_that_was_begun_with_another_secret(at: Setup) -> None:
     at.people()
     await (await open_store(f"sqlite:///{at.folder / 'x.db'}", SECRET)).close()
-    assert "ok secret fits the ledger" in await at.says(code=0)
+    assert "ok secret fits the store" in await at.says(code=0)
     assert await asyncio.to_thread(main, ["pause", "--config", str(at.folder / "adk-confirm.toml")]) == 0
-    assert "ok secret fits the ledger" in await at.says(code=0)
+    assert "ok secret fits the store" in await at.says(code=0)
     said = await at.says(ADK_CONFIRM_SECRET="another secret, as long as it was")
-    assert "FIX secret The ledger was sealed with another secret, or its end was changed: set ADK_CONF" in said
+    assert "FIX secret The store was begun with another secret: set ADK_CONFIRM_SECRET" in said
+
+
+async def test_a_store_of_another_agent_and_another_workspace(at: Setup) -> None:
+    at.people()
+    store = await open_store(f"sqlite:///{at.folder / 'x.db'}", SECRET)
+    await store.run(take_store, "T0GLOBEX", "clerk", "xoxb-0")
+    await store.close()
+    said = await at.says()
+    assert "FIX store The store belongs to agent clerk, and [agent] is oncall: name this agent's own store" in said
+    assert "FIX store The store belongs to workspace T0GLOBEX, and SLACK_BOT_TOKEN to T0ACME: name this" in said
 
 
 async def test_a_postgres_that_may_forget_what_it_acknowledged(at: Setup, postgres_url: str) -> None:

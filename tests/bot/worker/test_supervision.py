@@ -17,7 +17,7 @@ from adk_confirm.bot.telemetry.readiness import Readiness
 from adk_confirm.bot.worker.supervision import RestartPauses, Supervisor
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database, Tx
-from tests.support.office import POLICY, Office, Opens, wake
+from tests.support.office import POLICY, SERVICE_SECRET, Office, Opens, wake
 from tests.support.scraping import Scraped, get, scrape
 from tests.support.stores import SECRET, temporary_store
 from tests.support.waiting import until
@@ -105,7 +105,7 @@ async def test_a_task_that_waits_to_be_restarted_still_ends_in_its_own_way(
         await at.rests()
         async with without(at.bot.database, "bot_checkpoints"):
             await restarted(at, "checkpoints", 2)
-    store = await open_store(database_url, SECRET)
+    store = await open_store(database_url, SERVICE_SECRET)
     assert await store.read(unsealed) == 0
     await store.close()
 
