@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json
 
 from adk_confirm.runtime.calls.preview import Preview
-from adk_confirm.runtime.context import as_json
+from adk_confirm.runtime.context import DEEPEST, as_json
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
+from adk_confirm.runtime.jsontypes import Json, JsonObject, NotJson, canonical, read_json, same
 from adk_confirm.runtime.wire import (
     REQUEST_CONFIRMATION,
     REQUEST_INPUT,
@@ -196,9 +195,11 @@ def read_answer(part: FunctionResponse) -> Answer:
 def _unwrap(response: Json) -> JsonObject:
     if isinstance(response, str):
         try:
-            response = from_json(response, allow_inf_nan=False)
-        except ValueError as error:
-            raise Invalid("The answer's response is text that is not JSON: send {confirmed}.") from error
+            response = read_json(response, DEEPEST)
+        except NotJson as error:
+            raise Invalid(
+                f"The answer's response is text that can't be read as JSON: {error}. Send {{confirmed}}."
+            ) from error
     if not isinstance(response, dict):
         raise Invalid(f"The answer's response must be an object, not {json.dumps(response)}.")
     if len(response) == 1:

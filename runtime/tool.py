@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
+import copy
 import inspect
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from adk_confirm.runtime.context import ToolContext, as_json, lost_result
-from adk_confirm.runtime.errors import ConfirmError, Invalid
+from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
+from adk_confirm.runtime.fence import TooLong, fenced, in_thread
 from adk_confirm.runtime.jsontypes import Json, JsonObject
-from adk_confirm.runtime.signature import BadArguments, BadTool, Bound, Signature
+from adk_confirm.runtime.signature import BadArguments, BadTool, Bound, Signature, find_non_finite
 from adk_confirm.runtime.titles import as_title, title_fields
 
 __all__ = [
@@ -265,31 +265,21 @@ async def _call(signature: Signature, values: dict[str, object], context: object
         result = call()
     else:
         run = contextvars.copy_context().run
-        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=_THREAD_NAME)
-        try:
-            result = await asyncio.get_running_loop().run_in_executor(thread, functools.partial(run, _in_thread, call))
-        finally:
-            thread.shutdown(wait=False)
+        result = await in_thread(lambda: run(_list_generated, call), _THREAD_NAME)
     if inspect.isasyncgen(result):
         return [item async for item in result]
     return await result if inspect.isawaitable(result) else result
 
 
-def _in_thread(call: Callable[[], object]) -> object:
-    try:
-        result = call()
-        return list(result) if inspect.isgenerator(result) else result
-    except (StopIteration, GeneratorExit) as error:  # a future can't carry these: its caller would hang or end
-        raise RuntimeError(f"the function raised {type(error).__name__}") from error
+def _list_generated(call: Callable[[], object]) -> object:
+    result = call()
+    return list(result) if inspect.isgenerator(result) else result
 
 
 async def preview_in_time(running: Awaitable[object], seconds: float) -> Json:
     try:
-        async with asyncio.timeout(seconds) as timer:
-            shows = as_json(await running)
-    except TimeoutError as error:
-        if not timer.expired():
-            raise
+        shows = as_json(await fenced(running, seconds))
+    except TooLong as error:
         raise BadTool(f"The preview took longer than {seconds:g} s.") from error
     if shows is None:
         raise BadTool("The preview returned nothing.")
@@ -303,6 +293,19 @@ async def call_with_some(function: Signature, args: JsonObject, context: object)
 
 def _taken_by(function: Signature, values: dict[str, V]) -> dict[str, V]:
     return values if function.takes_anything else {k: v for k, v in values.items() if k in function.names}
+
+
+def bind(tool: Tool, args: JsonObject, *, strict: bool = False) -> Bound:
+    """Binds arguments. Raises `BadArguments` for whatever the tool's own validators raise."""
+    try:
+        if wrong := find_non_finite(args):
+            raise BadArguments(tool.name, wrong)
+        return tool.bind(copy.deepcopy(args), strict=strict)
+    except BadArguments:
+        raise
+    except BaseException as error:
+        said = f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")
+        raise BadArguments(tool.name, {"arguments": f"the tool could not check them ({said})"}) from error
 
 
 def as_tool(thing: Tool | Callable[..., object]) -> Tool:

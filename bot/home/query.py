@@ -174,7 +174,7 @@ class HomeQuery:
         if not row.unknown and at >= row.deadline:
             return False
         vote = hypothetical_vote(row, reader.person, at, kind)
-        facts = await self._directory.facts(row, vote, self._rules.policies, speakers)
+        facts = await self._directory.facts(row, vote, self._rules.policies, speakers, listing=True)
         return isinstance(authorise(row.policy, claim_of(row, vote), facts), Permission)
 
     # Links

@@ -1,79 +1,65 @@
-"""`python:` approvers: functions of the operator's own that get the call and name people. They run in a thread, with a
-time limit.
+"""`python:` approvers: functions of the operator's own that get the call and name people. They run in threads of their
+own, with a time limit: `runtime.fence`.
 
-If a function fails, it names nobody, and the reason is kept. A thread that hangs is abandoned; only a few may hang.
+If a function fails, it names nobody, and the reason is kept. Votes have threads of their own, so that no list keeps
+them waiting.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
-import threading
 from collections.abc import Collection
-from concurrent.futures import Future
-from inspect import isawaitable
 
 from adk_confirm.bot.policy.approvers import Unresolved
 from adk_confirm.bot.policy.model import CallFacts
-from adk_confirm.runtime.errors import ConfirmError
-from adk_confirm.runtime.jsontypes import JsonObject, canonical
+from adk_confirm.runtime.errors import Busy, ConfirmError
+from adk_confirm.runtime.fence import Failed, Threads, TooLong
+from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.target import load_object
 
 log = logging.getLogger(__name__)
 
 TIME_LIMIT = 10.0
-_MOST_AT_ONCE = 16
+_MOST_AT_ONCE, _TURN, _AGAIN = 16, 20.0, 1.0
 _USER = re.compile(r"[UW][A-Z0-9_]+")
 
 
 class PythonApprovers:
     def __init__(self, *, time_limit: float = TIME_LIMIT) -> None:
-        self._time_limit = time_limit
-        self._running = threading.Semaphore(_MOST_AT_ONCE)
+        def threads() -> Threads:
+            return Threads("adk-confirm-python-approver", most=_MOST_AT_ONCE, seconds=time_limit, turn=_TURN)
 
-    async def ask(self, target: str, call: CallFacts, named: Collection[str]) -> frozenset[str] | Unresolved:
+        self._for_votes, self._for_lists = threads(), threads()
+
+    async def ask(
+        self, target: str, call: CallFacts, named: Collection[str], *, listing: bool = False
+    ) -> frozenset[str] | Unresolved:
         """The user ids that the function at `module:name` names for this call. `named`: the functions that the settings
         file names now. No other one is loaded, whoever names it."""
         what = f"python:{target}"
         if target not in named:
             return Unresolved(what, "no policy in the settings file names it any more")
+        facts, threads = json.loads(canonical(call.for_python())), self._for_lists if listing else self._for_votes
+
+        def answer() -> object:
+            function = load_object(target)
+            if not callable(function):
+                raise ConfirmError("it is not a function")
+            return function(facts)
+
         try:
-            async with asyncio.timeout(self._time_limit):
-                answer = await self._answer(target, json.loads(canonical(call.for_python())))
-        except TimeoutError:
-            return Unresolved(what, f"it did not answer within {self._time_limit:g} s")
-        except ConfirmError as error:
-            return Unresolved(what, str(error))
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            log.exception("%s failed", what)
-            return Unresolved(what, f"it raised {type(error).__name__}")
-        return _check_answer(what, answer)
-
-    async def _answer(self, target: str, call: JsonObject) -> object:
-        """Calls the function in a daemon thread, which does not keep the process from ending."""
-        if not self._running.acquire(blocking=False):
-            raise ConfirmError("too many earlier calls of such functions still hang")
-        future: Future[object] = Future()
-
-        def run() -> None:
-            try:
-                if future.set_running_or_notify_cancel():
-                    function = load_object(target)
-                    if not callable(function):
-                        raise ConfirmError("it is not a function")
-                    future.set_result(function(call))
-            except BaseException as error:  # noqa: BLE001 - passed on to whoever awaits the future
-                future.set_exception(error)
-            finally:
-                self._running.release()
-
-        threading.Thread(target=run, name="adk-confirm-python-approver", daemon=True).start()
-        answer = await asyncio.wrap_future(future)
-        return await answer if isawaitable(answer) else answer
+            return _check_answer(what, await threads.run(answer))
+        except Busy as busy:
+            return Unresolved(what, str(busy), _AGAIN)
+        except TooLong:
+            return Unresolved(what, f"it did not answer within {threads.seconds:g} s")
+        except Failed as failed:
+            if isinstance(failed.error, ConfirmError):
+                return Unresolved(what, str(failed.error))
+            log.error("%s failed", what, exc_info=failed.error)
+            return Unresolved(what, f"it raised {type(failed.error).__name__}")
 
 
 def _check_answer(what: str, answer: object) -> frozenset[str] | Unresolved:

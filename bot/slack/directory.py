@@ -80,12 +80,12 @@ class Directory:
         found = await self._lookups.answer(user, _account_key(person), lambda: self._ask_account(person), anew=anew)
         return found if isinstance(found, Unresolved) else _with_person(found, person)
 
-    async def members(self, entry: Approver, call: CallFacts, *, anew: bool = False) -> Members:
-        """The people behind an entry of a policy now."""
+    async def members(self, entry: Approver, call: CallFacts, *, anew: bool = False, listing: bool = False) -> Members:
+        """The people behind an entry of a policy now. `listing`: for a list, which no vote may have to wait for."""
         if entry.kind is ApproverKind.USER:
             return frozenset({Person(call.team, entry.value)})
-        key = _key(entry, call)
-        return await self._lookups.answer(str(entry), key, lambda: self._ask_members(entry, call), anew=anew)
+        key = _key(entry, call, listing=listing)
+        return await self._lookups.answer(str(entry), key, lambda: self._ask_members(entry, call, listing), anew=anew)
 
     async def facts(
         self,
@@ -95,6 +95,7 @@ class Directory:
         speakers: frozenset[Person] = frozenset(),
         *,
         anew: bool = False,
+        listing: bool = False,
     ) -> Facts:
         """Everything that `authorise` needs to know about this vote, asked at once. `anew`: without the cache."""
         barred, people, questions = _to_ask(row, vote, policies)
@@ -102,7 +103,7 @@ class Directory:
         questions.sort(key=lambda question: not self._lookups.known.put_off(_key(*question)))
         accounts, answers = await asyncio.gather(
             asyncio.gather(*(self.account(person, anew=anew) for person in people)),
-            asyncio.gather(*(self.members(entry, call, anew=anew) for entry, call in questions)),
+            asyncio.gather(*(self.members(entry, call, anew=anew, listing=listing) for entry, call in questions)),
         )
         others, members = dict(zip(people[1:], accounts[1:], strict=True)), _combine(row, barred, questions, answers)
         return Facts(account=accounts[0], others=others, members=members, barred=barred, speakers=speakers)
@@ -195,7 +196,7 @@ class Directory:
         self.names.note(person.user, answer)
         return _account(person, answer)
 
-    async def _ask_members(self, entry: Approver, call: CallFacts) -> Members:
+    async def _ask_members(self, entry: Approver, call: CallFacts, listing: bool) -> Members:
         match entry.kind:
             case ApproverKind.USER:
                 return frozenset({Person(call.team, entry.value)})
@@ -204,7 +205,8 @@ class Directory:
             case ApproverKind.EMAIL:
                 return await self._email(entry, call.team)
             case ApproverKind.PYTHON:
-                named = await self._python_approvers.ask(entry.value, call, self._rules.policies.functions)
+                functions = self._rules.policies.functions
+                named = await self._python_approvers.ask(entry.value, call, functions, listing=listing)
                 return named if isinstance(named, Unresolved) else _people(call.team, named)
         assert_never(entry.kind)
 
@@ -257,10 +259,13 @@ def _account_key(person: Person) -> Key:
     return "account", person.user
 
 
-def _key(entry: Approver, call: CallFacts) -> Key:
-    """Only a function's answer depends on the call, which may be long, and thousands of answers are kept."""
-    about = canonical(call.for_python()) if entry.kind is ApproverKind.PYTHON else ""
-    return entry, about and hashlib.sha256(about.encode("utf-8", "surrogatepass")).hexdigest()
+def _key(entry: Approver, call: CallFacts, *, listing: bool = False) -> Key:
+    """Only a function's answer depends on the call, which may be long, and thousands of answers are kept. A vote does
+    not share a list's question to a function, which may wait long for its turn."""
+    if entry.kind is not ApproverKind.PYTHON:
+        return entry, ""
+    about = hashlib.sha256(canonical(call.for_python()).encode("utf-8", "surrogatepass")).hexdigest()
+    return entry, f"list {about}" if listing else about
 
 
 def _to_ask(

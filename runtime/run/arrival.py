@@ -59,7 +59,7 @@ from adk_confirm.runtime.store.stored_session import (
     StoredSession,
     split_temporary,
 )
-from adk_confirm.runtime.tool import Tool
+from adk_confirm.runtime.tool import Tool, bind
 from adk_confirm.runtime.wire import (
     REQUEST_CONFIRMATION,
     REQUEST_INPUT,
@@ -149,13 +149,13 @@ def _amended_arguments(call: Call, answer: Answer, tool: Tool | None, *, exact: 
     if tool is None:
         return args
     try:
-        bound = tool.bind(args, strict=True)
+        bound = bind(tool, args, strict=True)
     except BadArguments as error:
         # What the person wrote must have the right type. The other arguments may still be converted.
         edited = {field: why for field, why in error.fields.items() if field.split(".")[0] in changed}
         if edited:
             raise BadArguments(call.tool, edited) from error
-        bound = tool.bind(args)
+        bound = bind(tool, args)
     if exact and not same(bound.args, args):
         other = [name for name, value in bound.args.items() if not same(args.get(name), value)]
         raise BadArguments(call.tool, {name: f"would run as {canonical(bound.args[name])}" for name in other})

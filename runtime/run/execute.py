@@ -26,11 +26,12 @@ from adk_confirm.runtime.calls.call import (
 )
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.context import ToolContext, as_json, lost_result
-from adk_confirm.runtime.errors import ConfirmError, message_of, was_cancelled
+from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
+from adk_confirm.runtime.fence import Failed, fenced
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
-from adk_confirm.runtime.signature import BadArguments, Bound, find_non_finite
+from adk_confirm.runtime.signature import BadArguments, Bound
 from adk_confirm.runtime.telemetry import tracing
-from adk_confirm.runtime.tool import Declaration, Tool, ToolOutcomeUnknown, default_hint
+from adk_confirm.runtime.tool import Declaration, Tool, ToolOutcomeUnknown, bind, default_hint
 from adk_confirm.runtime.wire import Dialect, EventActions, FunctionCall, ToolConfirmation, new_call_id
 
 log = logging.getLogger(__name__)
@@ -88,17 +89,14 @@ async def admit(
     try:
         bound = await _bind(tool, call.args)
         call = replace(call, args=bound.args, defaults=bound.defaults)
-        async with asyncio.timeout(patience):
-            gated = await tool.gated(copy.deepcopy(call.args), environment.context(call))
-        call = replace(call, title=await _title(call, tool, environment, patience))
+        gated = await fenced(tool.gated(copy.deepcopy(call.args), environment.context(call)), patience)
     except BadArguments as error:
         return step(call, Refuse(str(error)), now)
-    except _ANYTHING as error:
-        if was_cancelled():
-            raise
+    except Failed as failed:
         # Fail closed: if a gate fails, the call is refused.
-        log.exception("the gate of %s failed", call.tool)
-        return step(call, Refuse(f"The gate of {call.tool} failed, so nothing ran: {_words(error)}"), now)
+        log.error("the gate of %s failed", call.tool, exc_info=failed.error)
+        return step(call, Refuse(f"The gate of {call.tool} failed, so nothing ran: {_words(failed.error)}"), now)
+    call = replace(call, title=await _title(call, tool, environment, patience))
     if not gated:
         return call
     asked = HeldRequest(
@@ -110,11 +108,9 @@ async def admit(
 
 async def _bind(tool: Tool, args: JsonObject) -> Bound:
     """Binds arguments. Uses a thread if a stranger's schema decides how long this takes."""
-    if wrong := find_non_finite(args):
-        raise BadArguments(tool.name, wrong)
     if getattr(tool, "checks_elsewhere", False):
-        return await asyncio.to_thread(tool.bind, copy.deepcopy(args))
-    return tool.bind(copy.deepcopy(args))
+        return await asyncio.to_thread(bind, tool, args)
+    return bind(tool, args)
 
 
 async def _title(call: Call, tool: Tool, environment: CallEnvironment, patience: float) -> str | None:
@@ -123,13 +119,10 @@ async def _title(call: Call, tool: Tool, environment: CallEnvironment, patience:
     if title is None:
         return None
     try:
-        async with asyncio.timeout(patience):
-            made: str | None = await title(copy.deepcopy(call.args), environment.context(call))
-            return made
-    except _ANYTHING:
-        if was_cancelled():
-            raise
-        log.exception("the title of %s failed; its name is shown instead", call.tool)
+        made: str | None = await fenced(title(copy.deepcopy(call.args), environment.context(call)), patience)
+        return made
+    except Failed as failed:
+        log.error("the title of %s failed; its name is shown instead", call.tool, exc_info=failed.error)
         return None
 
 
@@ -154,14 +147,16 @@ async def with_preview(call: Call, tool: Tool, environment: CallEnvironment) -> 
 
 async def preview_of(making: Awaitable[Json], tool: str) -> Preview | None:
     """The preview, or why there is none. It may raise anything, like a tool."""
-    try:
+
+    async def measured() -> tuple[Json, int]:
         shows = await making
-        length = len(canonical(shows))
-    except _ANYTHING as error:
-        if was_cancelled():
-            raise
-        log.info("the preview of %s failed: %s", tool, type(error).__name__)
-        return Preview(failed=_words(error)[:_LONGEST_FAILURE])
+        return shows, len(canonical(shows))
+
+    try:
+        shows, length = await fenced(measured())
+    except Failed as failed:
+        log.info("the preview of %s failed: %s", tool, type(failed.error).__name__)
+        return Preview(failed=_words(failed.error)[:_LONGEST_FAILURE])
     if length > LONGEST_PREVIEW:
         return Preview(failed=f"The preview has {length:,} characters. {LONGEST_PREVIEW:,} can be shown.")
     return None if shows is None else Preview(shows)
@@ -197,8 +192,8 @@ async def check_runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool |
         return Refuse(f"The tool {call.tool} is not there any more; nothing ran.")
     try:
         bound = await _bind(tool, call.run_args)
-    except Exception as error:  # noqa: BLE001  (a validator of the tool's own may raise anything)
-        return Refuse(f"{_words(error)} Nothing ran.")
+    except BadArguments as error:
+        return Refuse(f"{error} Nothing ran.")
     if not same(bound.args, call.run_args):
         return Refuse(f"{call.tool} has changed: it would run with other arguments now than those shown. Nothing ran.")
     return tool
@@ -216,14 +211,12 @@ async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> tuple
             gen_ai__tool__name=call.tool,
             gen_ai__tool__call__id=call.id,
         ):
-            returned = await tool.run(copy.deepcopy(call.run_args), context)
-    except ToolOutcomeUnknown as error:
-        return Finish({"error": _words(error)}) if call.gate is GateKind.NONE else Lose(), None
-    except _ANYTHING as error:
-        if was_cancelled():
-            raise
-        log.info("tool %s raised %s", call.tool, type(error).__name__)
-        return Finish({"error": _words(error)}), None
+            returned = await fenced(tool.run(copy.deepcopy(call.run_args), context))
+    except Failed as failed:
+        if isinstance(failed.error, ToolOutcomeUnknown):
+            return Finish({"error": _words(failed.error)}) if call.gate is GateKind.NONE else Lose(), None
+        log.info("tool %s raised %s", call.tool, type(failed.error).__name__)
+        return Finish({"error": _words(failed.error)}), None
     try:
         value, actions = as_json(returned), _storable_actions(context.actions)
     except Exception as error:  # noqa: BLE001  (a tool may have put anything into its actions)
@@ -245,14 +238,16 @@ def wants_denial(call: Call, tool: Tool | None) -> bool:
 async def hear_denial(call: Call, tool: Tool, environment: CallEnvironment) -> Call:
     """The denied call with the function's response to the denial. It stays denied, whatever the function returns."""
     context = environment.context(call, runs=True)
-    try:
+
+    async def hears() -> Call:
         value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
         return replace(call, result=_as_result(value), actions=_storable_actions(context.actions))
-    except _ANYTHING as error:
-        if was_cancelled():
-            raise
-        log.info("tool %s raised %s over a denial", call.tool, type(error).__name__)
-        return replace(call, result={"error": _words(error)})
+
+    try:
+        return await fenced(hears())
+    except Failed as failed:
+        log.info("tool %s raised %s over a denial", call.tool, type(failed.error).__name__)
+        return replace(call, result={"error": _words(failed.error)})
 
 
 def _payload_of_a_denial(asked: HeldRequest, reason: str | None) -> Json:
@@ -270,26 +265,22 @@ def _storable_actions(actions: EventActions) -> JsonObject | None:
     return EventActions.model_validate(given).to_dict()
 
 
-async def recover(call: Call, tools: Mapping[str, Tool], environment: CallEnvironment) -> CallEvent:
+async def recover(call: Call, tools: Mapping[str, Tool], environment: CallEnvironment, patience: float) -> CallEvent:
     """What to do with a call that ran when its process died. Only its tool can say that running it again is safe."""
     tool = tools.get(call.tool)
     if tool is not None:
         try:
-            effect = as_json(await tool.verify(copy.deepcopy(call.run_args), environment.context(call)))
-        except _ANYTHING:
-            if was_cancelled():
-                raise
-            log.exception("verify of %s failed: its outcome stays unknown", call.tool)
+            effect = as_json(
+                await fenced(tool.verify(copy.deepcopy(call.run_args), environment.context(call)), patience)
+            )
+        except (Failed, Invalid) as failed:
+            log.error("verify of %s failed: its outcome stays unknown", call.tool, exc_info=failed)
             effect = None
         if effect is False or (effect is None and tool.idempotent):
             return Retry()
         if effect is not None:
             return Finish(_TOOK_EFFECT if effect is True else _as_result(effect))
     return Finish({"error": INTERRUPTED}) if call.gate is GateKind.NONE else Lose()
-
-
-# A tool must not end the server with `sys.exit`, or the run by cancelling its own task.
-_ANYTHING = BaseException
 
 
 def _as_result(value: Json) -> JsonObject:

@@ -15,7 +15,8 @@ from typing import Self
 from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain, Word
 from adk_confirm.runtime.calls.preview import Preview
-from adk_confirm.runtime.errors import Busy, Invalid, NotFound, StoreError, message_of, was_cancelled
+from adk_confirm.runtime.errors import Busy, Invalid, NotFound, StoreError
+from adk_confirm.runtime.fence import Failed, fenced
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.models.model import Models
 from adk_confirm.runtime.requests_and_answers import (
@@ -481,13 +482,11 @@ def _needs_no_tools(incoming: IncomingMessage) -> bool:
 async def _checking_tools(owner: Agent) -> Mapping[str, Tool]:
     """The tools against which an edit is checked. If they are not available, the edit waits."""
     try:
-        return await owner.resolve_tools()
-    except BaseException as error:
-        if was_cancelled():
-            raise
+        return await fenced(owner.resolve_tools())
+    except Failed as error:
         raise Busy(
             f"The tools of {owner.name} can't be reached now, so the payload could not be checked "
-            f"({message_of(error)}). Nothing was stored: try again later."
+            f"({error}). Nothing was stored: try again later."
         ) from error
 
 

@@ -20,6 +20,7 @@ from adk_confirm.runtime.calls.model_history import ModelHistory
 from adk_confirm.runtime.calls.turn import AddEvents, Recover, RunTools, events_for, merge_actions, next_step
 from adk_confirm.runtime.context import ReadonlyContext
 from adk_confirm.runtime.errors import Busy, StoreError, was_cancelled
+from adk_confirm.runtime.fence import Failed, fenced
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.run.ask_model import ask_model, content_with_ids, describe_failure
@@ -192,7 +193,8 @@ class TurnLoop:
             match next_step(list(turn.values())):
                 case Recover(lost):
                     for call in lost:
-                        event = await recover(call, await self._tools_for(call) or {}, self._environment())
+                        tools = await self._tools_for(call) or {}
+                        event = await recover(call, tools, self._environment(), self._app.patience)
                         if isinstance(event, Retry):
                             self._retried.add(call.id)
                         self._note_state(turn, step(call, event, self._app.clock()))
@@ -446,11 +448,10 @@ class TurnLoop:
         if self._app.root.find(call.agent) is None:
             return {}
         try:
-            return await self._tools_of(call.agent)
-        except BaseException:
-            if was_cancelled():
-                raise
-            log.exception("the tools of %s cannot be listed, so its call %s does not run", call.agent, call.id)
+            return await fenced(self._tools_of(call.agent))
+        except Failed as failed:
+            why = "the tools of %s cannot be listed, so its call %s does not run"
+            log.error(why, call.agent, call.id, exc_info=failed.error)
             return None
 
     def _environment(self) -> CallEnvironment:

@@ -82,7 +82,8 @@ def test_an_answer_is_understood_in_every_spelling(wrapping: str, body: Any, ans
     assert answered(WRAPPED[wrapping](body)) == answer
 
 
-NOT_JSON = "The answer's response is text that is not JSON: send {confirmed}."
+NOT_JSON = "The answer's response is text that can't be read as JSON: {}. Send {{confirmed}}.".format
+NO_NUMBER = "{} is not a JSON number, or is too large a number".format
 
 
 @pytest.mark.parametrize(
@@ -102,9 +103,16 @@ NOT_JSON = "The answer's response is text that is not JSON: send {confirmed}."
             {"confirmed": True, "toolConfirmation": {"confirmed": True}},
             "The answer has the unknown key 'toolConfirmation': send {confirmed} or {confirmed, payload}.",
         ),
-        ({"response": "yes"}, NOT_JSON),
-        ({"response": '{"confirmed": NaN}'}, NOT_JSON),
-        ({"response": '{"confirmed": true, "payload": Infinity}'}, NOT_JSON),
+        ({"response": "yes"}, NOT_JSON("Expecting value")),
+        ({"response": '{"confirmed": NaN}'}, NOT_JSON(NO_NUMBER("NaN"))),
+        (
+            {"response": '{"confirmed": false, "confirmed": true}'},
+            NOT_JSON('the name "confirmed" appears twice in one object: which value is meant?'),
+        ),
+        (
+            {"response": '{"confirmed": true, "payload": Infinity}'},
+            NOT_JSON(NO_NUMBER("Infinity")),
+        ),
         ({"response": "true"}, "The answer's response must be an object, not true."),
         ({"toolConfirmation": [True]}, "The answer's response must be an object, not [true]."),
         ({"toolConfirmation": None}, "The answer's response must be an object, not null."),

@@ -55,3 +55,26 @@ async def hangs_later(call: dict[str, Any]) -> list[str]:
 
 def exits(call: dict[str, Any]) -> list[str]:
     raise SystemExit(3)
+
+
+async def is_cancelled(call: dict[str, Any]) -> list[str]:
+    waiting = asyncio.create_task(asyncio.Event().wait())
+    waiting.cancel()
+    await waiting
+    return []
+
+
+async def stays(call: dict[str, Any]) -> list[str]:
+    """Neither ends when it is cancelled nor lets its loop go on."""
+    hanging.wait(20)
+    return []
+
+
+still_hanging: set[int] = set()
+
+
+def hangs_as_asked(call: dict[str, Any]) -> list[str]:
+    """Hangs for those calls whose numbers the test names."""
+    if call["args"]["number"] in still_hanging:
+        hanging.wait(20)
+    return ["U0ANNA"]

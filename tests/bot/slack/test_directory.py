@@ -206,6 +206,8 @@ async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
         ("fails", "it raised KeyError"),
         ("NOBODY_IN_PARTICULAR", "it is not a function"),
         ("exits", "it raised SystemExit"),
+        ("is_cancelled", "it raised CancelledError"),
+        ("stays", "it did not answer within 0.1 s"),
         ("hangs", "it did not answer within 0.1 s"),
         ("hangs_later", "it did not answer within 0.1 s"),
     ],
@@ -213,14 +215,39 @@ async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
 async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Outgoing, function: str, why: str) -> None:
     entry = Approver.parse(f"python:tests.support.python_approvers:{function}")
     rules = Rules(Policies.of(make_policy(approvers=[str(entry)])))
-    directory = Directory(
-        out.api, rules, python_approvers=PythonApprovers(time_limit=0.1 if function.startswith("hangs") else 10.0)
-    )
+    directory = Directory(out.api, rules, python_approvers=PythonApprovers(time_limit=0.1 if "0.1 s" in why else 10.0))
     try:
         assert await directory.members(entry, CALL) == Unresolved(str(entry), why)
     finally:
         python_approvers.hanging.set()
         python_approvers.hanging.clear()
+
+
+async def test_a_list_takes_no_turn_from_a_vote_and_is_whole(out: Outgoing) -> None:
+    """However many calls wait, and though the function hangs for as many as may run at once."""
+    entry = Approver.parse("python:tests.support.python_approvers:hangs_as_asked")
+    rules = Rules(Policies.of(make_policy(approvers=[str(entry)])))
+    directory = Directory(out.api, rules, python_approvers=PythonApprovers(time_limit=1.0))
+    calls = [replace(CALL, args={"number": number}) for number in range(50)]
+    listed = await asyncio.gather(*(directory.members(entry, call, listing=True) for call in calls))
+    assert listed == [frozenset({ANNA})] * 50
+
+    python_approvers.still_hanging.update(range(100, 116))
+    slow = [replace(CALL, args={"number": number}) for number in range(100, 117)]
+    lists = asyncio.gather(*(directory.members(entry, call, listing=True) for call in slow))
+    try:
+        await asyncio.sleep(0)
+        assert await directory.members(entry, slow[-1]) == frozenset({ANNA})  # of which the list waits for its turn
+        assert not lists.done()
+        assert {found.why for found in await lists if isinstance(found, Unresolved)} == {
+            "it did not answer within 1 s",
+            "too many earlier calls of such functions still hang",
+        }
+        assert await directory.members(entry, calls[0]) == frozenset({ANNA})
+    finally:
+        python_approvers.hanging.set()
+        python_approvers.hanging.clear()
+        python_approvers.still_hanging.clear()
 
 
 async def test_a_module_that_is_not_there_is_reported(out: Outgoing) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -11,6 +13,7 @@ from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.run.execute import CallEnvironment, recover
 from adk_confirm.runtime.tool import FunctionTool
 
+PATIENCE = 60.0
 SCENE = CallEnvironment(app="a", user_id="u", session_id="s", state={})
 EFFECT: JsonObject = {"status": "It took effect before the process stopped; its own result is lost."}
 
@@ -67,14 +70,33 @@ async def test_what_its_tool_says_decides(
     verify: Callable[[int], Json] | None, idempotent: bool, becomes: CallEvent
 ) -> None:
     tool = FunctionTool(pay, require_confirmation=True, idempotent=idempotent, verify=verify)
-    assert await recover(left(GateKind.STATIC), {"pay": tool}, SCENE) == becomes
+    assert await recover(left(GateKind.STATIC), {"pay": tool}, SCENE, PATIENCE) == becomes
+
+
+async def test_what_verify_does_to_its_task_is_its_own_failure() -> None:
+    """It ends neither the process nor the run, and one that does not end holds nothing up."""
+    ended = asyncio.Event()
+
+    async def exits(amount: int) -> Json:
+        raise SystemExit(3)
+
+    async def stays(amount: int) -> Json:
+        while not ended.is_set():
+            with suppress(asyncio.CancelledError):
+                await ended.wait()
+        return True
+
+    for verify, patience in ((exits, PATIENCE), (stays, 0.01)):
+        tool = FunctionTool(pay, require_confirmation=True, verify=verify)
+        assert await recover(left(GateKind.STATIC), {"pay": tool}, SCENE, patience) == Lose()
+    ended.set()
 
 
 async def test_of_a_tool_that_is_gone_nobody_knows() -> None:
-    assert await recover(left(GateKind.STATIC), {}, SCENE) == Lose()
+    assert await recover(left(GateKind.STATIC), {}, SCENE, PATIENCE) == Lose()
 
 
 async def test_a_call_that_nobody_was_asked_about_is_an_error_for_the_model() -> None:
-    event = await recover(left(GateKind.NONE), {"pay": FunctionTool(pay)}, SCENE)
+    event = await recover(left(GateKind.NONE), {"pay": FunctionTool(pay)}, SCENE, PATIENCE)
     assert isinstance(event, Finish)
     assert "error" in event.result

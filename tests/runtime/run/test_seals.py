@@ -7,9 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 from adk_confirm import Agent, Answer, FunctionTool, Runner, ScriptedModel, call
 from adk_confirm.runtime.calls.call import ALTERED, Approve, Begin, Call, CallState, GateKind, call_digest, step
@@ -137,6 +138,34 @@ async def test_an_approved_edit_that_does_not_fit_reaches_the_agent(run: MakeRun
     assert (after.state, paid) == (CallState.REFUSED, [])
     assert after.reason is not None
     assert "amount: Input should be a valid integer" in after.reason
+
+
+@pytest.mark.parametrize("error", [KeyError("seven"), asyncio.CancelledError(), SystemExit(3)], ids=repr)
+async def test_an_approved_edit_that_breaks_a_validator_is_refused_with_a_sentence(
+    run: MakeRunner, error: BaseException
+) -> None:
+    """Whatever the validator raises: the conversation goes on, and nobody waits for a delivery that never succeeds."""
+
+    def picky(amount: int) -> int:
+        if amount == 7:
+            raise error
+        return amount
+
+    def send(amount: int) -> str:
+        paid.append(amount)
+        return "sent"
+
+    send.__annotations__["amount"] = Annotated[int, AfterValidator(picky)]
+    model = ScriptedModel(call("send", amount=10), "It did not fit.", "Hello.")
+    tools = [FunctionTool(send, require_confirmation=True)]
+    chat = Chat(run(Agent("payer", model, tools=tools), seal=SEAL, desk="slack-"))
+    request = (await chat.say("Send")).request
+    assert (await chat.approve(request, {"amount": 7})).texts == ["It did not fit."]
+    (after,) = await chat.calls()
+    assert (after.state, paid) == (CallState.REFUSED, [])
+    assert after.reason is not None
+    assert f"the tool could not check them ({type(error).__name__}" in after.reason
+    assert (await chat.say("Hello")).texts == ["Hello."]
 
 
 async def test_what_was_approved_runs_and_an_edit_counts_to_the_letter(run: MakeRunner) -> None:
