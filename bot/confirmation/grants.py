@@ -1,8 +1,9 @@
 """Grants ("Also allow the next ones like this"): which calls a grant covers, and whether it lets one through. Pure.
 
-A grant is a vote given in advance. Until it ends, it covers calls of one tool in one session under one policy whose
-named arguments are the same. It lets a call through only if each of its givers could approve that call by an ordinary
-vote now. So nobody lets their own call through.
+A grant is a vote given in advance. Until it ends, it covers calls like the one that it was given with: of the same
+agent's tool in one session under one policy, with the same title and the same named arguments. A call that lacks a
+named argument neither gets a grant nor is covered by one. A grant lets a call through only if each of its givers could
+approve that call by an ordinary vote now. So nobody lets their own call through.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from adk_confirm.bot.confirmation.authorise import Claim, Facts, Reason, Refusal, authorise
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, VoteKind
@@ -17,6 +19,9 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.durations import GrantTerms
 from adk_confirm.bot.policy.model import Policy
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
+
+_LIKE = attrgetter("session", "agent", "tool", "ask", "title")
+"""What a call has in common with the one that a grant was given with, besides arguments."""
 
 LONGEST_SESSION = timedelta(hours=24)
 """A thread has no end, but a grant must have one: `grant = "session"` lasts this long at most."""
@@ -27,15 +32,19 @@ def make_grant(row: Confirmation, now: datetime) -> Grant | None:
     offered = row.policy.grant
     if offered is None or row.asked.wants_payload or row.asked.preview is not None or not row.approvals:
         return None
-    if not all(vote.grant for vote in row.approvals):
+    on = fixed_arguments(row.revision.arguments, row.policy)
+    if on is None or not all(vote.grant for vote in row.approvals):
         return None
     return Grant(
         id=row.id,
         session=row.asked.session,
         team=row.asked.team,
+        agent=row.asked.agent,
         tool=row.asked.tool,
+        ask=row.asked.ask,
+        title=row.asked.title,
         policy=row.policy.fingerprint,
-        on=fixed_arguments(row.revision.arguments, row.policy),
+        on=on,
         hint=row.asked.hint,
         given_by=row.voters(VoteKind.APPROVE),
         given_at=now,
@@ -54,11 +63,12 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
         return False
     if asked.preview is not None or asked.attempts:
         return False  # nobody has seen what this call would do, or knows what it did
-    if grant.session != asked.session or grant.tool != asked.tool or grant.policy != policy.fingerprint:
+    if _LIKE(grant) != _LIKE(asked) or grant.policy != policy.fingerprint:
         return False
     if policy.grant_on is None and grant.hint != asked.hint:
         return False  # the tool says that it would do something else with the same arguments
-    return canonical(fixed_arguments(asked.arguments, policy)) == canonical(grant.on)
+    on = fixed_arguments(asked.arguments, policy)
+    return on is not None and canonical(on) == canonical(grant.on)
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ def why_withheld(grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping
     return None
 
 
-def fixed_arguments(arguments: JsonObject, policy: Policy) -> JsonObject:
-    """The arguments that must be the same."""
-    names = policy.grant_on
-    return {name: value for name, value in arguments.items() if names is None or name in names}
+def fixed_arguments(arguments: JsonObject, policy: Policy) -> JsonObject | None:
+    """The arguments that must be the same. None if the call lacks one that the policy names: then nothing is bound."""
+    names = arguments if policy.grant_on is None else policy.grant_on
+    return {name: arguments[name] for name in names} if all(name in arguments for name in names) else None

@@ -251,7 +251,10 @@ class Grant:
     id: str  # of that confirmation
     session: SessionId
     team: str
+    agent: str | None = None  # None: from before grants were bound to an agent. It covers nothing.
     tool: str
+    ask: Ask = Ask.CONFIRMATION
+    title: str | None = None
     policy: str  # the fingerprint
     on: ExactObject  # the arguments that must be equal
     hint: str = ""  # what the tool said beside them

@@ -22,7 +22,7 @@ from adk_confirm.bot.confirmation import decision_texts, edits
 from adk_confirm.bot.confirmation.edits import ABSENT as ABSENT
 from adk_confirm.bot.confirmation.edits import Absent as Absent
 from adk_confirm.bot.confirmation.edits import FieldDiff as FieldDiff
-from adk_confirm.bot.confirmation.grants import lasts
+from adk_confirm.bot.confirmation.grants import fixed_arguments, lasts
 from adk_confirm.bot.confirmation.model import (
     Ask,
     Confirmation,
@@ -193,7 +193,8 @@ class Shown:
         self.withdrawable = waits
         names = policy.grant_on
         self.bound = tuple(one for one in self.arguments if names is None or one.name in names)  # by a grant
-        offered = policy.grant if waits and confirms and asked.preview is None else None
+        binds = asked.preview is None and fixed_arguments(row.revision.arguments, policy) is not None
+        offered = policy.grant if waits and confirms and binds else None
         self.grant_offer = (
             GrantOffer(int(lasts(offered).total_seconds()), self.bound, offered.uses) if offered else None
         )

@@ -19,7 +19,7 @@ from adk_confirm.bot.confirmation.decision import deny, step_of
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, State
 from adk_confirm.bot.confirmation.states import Illegal, Transition, next_version
-from adk_confirm.bot.confirmation.votes import approve_if_enough, claim_of, drop_votes
+from adk_confirm.bot.confirmation.votes import approve_if_enough, claim_of, drop_votes, refusal_without_asking
 from adk_confirm.bot.ops.command import CommandLine, options
 from adk_confirm.bot.ops.waiting import stored_confirmations
 from adk_confirm.bot.policy.approvers import OPERATOR, Person, Unresolved
@@ -203,8 +203,10 @@ def put_under(
     for vote in row.approvals:
         known = facts.get(vote.id)
         ruling = authorise(row.policy, claim_of(row, vote), known) if known else Refusal(reason=Reason.CANNOT_ASK)
-        if isinstance(ruling, Refusal):
-            lost[vote.id] = ruling
+        without = replace(row, votes=tuple(other for other in row.votes if other.id != vote.id))
+        refusal = refusal_without_asking(without, replace(vote, revision=row.revision.number))
+        if refusal is not None or isinstance(ruling, Refusal):
+            lost[vote.id] = refusal or ruling
     row, fallen = drop_votes(row, lost, now)
     in_time = now < row.deadline  # the file may now say that it is too late already
     return (approve_if_enough(row, now) if in_time else Transition(row=row)).after(step, *fallen)

@@ -356,6 +356,16 @@ class TestReapply:
         desk.approve(BEN, grant=True)
         assert (desk.row.state, desk.row.grant) == (State.APPROVED, None)
 
+    def test_a_vote_that_would_be_refused_now_falls(self) -> None:
+        """A note is wanted now, and there is none: `reapply` decides nothing that a click could not."""
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        desk.reapply(make_policy(quorum=1, approve_note="required"))
+        assert (desk.state(), desk.row.approvals) == (State.WAITING, ())
+        assert desk.approve(BEN) is not None
+        assert desk.vote(VoteKind.APPROVE, BEN, reason="checked") is None
+        assert desk.state() is State.APPROVED
+
     def test_who_was_reminded_is_not_reminded_again(self) -> None:
         desk = Desk(make_policy(remind_after="10m"))
         desk.wait(minutes=10)

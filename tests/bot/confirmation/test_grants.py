@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,9 +15,10 @@ from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Reason
 from adk_confirm.bot.confirmation.decision import approve_by_grant, revoke
 from adk_confirm.bot.confirmation.grants import is_for, why_withheld
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, OutcomeKind, Place, State
+from adk_confirm.bot.confirmation.model import Ask, AskedCall, Confirmation, Grant, OutcomeKind, Place, State
 from adk_confirm.bot.confirmation.outcome import DueWork, copy_outcome, due_work, tick
 from adk_confirm.bot.confirmation.states import Illegal
+from adk_confirm.bot.confirmation.stored_json import from_object, to_json
 from adk_confirm.bot.policy.approvers import Approver, Person, Unresolved
 from adk_confirm.bot.policy.model import Policy
 from adk_confirm.runtime.jsontypes import JsonObject
@@ -61,8 +64,6 @@ def lets_through(
         ("30m", None, 1, {"version": "2.4.2"}, False),
         ("30m", None, 1, {"force": True}, False),
         ("30m", [], 1, {"service": "billing", "force": True}, True),  # none named: none matters
-        ("30m", ["region"], 1, {}, True),  # a missing argument is not the same as one
-        ("30m", ["region"], 1, {"region": "eu"}, False),
     ],
 )
 def test_the_next_one_like_this_needs_no_card(
@@ -87,6 +88,39 @@ def test_never_across_sessions_tools_or_policies() -> None:
     assert not lets_through(grant, make_asked(arguments=ARGUMENTS, session=other), policy)
     assert not lets_through(grant, make_asked("rollback", arguments=ARGUMENTS), policy)
     assert not passes(grant, make_policy(grant="30m", edit=False))
+
+
+@pytest.mark.parametrize(
+    "change", [{"agent": "prod"}, {"title": "Empty PRODUCTION"}, {"title": None}, {"ask": Ask.NODE}]
+)
+def test_never_across_agents_titles_or_kinds_of_questions(change: dict[str, Any]) -> None:
+    """A staging agent's `wipe` opens no other agent's."""
+    policy = make_policy(grant="30m", grant_on=["service"])
+    asked = make_asked(arguments=ARGUMENTS, agent="staging", title="Empty the staging copy")
+    desk = Desk(policy, asked=asked)
+    desk.approve(ANNA, grant=True)
+    assert lets_through(desk.grants[0], asked, policy)
+    assert not lets_through(desk.grants[0], replace(asked, **change), policy)
+
+
+def test_a_grant_from_before_it_was_bound_to_an_agent_covers_nothing() -> None:
+    policy = make_policy(grant="30m")
+    stored = json.loads(to_json(given_by_anna(policy)))
+    for name in ("agent", "ask", "title"):
+        del stored[name]
+    assert not passes(from_object(Grant, stored), policy)
+
+
+@pytest.mark.parametrize("on", [["servce"], ["service.name"], ["service", "region"]])
+def test_a_name_that_the_call_lacks_binds_nothing(on: list[str]) -> None:
+    """Otherwise one approval would let every call of the tool through."""
+    policy = make_policy(grant="30m", grant_on=on)
+    desk = Desk(policy, asked=make_asked(arguments=ARGUMENTS))
+    desk.approve(ANNA, grant=True)
+    assert (desk.row.state, desk.grants) == (State.APPROVED, [])
+    named = make_policy(grant="30m", grant_on=["service"])
+    given = replace(given_by_anna(named), on={}, policy=policy.fingerprint)  # as it was made before
+    assert not passes(given, policy)
 
 
 def test_everybody_whose_approval_made_it_gave_it() -> None:
