@@ -205,8 +205,9 @@ def put_under(
         ruling = authorise(row.policy, claim_of(row, vote), known) if known else Refusal(reason=Reason.CANNOT_ASK)
         without = replace(row, votes=tuple(other for other in row.votes if other.id != vote.id))
         refusal = refusal_without_asking(without, replace(vote, revision=row.revision.number))
-        if refusal is not None or isinstance(ruling, Refusal):
-            lost[vote.id] = refusal or ruling
+        ruling = refusal or ruling
+        if isinstance(ruling, Refusal):
+            lost[vote.id] = ruling
     row, fallen = drop_votes(row, lost, now)
     in_time = now < row.deadline  # the file may now say that it is too late already
     return (approve_if_enough(row, now) if in_time else Transition(row=row)).after(step, *fallen)
