@@ -11,12 +11,12 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.exact_values import spell_on_one_line, spell_value
+from adk_confirm.blocks.exact_values import spell_value
+from adk_confirm.blocks.plan import plan_of
 from adk_confirm.blocks.readable import (
     BOXED,
     LONGEST_TITLE,
@@ -35,7 +35,6 @@ from adk_confirm.blocks.rich_text import (
     Prose,
     Quote,
     Say,
-    ShortLine,
     Supplied,
     TextSpan,
     User,
@@ -51,6 +50,7 @@ from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import ABSENT, Absent, Argument, FieldDiff, Shown
 from adk_confirm.bot.policy.model import Formats
 from adk_confirm.runtime.calls.preview import Preview
+from adk_confirm.runtime.jsontypes import same
 from adk_confirm.runtime.titles import CURRENCIES, title_fields
 
 
@@ -66,11 +66,11 @@ class Space:
     hint: int = 130
     old: int = 60
     result: int = 260
-    preview: int = 500
-    preview_lines: int = 8
+    preview: int = 800
+    preview_lines: int = 12
     exact: bool = False
-    titled: bool = False
-    """The headline stands above it. What that shows whole is not repeated."""
+    small: bool = False
+    """Short values that the headline shows, and all of a call that is over, are small print."""
 
     @property
     def enough(self) -> int:
@@ -80,7 +80,7 @@ class Space:
 
 _ENDLESS = 10**9
 _ANY_VIEW = 300_000
-CARD = Space(value=130, lines=3, total=900, arguments=12)
+CARD = Space(value=130, lines=3, total=900, arguments=12, small=True)
 LIST = Space(value=86, lines=2, total=400, arguments=6, hint=86, result=120, preview=86, preview_lines=2)
 WHOLE = Space(
     *(_ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS),
@@ -90,18 +90,33 @@ WHOLE = Space(
 )
 
 
+_SMALL = 70
+
+
 @dataclass(slots=True)
 class _Drawing:
     """The pieces so far, their units, and whether something was left out."""
 
     room: Space
+    over: bool = False
+    """The call is decided, and so short values are small print."""
+    below: str | None = None
+    """What stands below the arguments: an argument that is the same says so."""
     pieces: list[Piece] = field(default_factory=list)
+    small: list[tuple[TextSpan, ...]] = field(default_factory=list)
     spent: int = 0
     blind: bool = False
     cut: bool = False
 
     def add(self, *pieces: Piece) -> None:
         self.pieces.extend(pieces)
+
+    def say_short(self, spans: tuple[TextSpan, ...], *, small: bool) -> None:
+        """Adds a line that is complete in itself, or small print."""
+        if small and self.room.small and sum(units(spoken(span)) for span in spans) <= _SMALL:
+            self.small.append(spans)
+        else:
+            self.add(Line(spans))
 
     def fitted(self, text: str, limit: int, lines: int | None = None, *, runs: bool = True) -> str:
         """The text, cut if it does not fit. `runs`: it is part of what would run."""
@@ -122,9 +137,12 @@ class _Drawing:
 
 @dataclass(frozen=True, slots=True)
 class DrawnCall:
-    intro: tuple[Piece, ...]
-    """Who asks, and why."""
-    arguments: tuple[Piece, ...]
+    runs: tuple[Piece, ...]
+    """What would run or ran: what was changed, the arguments, the plan."""
+    words: tuple[Piece, ...]
+    """What the tool and the agent say about it."""
+    small: tuple[TextSpan, ...]
+    """The rest of the arguments, for small print."""
     blind: bool
     """Some part of what would run is missing: nobody may approve from here."""
     cut: bool
@@ -132,32 +150,27 @@ class DrawnCall:
 
 
 def content(view: Shown, room: Space) -> DrawnCall:
-    drawing = _Drawing(room)
+    whole = view.preview.text.strip() if view.preview and view.preview.failed is None else None
+    drawing = _Drawing(room, below=whole, over=view.stage not in (State.WAITING, OutcomeKind.UNKNOWN))
     _say_tool(view, drawing)
-    if view.stage is State.WAITING:
-        drawing.add(asked_by_line(view, exact=room.exact))
-    # Once it is decided, the reason to ask is behind "See everything".
-    wanted = room.exact or view.question or view.stage is State.WAITING
-    if view.hint and wanted and not _says_nothing(view.hint, view.tool):
-        drawing.add(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
-    if view.why and wanted:
-        drawing.add(Line((Say("The agent says: "), Prose(drawing.fitted(view.why, room.hint, runs=False)))))
-    intro = tuple(drawing.pieces)
     _say_arguments(view, drawing)
-    if view.preview and view.preview.failed is None and (view.stage is State.WAITING or room.exact):
+    if view.preview and view.preview.failed is None:
         _say_preview(view, view.preview, drawing)
-    return DrawnCall(intro, tuple(drawing.pieces[len(intro) :]), drawing.blind, drawing.cut)
-
-
-def reasons(view: Shown, room: Space) -> list[Piece]:
-    """What the tool's author and the agent say it is for, without who asks."""
-    return [piece for piece in content(view, room).intro if piece != asked_by_line(view)]
+    runs = tuple(drawing.pieces)
+    if view.hint and not _says_nothing(view.hint, view.tool) and (question(view) is None or room.exact):
+        drawing.add(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
+    if view.why:
+        drawing.add(Quote(drawing.fitted(view.why, room.hint, room.lines, runs=False), (Say("the agent"),)))
+    return DrawnCall(
+        runs, tuple(drawing.pieces[len(runs) :]), join(drawing.small, words.DOT), drawing.blind, drawing.cut
+    )
 
 
 # -- the headline
 
 TOOL_IN_TITLE = 100
 _FIRST = 3
+_QUESTION = 140
 
 
 def headline(view: Shown) -> str:
@@ -166,12 +179,18 @@ def headline(view: Shown) -> str:
     It may hold what an agent chose: draw it as plain text, or as `Prose`.
     """
     if view.question:
-        return f"Question from {fit_visible(view.agent, 80).text}"
+        return question(view) or f"Question from {fit_visible(view.agent, 80).text}"
     answer = describe_answer(view.payload, view.arguments) if view.answered else None
     if answer is None or not answer.complete:
-        return _policy_title(view) or _default_title(view)
+        return _policy_title(view) or default_title(view.tool, view.arguments)
     asked = _policy_title(view) or words_of(fit_visible(view.tool, TOOL_IN_TITLE).text)
     return f"{asked}: {''.join(map(spoken, answer.spans))}"
+
+
+def question(view: Shown) -> str | None:
+    """What an agent asks, if a title can hold it."""
+    asked = fit_visible(view.hint or "", _QUESTION)
+    return asked.text if view.question and view.hint and asked.whole else None
 
 
 def _policy_title(view: Shown) -> str | None:
@@ -206,74 +225,40 @@ def _part(given: Mapping[str, Argument], path: str) -> str | None:
     return in_title(value, dict(argument.formats).get(".".join(rest)), path.split(".")[-1])
 
 
-def _default_title(view: Shown) -> str:
-    """`Deploy (service checkout, env prod)`."""
-    tool, parts = words_of(fit_visible(view.tool, TOOL_IN_TITLE).text), _first_values(view)
-    return f"{tool} ({', '.join(parts.values())})" if parts else tool
+def default_title(tool: str, arguments: Sequence[Argument]) -> str:
+    """`Configure checkout`, `Request time off: 3 days`, `Order laptop: 16 inch, memory 16`."""
+    called, parts = words_of(fit_visible(tool, TOOL_IN_TITLE).text), _first_values(tool, arguments)
+    alone = len(parts) == 1 and all(isinstance(one.value, str) for one in arguments if one.name in parts)
+    return f"{called}{' ' if alone else ': '}{', '.join(parts.values())}" if parts else called
 
 
-def _first_values(view: Shown) -> dict[str, str]:
-    tool = words_of(fit_visible(view.tool, TOOL_IN_TITLE).text)
+def _first_values(tool: str, arguments: Sequence[Argument]) -> dict[str, str]:
+    called = words_of(fit_visible(tool, TOOL_IN_TITLE).text)
     parts: dict[str, str] = {}
-    for argument in [one for one in view.arguments if not one.is_default][:_FIRST]:
+    for argument in [one for one in arguments if not one.is_default][:_FIRST]:
         kind = dict(argument.formats).get("")
         value = None if argument.masked else in_title(argument.value, kind, argument.name)
         if value is None or not argument.name.isidentifier():
             continue
-        called = readable_name(argument.name)
-        many = isinstance(argument.value, list) and value == f"{len(argument.value):,} {called.lower()}"  # named by it
-        part = value if many else f"{called} {value}"
-        if units(f"{tool} ({', '.join([*parts.values(), part])})") > LONGEST_TITLE:
+        noun, number = readable_name(argument.name), isinstance(argument.value, int) and kind is None
+        if isinstance(argument.value, str | list):
+            part = value  # texts need no name; many values have a noun of their own
+        else:
+            plural = number and argument.value != 1 and noun.endswith("s") and not noun.endswith("ss")
+            part = f"{value} {noun}" if plural and not isinstance(argument.value, bool) else f"{noun} {value}"
+        if units(f"{called}: {', '.join([*parts.values(), part])}") > LONGEST_TITLE:
             break
         parts[argument.name] = part
     return parts
 
 
 def _in_headline(view: Shown) -> frozenset[str]:
-    """The arguments that the headline shows whole, and so that it can be read in one way only: each is a word apart
-    from the others. One of them may be a sentence, if the title says where it stands."""
-    if view.answered:
+    """The arguments that the headline names. A card says them once more in small print, each with its name."""
+    if view.answered or view.question:
         return frozenset()
-    named = alone = {*_first_values(view)}
-    if titled := _policy_title(view) is not None:
-        try:
-            in_words = [title_fields(word) for word in (view.title or "").split()]
-        except ValueError:
-            return frozenset()
-        named = {field.split(".")[0] for fields in in_words for field in fields}
-        alone = {fields[0] for fields in in_words if len(fields) == 1}
-    long = {one.name for one in view.arguments if one.name in named and not _is_word(one.value)}
-    sentence = {
-        one.name
-        for one in view.arguments
-        if titled and isinstance(one.value, str) and _is_plain(one.value)
-        if _ends_clearly(one.name, one.value, view.title or "")
-    }
-    known = {one.name for one in view.arguments}
-    return frozenset(alone & known - (long - sentence if len(long) == 1 else long))
-
-
-def _ends_clearly(name: str, value: str, title: str) -> bool:
-    """Whether it is clear where a sentence in a title begins and ends. It is not in `Send {what} to {whom}` if the
-    sentence is "the keys to ann": the keys may be for somebody else."""
-    parts = [*string.Formatter().parse(title), ("", None, None, None)]
-    return all(
-        (not before or f"{before}{value}".rindex(before) == 0)
-        and (not after or f"{value}{after}".index(after) == len(value))
-        for (before, field, _, _), (after, *_) in pairwise(parts)
-        if field == name
-    )
-
-
-def _is_word(value: JsonValue) -> bool:
-    if isinstance(value, str):
-        return " " not in value and _is_plain(value)
-    return not isinstance(value, dict | list)
-
-
-def _is_plain(value: str) -> bool:
-    """Whether it reads the same with quotes and without them."""
-    return " ".join(value.split()) == value == spell_on_one_line(value)
+    if _policy_title(view) is None:
+        return frozenset(_first_values(view.tool, view.arguments))
+    return frozenset(field.split(".")[0] for field in title_fields(view.title or ""))
 
 
 def _say_tool(view: Shown, drawing: _Drawing) -> None:
@@ -284,8 +269,12 @@ def _say_tool(view: Shown, drawing: _Drawing) -> None:
 
 def asked_by_line(view: Shown, *, exact: bool = False) -> Line:
     agent, alone = name(view.agent, 80), view.only_agent and not exact
-    through = "Asked by {asker}" if alone else "Asked by {asker} through {agent}"
-    template = through if view.asked_by else "Asked by {agent}"
+    if view.question:
+        template = "{agent} asks, for {asker}" if view.asked_by else "{agent} asks"
+    elif view.asked_by:
+        template = "Asked by {asker}" if alone else "Asked by {asker} through {agent}"
+    else:
+        template = "Asked by {agent}"
     row = say(template, agent=agent, asker=User(view.asked_by or ""))
     if view.stage not in (State.WAITING, OutcomeKind.UNKNOWN):  # an unknown call says when it started
         row += say(", {when}", when=When(view.asked_at))
@@ -311,42 +300,50 @@ _NO_MORE = r"(?:please )?(?:approve|confirm)(?: execution of)?(?: (?:this|the|to
 
 
 def _say_arguments(view: Shown, drawing: _Drawing) -> None:
-    changed = {change.path: change for change in view.diff}
+    """What was changed, then the rest: the values that somebody chose, then the defaults."""
     answer = view.payload if view.answered else ()
+    of = answer if view.wants_payload else view.arguments
+    if view.diff and of:
+        who = say(" by {who}", who=User(view.edited_by)) if view.edited_by else ()
+        drawing.add(Line((Say("✏️ "), Say("Changed", bold=True), *who)))
+    whole = _say_changes(view.diff, of, drawing)
     if not view.arguments and not view.question:
-        drawing.add(ShortLine((Say("No arguments"),)))
-    if view.arguments and view.question:
+        drawing.say_short((Say("No arguments"),), small=True)
+    titled = _in_headline(view)
+    if view.question and view.arguments and not drawing.room.small:
         drawing.add(Line((Say("About"),)))
-    titled = _in_headline(view) if drawing.room.titled else frozenset[str]()
-    _say_values(view.arguments, {} if view.wants_payload else changed, drawing, titled)
-    if answer:
+    _say_values([one for one in view.arguments if one.name not in whole], drawing, titled, small=view.question or None)
+    if answer and not drawing.over:
         drawing.add(Line((Say("The answer" if view.question else "With this answer"),)))
-        _say_values(answer, changed, drawing)
-    own = {argument.name for argument in (answer if view.wants_payload else view.arguments)}
-    _say_changes([change for change in view.diff if change.path not in own], view.arguments, drawing)
+    _say_values([one for one in answer if one.name not in whole], drawing, small=False if view.question else None)
 
 
 def _say_values(
     arguments: Sequence[Argument],
-    changed: Mapping[str, FieldDiff],
     drawing: _Drawing,
     titled: frozenset[str] = frozenset(),
+    *,
+    small: bool | None = None,
 ) -> None:
-    """The values that somebody chose, then the defaults. Those `titled` stand in the headline, unless they changed."""
-    there = titled - changed.keys()
-    arguments = sorted((one for one in arguments if one.name not in there), key=lambda argument: argument.is_default)
+    """Those `titled` stand in the headline, and so are small print on a card; `small`: all are, or none."""
+    arguments = sorted(arguments, key=lambda argument: argument.is_default)
+    said_so = False
     for index, argument in enumerate(arguments):
-        if argument.is_default and (not index or not arguments[index - 1].is_default):
-            drawing.add((ShortLine if titled else Line)((Say("Not given, so by default"),)))
+        tiny = (drawing.over or argument.name in titled or bool(small)) if small is not False else False
+        tiny = tiny and (drawing.over or not argument.is_default)
+        if argument.is_default and not tiny and not said_so:
+            drawing.add(Line((Say("Not given, so by default"),)))
+            said_so = True
         if index >= drawing.room.arguments or drawing.left < _LEAST:
             drawing.add(Line((Say(words.more_arguments(len(arguments) - index)),)))
             drawing.left_out()
             return
         if argument.masked:
-            name = _say_name(argument.name, drawing)
-            drawing.add(ShortLine((*name, Say(words.HIDDEN_VALUE))))
+            drawing.say_short((*_say_name(argument.name, drawing), Say(words.HIDDEN_VALUE)), small=tiny)
+        elif isinstance(argument.value, str) and argument.value.strip() == drawing.below:
+            drawing.say_short((*_say_name(argument.name, drawing), Say("as below")), small=tiny)
         else:
-            _say_value(argument, argument.value, changed.get(argument.name), drawing)
+            _say_value(argument, argument.value, None, drawing, small=tiny)
 
 
 _LEAST = 80  # with less room than this, too little of a value would be left
@@ -363,7 +360,13 @@ def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[TextS
 
 
 def _say_value(
-    argument: Argument, value: JsonValue | Absent, change: FieldDiff | None, drawing: _Drawing, *, runs: bool = True
+    argument: Argument,
+    value: JsonValue | Absent,
+    change: FieldDiff | None,
+    drawing: _Drawing,
+    *,
+    runs: bool = True,
+    small: bool = False,
 ) -> None:
     """`name value`, or `name old → new`. What does not fit on a line gets boxes below the name."""
     room, begin = drawing.room, _say_name(argument.name, drawing, runs=runs)
@@ -384,8 +387,12 @@ def _say_value(
         drawing.left_out(runs=False)
     said = [*now.beside, *(span for one in now.below for span in one.spans)]
     drawing.spent += sum(units(spoken(span)) for span in said)
+    if was is None and not now.below:
+        drawing.say_short((*begin, *now.beside), small=small)
+        return
     before = (*was.beside, Say(words.ARROW)) if was else ()
-    drawing.add((Line if now.below else ShortLine)((*begin, *before, *now.beside)), *now.below)
+    new = tuple(replace(span, bold=True) if was and isinstance(span, Say | Supplied) else span for span in now.beside)
+    drawing.add(Line((*begin, *before, *new)), *now.below)
 
 
 def _of_text(value: JsonValue | Absent) -> tuple[TextSpan, ...]:
@@ -411,70 +418,106 @@ def _exactly(value: JsonValue | Absent, room: Space) -> str:
     return "" if value is ABSENT else spell_value(value, room.enough).text
 
 
-_CHANGES = 10
+_CHANGES = 12
 
 
-def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: _Drawing) -> None:
-    """The differences inside an argument. The value above is what runs; these show what is new in it."""
-    if not changes:
-        return
-    drawing.add(Line((Say("Changed"),)))
-    most = len(changes) if drawing.room.exact else _CHANGES
-    for change in changes[:most]:
-        formats = next((one.formats for one in of if one.name == change.path), ())
-        _say_value(Argument(change.path, None, formats=formats), change.new, change, drawing, runs=False)
-    if changes[most:]:
-        drawing.add(Line((Say(words.more(len(changes) - most)),)))
-        drawing.cut = True
+def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: _Drawing) -> set[str]:
+    """One change a line. Returns the arguments of which that shows all. Of lists and objects it shows what differs, and
+    what runs is among the other arguments."""
+    arguments, whole, room = {one.name: one for one in of}, set[str](), drawing.room
+    lines = [(change, leaf) for change in changes for leaf in _leaves(readable_name(change.path), change)]
+    for change, leaf in lines if room.exact else lines[:_CHANGES]:
+        argument = arguments.get(change.path)
+        if argument is not None and leaf is change:
+            whole.add(argument.name)
+            _say_value(argument, change.new, change, drawing)
+        elif isinstance(leaf, FieldDiff):
+            formats = dict(argument.formats if argument else ()).get(leaf.path.rpartition(": ")[2].replace(" ", "_"))
+            part = Argument(leaf.path, None, formats=(("", formats),) if formats else ())
+            _say_value(part, leaf.new, leaf, drawing, runs=False)
+        else:
+            drawing.add(Line((*_say_name(change.path, drawing, runs=False), *leaf)))
+    if lines[_CHANGES:] and not room.exact:
+        drawing.add(Line((Say(words.more(len(lines) - _CHANGES)),)))
+        drawing.left_out(runs=False)
+    return whole
+
+
+def _leaves(called: str, change: FieldDiff) -> list[FieldDiff | tuple[TextSpan, ...]]:
+    """`owner: email`, not all of the owner; of a list of plain values what came and what went."""
+    old, new = change.old, change.new
+    if isinstance(old, dict) and isinstance(new, dict):
+        parts = [(key, old.get(key, ABSENT), new.get(key, ABSENT)) for key in dict.fromkeys((*old, *new))]
+    elif isinstance(old, list) and isinstance(new, list) and (old or new):
+        if not any(isinstance(item, dict | list) for item in (*old, *new)):
+            gone, come = ([a for a in one if a not in other] for one, other in ((old, new), (new, old)))
+            marked = [span for mark, some in (("− ", gone), ("+ ", come)) for a in some for span in (mark, a)]
+            shown = [Say(f" {a}") if at % 2 == 0 else scalar(a, None, "") for at, a in enumerate(marked)]
+            few = len(marked) <= _CHANGES and sum(units(spoken(span)) for span in shown) <= _LEAST
+            return [tuple(shown)] if marked and few else [change]
+        if len(old) != len(new):
+            return [change]
+        parts = [(str(at + 1), *both) for at, both in enumerate(zip(old, new, strict=True))]
+    else:
+        return [change]
+    differ = [(key, was, now) for key, was, now in parts if was is ABSENT or now is ABSENT or not same(was, now)]
+    named = [(f"{called}: {readable_name(key)}", was, now) for key, was, now in differ]
+    return [leaf for name, was, now in named for leaf in _leaves(name, FieldDiff(name, was, now))]
 
 
 # -- what the tool says that it would do
 
 
 def _say_preview(view: Shown, preview: Preview, drawing: _Drawing) -> None:
-    room, written = drawing.room, preview.text
-    if view.approved_preview:
-        changed, diffs = preview.changes_from(view.approved_preview), (written, view.approved_preview.text)
-        drawing.add(Line((Say("⚠️ What it would do has changed since it was approved", bold=True),)))
-        if not changed:
-            drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
-        elif not all(map(_HUNK.search, diffs)):  # nobody reads the difference of two diffs: the new one follows
+    room, plan = drawing.room, plan_of(preview)
+    if before := view.approved_preview:
+        drawing.add(Line((Say("⚠️ Changed since it was approved. Decide again.", bold=True),)))
+        if changed := plan.since(plan_of(before)):
             drawing.add(Box(drawing.fitted("\n".join(changed), room.preview, room.preview_lines)))
-    by_edit = ", changed by the edit" if view.changed_by_edit else ""
-    drawing.add(Line((Say(f"What it would do{by_edit}", bold=True), *_size_of_diff(written))))
-    drawing.add(Box(drawing.fitted(written, room.preview, room.preview_lines)))
+        else:
+            drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
+    facts: list[TextSpan] = [code(plan.files[0], 80)] if len(plan.files) == 1 else []
+    facts += [Say(plan.size)] if plan.size else []
+    title = words.PLAN_TITLES[_tense(view)][bool(plan.files)]
+    title += ", changed by the edit" if view.changed_by_edit and not drawing.over else ""
+    drawing.add(Line((Say(title, bold=True), *(span for one in facts for span in (Say(words.DOT), one)))))
+    if room.exact:
+        drawing.add(Box(drawing.fitted(preview.text, room.preview, room.preview_lines)))
+    elif drawing.over and plan.files and len(plan.lines) > _SHORT_PLAN:  # the size alone: a finished card is short
+        drawing.left_out()
+    else:
+        most = min(room.preview_lines, _SHORT_PLAN) if drawing.over else room.preview_lines
+        text, whole = plan.cut(most, room.preview)
+        drawing.add(Box(drawing.fitted(text, room.preview, room.preview_lines + 1)))
+        if not whole:
+            drawing.left_out()
     if view.preview_is_masked:
         drawing.add(Line((Say("The policy hides some of it."),)))
         drawing.blind = True
-    if view.preview_is_older:
+    if view.preview_is_older and not drawing.over:
         drawing.add(Line((Say("That was made before the edit. If the new one differs, you are asked again."),)))
 
 
-_HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
-_FILE = re.compile(r"^--- .*\n\+\+\+ .*\n(?=@@ -)", re.MULTILINE)
+_SHORT_PLAN = 8
 
 
-def _size_of_diff(written: str) -> tuple[TextSpan, ...]:
-    """`: 3 files, +12 −4`, if the text is a unified diff."""
-    if not _HUNK.search(written):
-        return ()
-    changed, files = _FILE.subn("", written)  # a line that was `-- x` is `--- x` where it is taken out
-    more, fewer = (sum(line.startswith(mark) for line in changed.split("\n")) for mark in "+-")
-    where = f"{words.counted(files, 'files') if files > 1 else '1 file'}, "
-    return (Say(f": {where}+{more:,}\u00a0−{fewer:,}"),)
+def _tense(view: Shown) -> str:
+    if view.stage is State.WAITING:
+        return "would"
+    return "approved" if view.approved_by or isinstance(view.stage, OutcomeKind) else "would have"
 
 
 def differences(changes: Sequence[FieldDiff], of: Sequence[Argument]) -> tuple[Piece, ...]:
-    """A diff without a card, for the thread."""
+    """Changes without a card, for the thread."""
     drawing = _Drawing(LIST)
     _say_changes(changes, of, drawing)
-    return tuple(drawing.pieces[1:])
+    return tuple(drawing.pieces)
 
 
 def values(arguments: Sequence[Argument], room: Space) -> tuple[Piece, ...]:
     """Arguments without a card, for the thread."""
     drawing = _Drawing(room)
-    _say_values(arguments, {}, drawing)
+    _say_values(arguments, drawing)
     return tuple(drawing.pieces)
 
 

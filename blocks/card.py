@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import CARD, LIST, Space, asked_by_line, content, headline, reasons, result
+from adk_confirm.blocks.call_details import CARD, LIST, Space, asked_by_line, content, headline, result
 from adk_confirm.blocks.click_ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.kit import (
@@ -23,7 +23,7 @@ from adk_confirm.blocks.kit import (
     small_print,
 )
 from adk_confirm.blocks.mentions import MOST_NAMED, approver_names, people_names
-from adk_confirm.blocks.readable import LONGEST_TITLE
+from adk_confirm.blocks.readable import LONGEST_TITLE, readable_name
 from adk_confirm.blocks.rich_text import (
     Box,
     Channel,
@@ -33,10 +33,10 @@ from adk_confirm.blocks.rich_text import (
     Prose,
     Quote,
     Say,
+    Supplied,
     TextSpan,
     User,
     When,
-    beside_each_other,
     call_name,
     code,
     join,
@@ -47,89 +47,73 @@ from adk_confirm.blocks.rich_text import (
     spoken,
     text,
 )
-from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose
+from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose, units
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
-from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantView, Shown
+from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantOffer, GrantView, Shown
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.runtime.jsontypes import Json, canonical
 
 
 def card(view: Shown) -> Message:
-    """The message that shows a confirmation in one place."""
+    """The message that shows a confirmation in one place. Its parts keep their places in every state: title, status,
+    what was asked, what people said, small print, buttons."""
     what = content(view, CARD)
-    became, cut = outcome(view, CARD)
-    cut = cut or what.cut
-    votes, wrong = approval_status(view), notices(view)
-    small = small_facts(view)
+    became, returned, cut = outcome(view, CARD)
     blind = what.blind and view.stage is State.WAITING
-    if cut:
-        small.append(line("Shortened here. Approve… shows all of it first." if blind else "Shortened here."))
+    runs = [*became, *what.runs, *preview_notices(view)]
+    said = [*what.words, *people_said(view), *notices(view)]
+    asked = join([asked_by_line(view).spans, *filter(None, (what.small, returned))], words.DOT)
+    small = [Line(asked), *small_facts(view)]
+    if cut or what.cut:
+        everything = "Review… shows all of it first." if blind else "⋯ → See everything has all of it."
+        small.append(line(f"Shortened here. {everything}"))
     ref = Ref(view.id, view.revision)
 
     def named(part: str) -> str:
         return block_id(part, ref, view.version)
 
-    blocks, row = [header(heading(view), named("title"))], buttons(view, blind=what.blind)
-    if became and len(row) == 1:  # the menu alone needs no row of its own
-        blocks.append(section(Line(state_sentence(view)), named("state"), row.pop()))
-    if below := became[1:] if not row else became:
-        blocks.append(rich(below, named("outcome")))
-    if became:
-        blocks += small_print([asked_by_line(view)], named("asked"))
-    if what.intro:
-        blocks.append(rich(what.intro, named("ask")))
-    if what.arguments:
-        beside = view.stage is not State.WAITING
-        arguments = beside_each_other(what.arguments, words.DOT) if beside else what.arguments
-        blocks.append(rich(arguments, named("what")))
-    for part, pieces in (("votes", votes), ("notices", wrong)):
-        if pieces:
-            blocks.append(rich(pieces, named(part)))
-    blocks += small_print(small, named("facts"))
-    blocks += actions(row, named("buttons"))
-    over = [asked_by_line(view)] if became else []
-    head = [Line(title(view)), *became, *over, *what.intro]
+    blocks = [header(heading(view), named("title")), section(status(view), named("state"), _menu(view))]
+    blocks += [rich(pieces, named(part)) for part, pieces in (("what", runs), ("said", said)) if pieces]
+    blocks += [*small_print(small, named("facts")), *actions(buttons(view, blind=what.blind), named("buttons"))]
     return Message(
-        text=text(head, what.arguments, [*votes, *wrong, *small], MESSAGE_TEXT),
+        text=text([Line(title(view)), *status(view)], runs, [*said, *small], MESSAGE_TEXT),
         blocks=tuple(blocks),
         metadata=CardMark(view.id, view.revision, view.version).metadata(),
     )
 
 
-ASKED_AGAIN = (State.DENIED, State.EXPIRED, State.LAPSED)
+ASKED_AGAIN = (State.DENIED, State.EXPIRED, State.LAPSED, OutcomeKind.FAILED, OutcomeKind.REFUSED)
 """The asker can ask again for a call that ended so. Whoever withdrew it did not want it."""
 
 
 def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     """The buttons that can be used now. Slack shows them to everybody; rights are checked when somebody presses one."""
-    value, waits = Ref(view.id, view.revision).encode(), view.stage is State.WAITING
-    row = _first_buttons(view, blind=blind)
-    if waits and not view.question:
-        row.append(button(Action.DENY, words.DENY_OPENS, value, about=view.tool, style="danger"))
-        row += [button(Action.EDIT, "Edit…", value, about=view.tool)] if _edits(view) else []
+    value = Ref(view.id, view.revision).encode()
+    row = _first_buttons(view, blind=blind) + deny_buttons(view)
+    if view.stage is State.WAITING and not view.question and _edits(view):
+        row.append(button(Action.EDIT, "Edit…", value, about=view.tool))
     if view.grant:
         row.append(revoke_button(view.grant))
-    if view.stage in ASKED_AGAIN and view.asked_by and not view.question:
-        row.append(button(Action.ASK_AGAIN, "Ask again", checked_id(view.id), about=view.tool))
-    return [*row, _menu(view, withdraw=waits and view.withdrawable)]
+    if view.stage in ASKED_AGAIN and view.asked_by and not (view.question or view.drifted):
+        row.append(button(Action.ASK_AGAIN, words.ASK_AGAIN, checked_id(view.id), about=view.tool))
+    return row
 
 
-def list_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
-    """The same in a list, where "⋯" has all but the first."""
-    deny = view.stage is State.WAITING and not view.question
-    return [*_first_buttons(view, blind=blind), _menu(view, deny=deny, edit=deny and _edits(view))]
+def deny_buttons(view: Shown) -> list[JsonObject]:
+    if view.stage is not State.WAITING or view.question:
+        return []
+    value = Ref(view.id, view.revision).encode()
+    return [button(Action.DENY, words.DENY_OPENS, value, about=view.tool, style="danger")]
 
 
-def _menu(view: Shown, *, withdraw: bool = False, deny: bool = False, edit: bool = False) -> JsonObject:
+def _menu(view: Shown) -> JsonObject:
     """The entries behind "⋯"."""
     length = f" for {words.duration(view.grant_offer.seconds)}" if view.grant_offer else ""
     entries = (
-        ("Approve with a note…", Action.APPROVE_OPEN, _approvable(view) and view.approve_note == "optional"),
-        (f"Approve and allow{length}…", Action.GRANT_OPEN, _approvable(view) and bool(view.grant_offer)),
-        (words.DENY_OPENS, Action.DENY, deny),
-        ("Edit…", Action.EDIT, edit),
+        ("Approve with a note…", Action.APPROVE_OPEN, approvable(view) and view.approve_note == "optional"),
+        (f"{words.APPROVE_AND_ALLOW}{length}…", Action.GRANT_OPEN, approvable(view) and bool(view.grant_offer)),
         ("See everything", Action.SEE, True),
-        ("Withdraw…", Action.WITHDRAW_OPEN, withdraw),
+        ("Withdraw…", Action.WITHDRAW_OPEN, view.stage is State.WAITING and view.withdrawable),
         ("History", Action.HISTORY, True),
     )
     ref = Ref(view.id, view.revision)
@@ -140,26 +124,27 @@ def _edits(view: Shown) -> bool:
     return bool(view.editable) and not view.wants_payload and not view.too_few_may  # a payload's form is Approve's
 
 
-def _approvable(view: Shown) -> bool:
+def approvable(view: Shown) -> bool:
     return view.stage is State.WAITING and not view.lacks_preview and not view.too_few_may
 
 
 def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     """The button that most people want, or all answers about an unknown outcome. What opens a form ends with "…"."""
     value = Ref(view.id, view.revision).encode()
-    if view.stage is State.WAITING and not _approvable(view):
+    if view.stage is State.WAITING and not approvable(view):
         return []
     if view.stage is State.WAITING and view.question:
         return [button(Action.APPROVE_OPEN, "Answer…", value, about=view.agent, style="primary")]
     if view.stage is State.WAITING:
         return [_approve(view, value, blind=blind)]
-    return _outcome_buttons(view, value, blind=blind) if view.stage is OutcomeKind.UNKNOWN else []
+    return outcome_buttons(view, blind=blind) if view.stage is OutcomeKind.UNKNOWN else []
 
 
 def _approve(view: Shown, value: str, *, blind: bool) -> JsonObject:
     # It opens a view to show the whole call, or to let people fill in a payload.
     if blind or view.wants_payload or view.approve_note == "required":
-        return button(Action.APPROVE_OPEN, "Approve…", value, about=view.tool, style="primary")
+        label = "Approve…" if view.wants_payload or not blind else words.REVIEW
+        return button(Action.APPROVE_OPEN, label, value, about=view.tool, style="primary")
     texts = words.CONFIRM_APPROVE_LAST if view.quorum - len(view.voted) <= 1 else words.CONFIRM_APPROVE
     sure = confirm(headline(view), texts, words.APPROVE) if view.confirm_dialog else None
     return button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)
@@ -177,8 +162,8 @@ def revoke_button(grant: GrantView) -> JsonObject:
     return button(Action.REVOKE, words.REVOKE, checked_id(grant.id), about=grant.tool, sure=sure)
 
 
-def _outcome_buttons(view: Shown, value: str, *, blind: bool) -> list[JsonObject]:
-    about = view.tool
+def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
+    about, value = view.tool, Ref(view.id, view.revision).encode()
     what = headline(view)
     yes = confirm(what, words.CONFIRM_HAPPENED, words.HAPPENED)
     no = confirm(what, words.CONFIRM_NOT_HAPPENED, words.NOT_HAPPENED)
@@ -203,7 +188,7 @@ def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), tro
             "The card for {call} can't be posted in {where}: {why}", call=call, where=where, why=prose(trouble, 300)
         )
     elif channel is not None:
-        link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
+        link = (Say(words.DOT), Link(view.card_link, words.OPEN_CARD)) if view.card_link else ()
         sentence = Line((*say("The card for {call} is in {channel}", call=call, channel=Channel(channel)), *link))
     else:
         sentence = line(
@@ -220,14 +205,14 @@ def note(view: Shown) -> Message:
     asker = User(view.asked_by) if view.asked_by else words.SOMEBODY
     what = call_name(headline(view), view.tool)
     said = say(
-        "💬 {agent} has a question for you" if view.question else "⏳ {what}? {asker} needs your approval",
+        "💬 {agent} asks: {what}" if view.question else "⏳ {what}? {asker} needs your approval",
         what=what,
         asker=asker,
         agent=Prose(view.agent),
     )
     until = (Say(words.DOT), *say(words.UNTIL, when=When(view.expires_at))) if view.expires_at else ()
-    link = (Say(words.DOT), Link(view.card_link, "Open the card")) if view.card_link else ()
-    pieces = [Line((*said, *until, *link)), *reasons(view, LIST)]
+    link = (Say(words.DOT), Link(view.card_link, words.OPEN_CARD)) if view.card_link else ()
+    pieces = [Line((*said, *until, *link)), *content(view, LIST).words]
     return message(pieces, rich(pieces, f"note.{view.id}"))
 
 
@@ -272,21 +257,26 @@ def confirm_withdraw(view: Shown) -> tuple[str, str]:
     return words.CONFIRM_WITHDRAW_QUESTION if view.question else words.CONFIRM_WITHDRAW
 
 
-def outcome(view: Shown, room: Space) -> tuple[list[Piece], bool]:
-    """What the card says about its state, and whether some of it had to be cut."""
-    pieces: list[Piece] = [Line(state_sentence(view))] if view.stage not in _OPEN else []
-    cut = False
-    if view.result is not ABSENT:
-        news = view.result if room.exact else _news(view, view.result)
-        drawn, cut = result(news, room, view.formats) if news or not view.result else ([], False)
-        pieces += drawn
-    elif text := view.error or view.reason:
-        done = fit_visible(text, room.result, room.lines, keep="\n\t")
-        pieces.append(Box(done.text) if view.error else Quote(done.text))
-        cut = not done.whole
-    if view.stage is OutcomeKind.UNKNOWN:
-        return [_unknown_outcome(view, room)], False
-    return pieces, cut
+def outcome(view: Shown, room: Space) -> tuple[list[Piece], tuple[TextSpan, ...], bool]:
+    """How the call failed, or what it returned, as small print if that is short; and whether some of it had to be
+    cut."""
+    if view.result is ABSENT:
+        if text := view.error or (view.reason if view.stage is OutcomeKind.REFUSED else None):
+            done = fit_visible(text, room.result, room.lines, keep="\n\t")
+            return [Box(done.text) if view.error else Quote(done.text)], (), not done.whole
+        nothing = view.stage is OutcomeKind.DONE and not (view.question or view.operation)
+        return [], say("returned nothing") if nothing else (), False
+    news = view.result if room.exact else _news(view, view.result)
+    drawn, cut = result(news, room, view.formats) if news or not view.result else ([], False)
+    if room.small and not cut and len(drawn) == 1 and isinstance(drawn[0], Line):
+        named = drawn[0].spans[:1] == (Supplied(words.RESULT, bold=True),)
+        returned = (Say("returned "), *drawn[0].spans[2 * named :])
+        if sum(units(spoken(span)) for span in returned) <= _RETURNED:
+            return [], returned, False
+    return drawn, (), cut
+
+
+_RETURNED = 70
 
 
 def _news(view: Shown, value: Json) -> Json:
@@ -296,6 +286,17 @@ def _news(view: Shown, value: Json) -> Json:
     below = (*view.arguments, *(view.payload if view.answered else ()))
     given = {one.name: canonical(one.value) for one in below if not one.masked}
     return {name: one for name, one in value.items() if given.get(name) != canonical(one)}
+
+
+def people_said(view: Shown) -> list[Piece]:
+    """The words of those who decided: notes with approvals, or why not."""
+    if view.reason and view.stage is not OutcomeKind.REFUSED:
+        by = people_names(view.decided_by) if view.decided_by else ()
+        return [Quote(fit_visible(view.reason, _WORDS, keep="\n\t").text, by)]
+    return [Quote(fit_visible(note, _WORDS, keep="\n\t").text, (User(who),)) for who, note in view.notes]
+
+
+_WORDS = 1000  # as much as the forms for them take
 
 
 class Asked(Protocol):
@@ -313,6 +314,14 @@ def after_a_no(asked: Asked) -> str:
     return "The agent got a rejection." if asked.operation else "It did not run."
 
 
+def status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
+    """Who decides, or who decided and what came of it: right below the title, in every state."""
+    if view.stage is OutcomeKind.UNKNOWN:
+        begun = say(" {when}", when=When(view.started_at)) if view.started_at is not None else ()
+        return [line(words.UNKNOWN_STATUS, begun=begun), *approval_status(view, most)]
+    return approval_status(view, most) if view.stage is State.WAITING else [Line(state_sentence(view))]
+
+
 def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
     voted = {who: When(at, clock=at - view.asked_at < _SAME_DAY) for who, at in view.voted_at.items()}
     people, no = people_names(view.decided_by, voted), after_a_no(view)
@@ -321,7 +330,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
     def decided(verb: str, after: str = "") -> tuple[TextSpan, ...]:
         return say(f"{verb} by {{people}}.{after}" if view.decided_by else f"{verb}.{after}", people=people)
 
-    approved = decided(f" {yes}") if view.decided_by else ()
+    approved = say("Approved by {people}", people=people) if view.decided_by else ()
     match view.stage:
         case State.WITHDRAWN if view.asked_anew:
             return say("The agent asked again. Use the newer card.")
@@ -331,15 +340,14 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             begins = say("" if _problems(view) else waits)
             return decided(yes) + begins + say(late, when=When(view.start_by or 0))
         case OutcomeKind.RUNNING:
-            begun = say("Started {when}.", when=When(view.started_at)) if view.started_at else say("Started.")
-            return begun + approved
+            begun = say("started {when}", when=When(view.started_at)) if view.started_at else say("started")
+            return join([*filter(None, (approved, begun))], words.DOT)
         case OutcomeKind.DONE if not runs:
             return decided(yes, " The agent has the answer.")
-        case OutcomeKind.DONE:
-            nothing = say(" It returned nothing.") if view.result is ABSENT else ()
-            return say("Ran{took}.", took=took(view.duration)) + nothing + approved
-        case OutcomeKind.FAILED:
-            return say("Failed{took}.", took=took(view.duration, "after")) + approved
+        case OutcomeKind.DONE | OutcomeKind.FAILED:
+            time = took(view.duration)
+            ran = join([*filter(None, (approved, say(time) if time else ()))], words.DOT) or say("It ran")
+            return (*ran, Say(words.FAILED_STATUS)) if view.stage is OutcomeKind.FAILED else ran
         case State.DENIED | State.WITHDRAWN:
             return decided("Denied" if view.stage is State.DENIED else "Withdrawn", f" {no}")
         case State.EXPIRED:
@@ -347,7 +355,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             return say(f"Expired {{when}} with {{votes}}. {no}", votes=votes, when=When(view.expires_at))
         case State.LAPSED if runs:
             then = say("by {when}", when=When(view.start_by)) if view.start_by else say("in time")
-            return say("Approved by {people}, but it did not start {then}. It did not run.", people=people, then=then)
+            return say("Approved by {people}, but it did not start {then}.", people=people, then=then)
         case State.LAPSED:
             return say(f"{yes} by {{people}}, but the agent could not be reached in time.", people=people)
         case State.ELSEWHERE:
@@ -360,29 +368,18 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             return say("Nobody said whether it took effect. The agent knows that the outcome is unknown.")
     if view.question:
         return say("The agent did not accept the answer.")
-    return decided(yes) if view.decided_by else say("It did not run.")  # which the title says, too
+    if view.drifted:
+        newer = (Link(view.newer_link, words.NEWER_CARD),) if view.newer_link else say("Use the newer card.")
+        return (*decided(yes), Say(" Before it started, what it would do changed. "), *newer)
+    return decided(yes, f" {no}") if view.decided_by else say(no)
 
 
-def took(seconds: float | None, word: str = "in") -> str:
-    return "" if seconds is None or seconds < 0.1 else f" {word} {words.duration(seconds)}"
+def took(seconds: float | None) -> str:
+    return "" if seconds is None or seconds < 0.1 else f"took {words.duration(seconds)}"
 
 
 def votes_of(asked: Asked, count: int) -> str:
     return words.votes(count, asked.quorum, "answer" if asked.question else "approval")
-
-
-def _unknown_outcome(view: Shown, room: Space) -> Line:
-    """What is known about a call with an unknown outcome. A card says only what is needed to answer."""
-    row = (
-        say("It started, and nobody knows how it ended.")
-        if view.started_at is None
-        else say("It started {when}, and nobody knows how it ended.", when=When(view.started_at))
-    )
-    if room.exact:
-        row += say(" It won't run again by itself.")
-        row += say(" Approved by {people}.", people=people_names(view.decided_by)) if view.decided_by else ()
-        row += say(" In the agent's events the call is {id}.", id=name(view.call_id))
-    return Line((*row, *say(" Check before you answer.")))
 
 
 # -- the facts around it
@@ -401,7 +398,7 @@ def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
 
 def notices(view: Shown) -> list[Line]:
     """What people should know in any state: a grant that continues, and problems."""
-    return [*([grant_text(view.grant)] if view.grant else []), *preview_notices(view), *_problems(view)]
+    return [*([grant_text(view.grant)] if view.grant else []), *_problems(view)]
 
 
 def preview_notices(view: Shown, length: int = 300) -> list[Line]:
@@ -457,36 +454,35 @@ def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[
     """The people who can still decide. Somebody who is named and has approved already is left out."""
     left = [one for one in view.approvers if one.kind is not ApproverKind.USER or one.value not in view.voted]
     named = approver_names(left, most) or approver_names(view.approvers, most)
-    row = say(template, approvers=named, **spans)
     if view.escalated_to and (leads := approver_names(view.escalated_to, most)):
-        row += (Say(words.DOT), *say("escalated to {approvers}", approvers=leads))
-    return row
+        at = view.escalated_at
+        since = say(", since {when},", when=When(at, clock=_is_near(view, at))) if at else ()
+        named = (*named, *say(" or{since} {leads}", since=since, leads=leads))
+    return say(template, approvers=named, **spans)
 
 
 def who_can(view: Shown) -> tuple[TextSpan, ...]:
-    """` @oncall can, @lead from 14:11.`, after a sentence about somebody who can't."""
+    """`@oncall, and @lead from 14:11`: after why somebody else can't decide."""
     able = () if view.too_few_may else (*view.approvers, *view.escalated_to)
-    now = [one for one in able if one.kind is not ApproverKind.EMAIL]
-    row = say(" {approvers} can", approvers=approver_names(now)) if now else say(" The card says who can")
-    if now and view.escalates_at and (leads := approver_names(view.escalates_to)):
-        row += say(", and {leads} {when}", leads=leads, when=When(view.escalates_at, lead="from "))
-    return (*row, Say("."))
+    row = approver_names(able) or say("the card says who can")
+    if able and view.escalates_at and (leads := approver_names(view.escalates_to)):
+        near = When(view.escalates_at, lead="from ", clock=_is_near(view, view.escalates_at))
+        row += say(", and {leads} {when}", leads=leads, when=near)
+    return row
+
+
+def _is_near(view: Shown, at: int) -> bool:
+    return at - view.asked_at < _SAME_DAY
 
 
 def _revision_notes(view: Shown) -> tuple[TextSpan, ...]:
     parts: list[Sequence[TextSpan]] = []
-    if view.wants_payload:
-        pass  # an answer is not an edit
-    elif view.edited_by:
-        parts.append(say("Edited by {who}", who=User(view.edited_by)))
-    elif view.diff:
-        parts.append(say("Edited"))
     if view.attempt > 1:
         parts.append(say("Attempt {number}", number=str(view.attempt)))
-    if view.hidden:
-        parts.append(say(words.hidden(view.hidden)))
+    if hidden := view.hidden - sum(one.masked for one in (*view.arguments, *view.payload)):
+        parts.append(say(words.hidden(hidden)))
     if view.unbound and view.stage is State.WAITING:
-        parts.append(say("The server does not say which arguments this tool takes."))
+        parts.append(say(words.UNBOUND))
     return join(parts, words.DOT)
 
 
@@ -497,25 +493,43 @@ def audit_line(view: Shown) -> Line:
 
 
 def grant_text(grant: GrantView, *, listed: bool = False) -> Line:
-    """What a grant allows, until when, and who gave it. `listed`: among grants of other conversations, so that it says
-    where it holds."""
-    calls, uses = calls_like(grant.tool, grant.on), words.uses(grant.uses, grant.used)
+    """What a grant allows, until when, what may differ, and who gave it. `listed`: among grants of other conversations,
+    so that it says where it holds."""
     place = Channel(grant.channel) if grant.channel else words.DIRECT_MESSAGES
+    spans = {"calls": calls_like(grant.tool, grant.on), "free": whatever(grant.free), "who": people_names(grant.by)}
+    uses = words.uses(grant.uses, grant.used)
     template = words.GRANT_LISTED if listed else words.GRANT
-    return line(template, who=people_names(grant.by), calls=calls, when=When(grant.until), uses=uses, place=place)
+    return line(template, when=When(grant.until), uses=uses, place=place, **spans)
+
+
+def whatever(free: Sequence[str]) -> tuple[TextSpan, ...]:
+    """`whatever amount`: what may differ from the call that was approved."""
+    if not free:
+        return say("with exactly these arguments")
+    return (Say("whatever ", bold=True), *_names(free, " or "))
+
+
+def _names(names: Sequence[str], last: str) -> tuple[TextSpan, ...]:
+    named: list[TextSpan] = [name(readable_name(one)) for one in names[:_BOUND]]
+    return join([*named, *([Say("anything else", bold=True)] if names[_BOUND:] else [])], last=last)
+
+
+def grant_scope(offer: GrantOffer) -> Line:
+    """What the next calls may be that run without asking."""
+    if not offer.free:
+        return line(words.GRANT_SCOPE_EXACT, uses=words.uses(offer.uses))
+    free = (*_names(offer.free, " and "), Say(" may be anything", bold=True))
+    return line(words.GRANT_SCOPE, on=_bound(offer.on), free=free, uses=words.uses(offer.uses))
+
+
+def _bound(on: Sequence[Argument]) -> tuple[TextSpan, ...]:
+    parts: list[Sequence[TextSpan]] = [(name(a.name), Say(" "), _value_span(a)) for a in on[:_BOUND]]
+    return join([*parts, *([say(words.more(len(on) - _BOUND))] if on[_BOUND:] else [])], last=" and ")
 
 
 def calls_like(tool: str, on: Sequence[Argument]) -> tuple[TextSpan, ...]:
     """`Calls of deploy with service checkout`: what a grant covers. The card of its own call shows it in full."""
-    named = code(tool)
-    bound: list[Sequence[TextSpan]] = [(name(a.name), Say(" "), _value_span(a)) for a in on[:_BOUND]]
-    if on[_BOUND:]:
-        bound.append(say(words.more(len(on) - _BOUND)))
-    return (
-        say("Calls of {tool} with {on}", tool=named, on=join(bound, last=" and "))
-        if bound
-        else say("Calls of {tool}", tool=named)
-    )
+    return say("Calls of {tool} with {on}" if on else "Calls of {tool}", tool=code(tool), on=_bound(on))
 
 
 _BOUND = 5

@@ -19,6 +19,7 @@ class Action(StrEnum):
 
     APPROVE = "adk_confirm_approve"
     APPROVE_OPEN = "adk_confirm_approve_open"
+    REVIEW = "adk_confirm_review"
     GRANT_OPEN = "adk_confirm_grant_open"
     DENY = "adk_confirm_deny"
     EDIT = "adk_confirm_edit"
@@ -84,8 +85,6 @@ def parse_ref(value: object) -> Ref | None:
 _MORE = {
     "g": Action.GRANT_OPEN,
     "n": Action.APPROVE_OPEN,
-    "d": Action.DENY,
-    "e": Action.EDIT,
     "s": Action.SEE,
     "w": Action.WITHDRAW_OPEN,
     "h": Action.HISTORY,

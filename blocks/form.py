@@ -16,8 +16,18 @@ from typing import Any
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import WHOLE, content
-from adk_confirm.blocks.card import calls_like, confirm_withdraw, heading
+from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content, headline
+from adk_confirm.blocks.card import (
+    approvable,
+    confirm_withdraw,
+    deny_buttons,
+    grant_scope,
+    heading,
+    notices,
+    people_said,
+    preview_notices,
+    status,
+)
 from adk_confirm.blocks.click_ids import Callback, Ref
 from adk_confirm.blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
 from adk_confirm.blocks.full_view import (
@@ -30,10 +40,11 @@ from adk_confirm.blocks.full_view import (
     what_runs,
 )
 from adk_confirm.blocks.json_schema import Schema, Shape, problems, shapes
-from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, option, plain_text, small_print
+from adk_confirm.blocks.kit import JsonObject, actions, header, input_block, modal, option, plain_text, small_print
 from adk_confirm.blocks.mentions import people_names
-from adk_confirm.blocks.readable import readable_name, scalar
+from adk_confirm.blocks.readable import LONGEST_TITLE, readable_name, scalar
 from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich, spoken
+from adk_confirm.blocks.text import plain
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantOffer, Shown, payload_fields
 from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.errors import ConfirmError
@@ -113,7 +124,7 @@ class Form:
         """What Edit… opens: editable values as fields, the rest as text. Submitting it is a vote for the edited
         call."""
         view = self.view
-        about = content(view.but(arguments=()), WHOLE).intro
+        about = [asked_by_line(view, exact=True), *content(view.but(arguments=()), WHOLE).words]
         inputs = [*self.inputs, *([] if view.previews_edits else note_blocks(view))]
         above = split_pages(about, "intro", *room_beside(inputs))
         below = split_pages(self.fixed_content(), "page", *above.left)
@@ -137,7 +148,7 @@ class Form:
         if not self._fixed:
             return []
         shown = content(self.view.but(arguments=tuple(self._fixed), diff=(), answered=False), WHOLE)
-        return [Line((Say(words.STAYS, bold=True),)), *shown.arguments]
+        return [Line((Say(words.STAYS, bold=True),)), *shown.runs]
 
     def _notes(self) -> list[Line]:
         names = join_list([name(one) for one in self._long[:10]])
@@ -261,27 +272,30 @@ def _in_items(
 
 
 def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) -> JsonObject:
-    """What Approve opens if a click is not enough: everything that would run, and the form of the answer if the call
-    wants one. `grant`: its box is ticked, because the menu's entry was picked that says so."""
+    """What Approve opens if a click is not enough, and Review: everything that would run, the form of the answer if the
+    call wants one, and Deny. `grant`: its box is ticked, because the menu's entry was picked that says so."""
     inputs, fixed = (form.inputs, form.fixed_content()) if form else ([], [])
     room = room_beside([*inputs, *note_blocks(view)])
-    pages = split_pages([*what_runs(view.but(answered=False)), *fixed], "page", *room)
-    blocks = [_heading(view), *pages.blocks, *cut_note(pages)]
-    if pages.whole:
+    around = [*people_said(view), *preview_notices(view), *notices(view)]
+    pages = split_pages([*status(view), *what_runs(view.but(answered=False)), *fixed, *around], "page", *room)
+    blocks, may = [_heading(view), *pages.blocks, *cut_note(pages)], pages.whole and approvable(view)
+    if may:
         blocks += form.answer_blocks() if form else []
         blocks += note_blocks(view)
-        blocks += _grant_blocks(view, view.grant_offer, ticked=grant) if view.grant_offer is not None else []
+        blocks += _grant_blocks(view.grant_offer, ticked=grant) if view.grant_offer is not None else []
+    blocks += actions(deny_buttons(view), "deny")
     title, submit = (words.TITLE_ANSWER, words.SUBMIT_ANSWER) if view.question else (words.TITLE_APPROVE, words.APPROVE)
-    return _modal(Callback.APPROVE, title, blocks, view, submit if pages.whole else None)
+    if grant and view.grant_offer is not None:
+        title = submit = words.APPROVE_AND_ALLOW
+    return _modal(Callback.APPROVE, title, blocks, view, submit if may else None)
 
 
-def _grant_blocks(view: Shown, offer: GrantOffer, *, ticked: bool) -> list[JsonObject]:
-    calls, uses = calls_like(view.tool, offer.on), words.uses(offer.uses)
-    scope = line(words.GRANT_SCOPE, calls=calls, duration=words.duration(offer.seconds), uses=uses)
-    options: list[JsonValue] = [option(_terms(offer), words.GRANT_OPTION)]
+def _grant_blocks(offer: GrantOffer, *, ticked: bool) -> list[JsonObject]:
+    label = words.GRANT_OPTION.format(duration=words.duration(offer.seconds))
+    options: list[JsonValue] = [option(_terms(offer), label)]
     box = part("checkboxes", action_id=ACTION, options=options, initial_options=options if ticked else None)
     offered = input_block(plain_text(words.GRANT_LABEL), box, GRANT, optional=True)
-    return [offered, *small_print([scope], "grant_scope")]
+    return [offered, rich([grant_scope(offer)], "grant_scope")]
 
 
 def note_blocks(view: Shown) -> list[JsonObject]:
@@ -334,7 +348,7 @@ def deny_form(view: Shown, *, required: bool) -> JsonObject:
     """What Deny opens. Slack draws its submit button green, and an app can't change that."""
     entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH, focus_on_load=True)
     reason = input_block(plain_text(words.REASON), entry, REASON, optional=not required, hint=words.REASON_HINT)
-    return _modal(Callback.DENY, words.TITLE_DENY, [_heading(view), reason], view, words.DENY)
+    return _modal(Callback.DENY, words.TITLE_DENY, [_heading(view), reason], view, words.DENY, words.BACK)
 
 
 def read_denial(values: Mapping[str, object], *, required: bool) -> str | None:
@@ -355,15 +369,22 @@ def _said(values: Mapping[str, object], required: str | None) -> str | None:
 def withdraw_form(view: Shown) -> JsonObject:
     """What Withdraw… in a card's menu opens: a menu entry can't ask "are you sure?"."""
     _, consequence = confirm_withdraw(view)
-    blocks = [_heading(view), rich([line(consequence)], "consequence")]
-    return _modal(Callback.WITHDRAW, words.TITLE_WITHDRAW, blocks, view, words.WITHDRAW)
+    title = header(f"{words.TITLE_WITHDRAW}: {plain(headline(view), LONGEST_TITLE)}", "title")
+    blocks = [title, rich([line(consequence)], "consequence")]
+    return _modal(Callback.WITHDRAW, words.TITLE_WITHDRAW, blocks, view, words.WITHDRAW, words.KEEP)
 
 
 def _heading(view: Shown) -> JsonObject:
     return header(heading(view), "title")
 
 
-def _modal(callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None) -> JsonObject:
+def _modal(
+    callback: Callback,
+    title: str,
+    blocks: list[JsonObject],
+    view: Shown,
+    submit: str | None,
+    close: str = words.CANCEL,
+) -> JsonObject:
     metadata = Ref(view.id, view.revision).encode()
-    close = words.CANCEL if submit else words.CLOSE
-    return modal(callback, title, blocks, metadata=metadata, submit=submit, close=close)
+    return modal(callback, title, blocks, metadata=metadata, submit=submit, close=close if submit else words.CLOSE)

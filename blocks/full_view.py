@@ -12,11 +12,20 @@ from dataclasses import dataclass
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content, headline
-from adk_confirm.blocks.card import approval_status, audit_line, heading, notices, outcome, small_facts
+from adk_confirm.blocks.card import (
+    audit_line,
+    heading,
+    notices,
+    outcome,
+    people_said,
+    preview_notices,
+    small_facts,
+    status,
+)
 from adk_confirm.blocks.click_ids import Callback, Ref, block_id
 from adk_confirm.blocks.kit import JsonObject, header, modal, small_print
 from adk_confirm.blocks.readable import LONGEST_TITLE
-from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, line, markup, rich
+from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, line, markup, name, rich
 from adk_confirm.blocks.text import VIEW_BLOCKS, pieces, plain, units, visible
 from adk_confirm.bot.confirmation.shown import Shown
 
@@ -70,14 +79,16 @@ def _split(parts: Iterable[Piece]) -> Iterable[Piece]:
     for part in parts:
         if isinstance(part, Line):
             yield part
+        elif isinstance(part, Box):
+            yield from (Box(text) for text in pieces(visible(part.text, keep="\n\t"), PAGE))
         else:
-            kind = Box if isinstance(part, Box) else Quote
-            yield from (kind(text) for text in pieces(visible(part.text, keep="\n\t"), PAGE))
+            *first, last = pieces(visible(part.text, keep="\n\t"), PAGE) or [""]
+            yield from (*map(Quote, first), Quote(last, part.by))
 
 
 def what_runs(view: Shown) -> list[Piece]:
     whole = content(view, WHOLE)
-    return [*whole.intro, *whole.arguments]
+    return [asked_by_line(view, exact=True), *whole.runs, *whole.words]
 
 
 def room_beside(inputs: Iterable[JsonObject] = ()) -> tuple[int, int]:
@@ -91,24 +102,27 @@ def can_be_shown(view: Shown) -> bool:
     refused before anybody is asked: what can't be shown can't be approved."""
     parts, (most, size) = what_runs(view.but(answered=False)), room_beside()
     if view.wants_payload:
-        parts += [line(words.STAYS), *content(view.but(arguments=view.payload), WHOLE).arguments]
+        parts += [line(words.STAYS), *content(view.but(arguments=view.payload), WHOLE).runs]
         most -= min((len(view.editable) or 1) + MOST_IN_ITEMS, MOST_FIELDS)
         size -= FIELD_BYTES
     return split_pages(parts, "page", most - _STATUS_BLOCKS, size - _STATUS_BYTES).whole
 
 
 def _everything(view: Shown) -> list[Piece]:
-    became, _ = outcome(view, WHOLE)
-    over = [asked_by_line(view, exact=True)] if became else []
-    return [*became, *over, *what_runs(view), *approval_status(view, _NAMES), *notices(view)]
+    became, returned, _ = outcome(view, WHOLE)
+    runs = what_runs(view)
+    after = [Line(returned)] if returned else []
+    notes = [*people_said(view), *preview_notices(view), *notices(view)]
+    return [*status(view, _NAMES), *became, *runs, *after, *notes]
 
 
 def everything(view: Shown) -> JsonObject:
     """What "See everything" opens."""
     pages = split_pages(_everything(view), _name(view), *room_beside())
-    small = small_print([*small_facts(view), audit_line(view)], f"facts.{_name(view)}")
+    called = line("In the agent's events the call is {id}.", id=name(view.call_id))
+    small = small_print([*small_facts(view), audit_line(view), called], f"facts.{_name(view)}")
     blocks = [*_frame(view), *pages.blocks, *small, *cut_note(pages)]
-    return modal(Callback.SHOW, "Everything", blocks, metadata=Ref(view.id, view.revision).encode())
+    return modal(Callback.SHOW, words.TITLE_EVERYTHING, blocks, metadata=Ref(view.id, view.revision).encode())
 
 
 def run_again_form(view: Shown) -> JsonObject:

@@ -1,8 +1,7 @@
-"""Draws the Home tab, and the list that `/approvals` shows. They have the same buttons as a card.
+"""Draws the Home tab, and the list that `/approvals` shows.
 
-An item is what one needs to pick a call on a phone: its title, why, who asks, how long is left; then its first button
-and a menu. Where the title does not show everything that would run, what is missing stands below it if that is one
-line; otherwise Approve opens the full view first. Why it can't be approved now stands there too, as on its card.
+An item is what one needs to pick a call on a phone: its title, until when, who asks, how many approved, and one button.
+That opens a view with everything, in which people approve or deny.
 """
 
 from __future__ import annotations
@@ -12,38 +11,37 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import Space, content, headline, reasons
+from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import (
     approval_status,
     grant_text,
-    list_buttons,
-    outcome,
+    outcome_buttons,
     preview_notices,
     revoke_button,
-    votes_of,
+    title,
     withdraw_button,
 )
-from adk_confirm.blocks.click_ids import Ref, block_id, checked_id
+from adk_confirm.blocks.click_ids import Action, Ref, block_id, checked_id
 from adk_confirm.blocks.kit import (
     JsonObject,
     Message,
     actions,
+    bullets,
+    button,
     header,
     home,
     message,
+    section,
 )
-from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.rich_text import (
     Line,
     Link,
     Piece,
     Prose,
     Say,
-    ShortLine,
     TextSpan,
     User,
     When,
-    beside_each_other,
     join,
     line,
     rich,
@@ -56,7 +54,6 @@ from adk_confirm.bot.confirmation.shown import GrantView, Shown
 from adk_confirm.bot.confirmation.states import SAID_BY_PEOPLE
 
 WAITING, ASKED, DECIDED, _GRANTS = 20, 8, 5, 4  # how many of each are shown
-_ITEM = Space(value=60, lines=1, total=200, arguments=6, hint=86, result=120, titled=True)
 _LISTED = 10
 _MESSAGE_BYTES = 18_000
 MANY = 1000
@@ -67,6 +64,8 @@ class HomeView:
     """A person's Home tab, or a channel's list: what this reader may decide and what they asked for."""
 
     version: int
+    reader: str = ""
+    now: int = 0
     waiting: tuple[Shown, ...] = ()
     asked: tuple[Shown, ...] = ()
     decided: tuple[Shown, ...] = ()
@@ -87,7 +86,7 @@ def home_tab(view: HomeView) -> JsonObject:
         blocks.append(rich([line(words.PAUSED)], f"paused.{view.version}"))
     blocks += _section(words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", view)
     for item in view.waiting[:WAITING]:
-        blocks += decidable(item, "w", view.version)
+        blocks += decidable(item, "w", view.version, view.now)
     if not view.waiting:
         blocks.append(
             rich(
@@ -101,8 +100,9 @@ def home_tab(view: HomeView) -> JsonObject:
         blocks += [block for item in view.asked[:ASKED] for block in _request_item(item, view.version)]
         blocks += _more_block(view.more_asked + len(view.asked[ASKED:]), words.HOME_MORE, "asked", view)
     if view.decided:
-        blocks += _section(words.HOME_DECIDED, 0, "decided", view)
-        blocks += [_line_item(item, "d", view.version) for item in view.decided]
+        last = words.HOME_LAST.format(count=DECIDED) if len(view.decided) == DECIDED else words.HOME_DECIDED
+        blocks += _section(last, 0, "decided", view)
+        blocks += [_over(item, "d", view.version, view.reader) for item in view.decided]
     if view.grants:
         blocks += _section("Your grants", len(view.grants), "grants", view)
         blocks += [block for grant in view.grants[:_GRANTS] for block in _grant(grant, view.version)]
@@ -120,64 +120,60 @@ def approvals(view: HomeView) -> Message:
         pieces = [line(words.HOME_EMPTY)]
         blocks.append(rich(pieces, f"empty.{view.version}"))
     left = 0
-    for title, items, more, part, draw, said in (
-        (words.HOME_WAITING, view.waiting, view.more_waiting, "waiting", decidable, _summary),
-        ("Waiting in this channel", view.here, view.more_here, "here", _other_item, _other),
+    for heading, items, more, part, said in (
+        (words.HOME_WAITING, view.waiting, view.more_waiting, "waiting", _waits),
+        ("Waiting in this channel", view.here, view.more_here, "here", _other),
     ):
         found: list[JsonObject] = []
         shown = 0
         for item in items[:_LISTED]:
-            drawn = draw(item, part[0], view.version)
+            mine = part == "waiting"
+            other = [rich(_other(item), _block_id(part[0], item, view.version))]
+            drawn = decidable(item, part[0], view.version, view.now) if mine else other
             if _size([*blocks, *found, *drawn]) > _MESSAGE_BYTES:
                 break
             found, shown = [*found, *drawn], shown + 1
         if shown:
-            blocks += [*_section(title, len(items) + more, part, view), *found]
-            pieces += [Line((Say(title, bold=True),)), *(piece for item in items[:shown] for piece in said(item))]
+            blocks += [*_section(heading, len(items) + more, part, view), *found]
+            pieces += [Line((Say(heading, bold=True),)), *(piece for item in items[:shown] for piece in said(item))]
         left += len(items) + more - shown
     blocks += _more_block(left, words.LIST_MORE, "list", view)
     return Message(text([], pieces, _more_lines(left, words.LIST_MORE), MESSAGE_TEXT), tuple(blocks))
 
 
 def help_message() -> Message:
-    pieces = [line(sentence) for sentence in words.HELP]
-    return message(pieces, rich(pieces, "help"))
+    first, *items = [
+        Line(tuple(Say(said, bold=at % 2 == 1) for at, said in enumerate(one.split("*")) if said)) for one in words.HELP
+    ]
+    return message([first, *items], bullets(first, items, "help"))
 
 
 # -- the items
 
 
-def decidable(view: Shown, part: str, version: int) -> list[JsonObject]:
+def decidable(view: Shown, part: str, version: int, now: int = 0) -> list[JsonObject]:
     """A call that the reader may decide."""
-    _, blind = _values(view)
-    item = rich(_summary(view), _block_id(part, view, version))
-    return [item, *actions(list_buttons(view, blind=blind), _block_id(f"{part}.buttons", view, version))]
+    ref = Ref(view.id, view.revision).encode()
+    review = button(Action.REVIEW, words.REVIEW, ref, about=view.tool)
+    if view.stage is not OutcomeKind.UNKNOWN:
+        return [section(_waits(view, now), _block_id(part, view, version), review)]
+    item = rich(_waits(view, now), _block_id(part, view, version))
+    return [item, *actions(outcome_buttons(view, blind=True), _block_id(f"{part}.buttons", view, version))]
 
 
-def _values(view: Shown) -> tuple[list[Piece], bool]:
-    """What the title leaves out, if it fits on one line; and whether something of what would run is not shown."""
-    what = content(view, _ITEM)
-    blind = what.blind or not all(isinstance(piece, ShortLine) for piece in what.arguments)
-    return [] if blind else beside_each_other(what.arguments, words.DOT), blind
-
-
-def _summary(view: Shown) -> list[Piece]:
-    """What the call is, why, from whom, until when, and where its card is."""
-    values, _ = _values(view)
-    became, _ = outcome(view, _ITEM)
-    facts: list[Sequence[TextSpan]] = [say("From {asker}", asker=User(view.asked_by))] if view.asked_by else []
-    if view.stage is State.WAITING and view.quorum > 1:
-        facts.append(say(votes_of(view, len(view.voted))))
+def _waits(view: Shown, now: int = 0) -> list[Line]:
+    """What the call is, until when, from whom, how many approved, and where its card is."""
+    soon = view.expires_at - now < _SOON
+    until = When(view.expires_at, lead="⏰ by " if soon else "by ", clock=view.expires_at - view.asked_at < _DAY)
+    facts: list[Sequence[TextSpan]] = []
     if view.stage is State.WAITING:
-        facts.append(say(words.UNTIL, when=When(view.expires_at)))
-    return [
-        _headline(view),
-        *became,
-        *reasons(view, _ITEM),
-        *values,
-        *preview_notices(view, _ITEM.hint),
-        Line(join([*facts, *_card_link(view)], words.DOT)),
-    ]
+        facts += [(until,), *([(User(view.asked_by),)] if view.asked_by else [])]
+        facts += [say(f"{len(view.voted)} of {view.quorum}")] if view.quorum > 1 else []
+    first = _headline(view) if view.stage is State.WAITING else Line(title(view))
+    return [first, Line(join([*facts, *_card_link(view)], words.DOT)), *preview_notices(view)]
+
+
+_SOON, _DAY = 15 * 60, 24 * 3600
 
 
 def _headline(view: Shown, *after: TextSpan) -> Line:
@@ -185,35 +181,34 @@ def _headline(view: Shown, *after: TextSpan) -> Line:
 
 
 def _card_link(view: Shown) -> list[Sequence[TextSpan]]:
-    return [(Link(view.card_link, words.CARD),)] if view.card_link else []
+    return [(Link(view.card_link, words.OPEN_CARD),)] if view.card_link else []
 
 
-def _other_item(view: Shown, part: str, version: int) -> list[JsonObject]:
+def _other(view: Shown) -> list[Line]:
     """A call for others to decide."""
-    return [rich(_other(view), _block_id(part, view, version))]
-
-
-def _other(view: Shown) -> list[Piece]:
     facts = [*(one.spans for one in approval_status(view)), *_card_link(view)]
-    first = _headline(view, *(Say(words.DOT),) * bool(facts), *join(facts, words.DOT))
-    return [first, *preview_notices(view, _ITEM.hint)]
+    return [_headline(view), Line(join(facts, words.DOT)), *preview_notices(view)]
 
 
-def _line_item(view: Shown, part: str, version: int) -> JsonObject:
-    """A call in one line: its state, and a link to its card."""
-    state: Sequence[TextSpan] = (Say(words.STATES[view.stage]),)
-    if isinstance(view.stage, OutcomeKind) and view.stage in SAID_BY_PEOPLE and view.decided_by:
-        state = say(f"{words.STATES[view.stage]}, says {{who}}", who=people_names(view.decided_by))
-    facts = join([state, say("asked {when}", when=When(view.asked_at)), *_card_link(view)], words.DOT)
-    return rich([_headline(view, Say(words.DOT), *facts)], _block_id(part, view, version))
+def _over(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:
+    """A call that is decided, on one line: what the reader did, what came of it, and a link to its card."""
+    at = view.voted_at.get(reader)
+    did = "you denied" if view.stage is State.DENIED else "you approved"
+    if isinstance(view.stage, OutcomeKind) and view.stage in SAID_BY_PEOPLE:
+        did = "you said so" if reader in view.decided_by else did
+    mine = [say(f"{did} {{when}}", when=When(at, clock=at - view.asked_at < _DAY // 2))] if at else []
+    became = [say(words.STATES[view.stage])] if not mine or view.stage is not State.DENIED else []
+    facts = join([*mine, *became, *_card_link(view)], words.DOT)
+    sign = "⏳" if view.stage is State.WAITING else words.TITLES[view.stage].split()[0]
+    line = Line((Say(f"{sign} "), Prose(headline(view), bold=True), Say(words.DOT), *facts))
+    return rich([line], _block_id(part, view, version))
 
 
 def _request_item(view: Shown, version: int) -> list[JsonObject]:
     """One of the reader's own requests, and a button to withdraw it while it waits."""
     if view.stage is not State.WAITING:
-        return [_line_item(view, "a", version)]
-    item = rich(_other(view), _block_id("a", view, version))
-    return [item, *actions([withdraw_button(view)], _block_id("a.buttons", view, version))]
+        return [_over(view, "a", version)]
+    return [section(_other(view), _block_id("a", view, version), withdraw_button(view))]
 
 
 def _grant(grant: GrantView, version: int) -> list[JsonObject]:

@@ -10,8 +10,9 @@ from pydantic import JsonValue
 from adk_confirm.blocks import words
 from adk_confirm.blocks.click_ids import Action, Callback
 from adk_confirm.blocks.rich_text import JsonObject as JsonObject
-from adk_confirm.blocks.rich_text import Line, Piece, markup, part, text
+from adk_confirm.blocks.rich_text import Line, Piece, marked, markup, part, rich, text
 from adk_confirm.blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, SECTION, fit, plain
+from adk_confirm.runtime.jsontypes import objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,18 @@ def small_print(lines: Sequence[Line], block_id: str) -> list[JsonObject]:
     return [part("context", elements=elements, block_id=block_id)] if elements else []
 
 
-def section(said_first: Line, block_id: str, accessory: JsonObject) -> JsonObject:
-    """A line with a button or a menu beside it."""
-    said = part("mrkdwn", text=text([said_first], [], [], SECTION))
+def section(lines: Sequence[Line], block_id: str, accessory: JsonObject) -> JsonObject:
+    """Lines with a button or a menu beside them."""
+    said = part("mrkdwn", text=marked(lines, SECTION))
     return part("section", text=said, block_id=block_id, accessory=accessory)
+
+
+def bullets(title: Line, items: Sequence[Line], block_id: str) -> JsonObject:
+    """A list below a line."""
+    first, *rows = (objects(rich([one], block_id)["elements"])[0] for one in (title, *items))
+    return part(
+        "rich_text", block_id=block_id, elements=[first, part("rich_text_list", style="bullet", elements=[*rows])]
+    )
 
 
 def actions(elements: Sequence[JsonObject], block_id: str) -> list[JsonObject]:

@@ -10,12 +10,13 @@ from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import confirm_withdraw, deciders, state_sentence, who_can, withdraw_button
 from adk_confirm.blocks.click_ids import Action, Callback, Ref, checked_id
 from adk_confirm.blocks.home import decidable
-from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
+from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal, small_print
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
+from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.rich_text import (
+    Box,
     Line,
     Prose,
-    Quote,
     Say,
     TextSpan,
     User,
@@ -30,14 +31,15 @@ from adk_confirm.blocks.rich_text import (
 from adk_confirm.blocks.text import BUTTON, fit, fit_visible, plain
 from adk_confirm.bot.confirmation.authorise import Refusal
 from adk_confirm.bot.confirmation.effects import Verdict
-from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import Shown
 
 NOT_POSSIBLE = "Not possible"
 
 
 def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
-    title = "Your answer" if call.question else "Your vote"
+    why = made.refusal.reason if made.refusal else None
+    title = words.NOT_YOURS if why in _NOT_YOURS else "Your answer" if call.question else "Your vote"
     return modal(Callback.SHOW, title, [*verdict_message(call, made, voter).blocks])
 
 
@@ -61,11 +63,12 @@ def notice_message(sentence: str) -> Message:
 
 def agent_failure_message(retry: str, why: str | None) -> Message:
     """The agent's turn failed: a sentence, what it said, and a button that tries again. `retry` is the mail's id."""
-    pieces: list[Line | Quote] = [line(words.AGENT_FAILED)]
+    pieces: list[Line | Box] = [line(words.AGENT_FAILED)]
     if why:
-        pieces.append(Quote(fit_visible(why, 600, 6, keep="\n").text))
+        pieces.append(Box(fit_visible(why, 600, 6, keep="\n").text))
+    tell = line(words.AGENT_FAILS)
     row = actions([button(Action.RETRY, "Try again", checked_id(retry))], f"retry.{retry}")
-    return message(pieces, rich(pieces, f"failed.{retry}"), *row)
+    return message([*pieces, tell], rich(pieces, f"failed.{retry}"), *small_print([tell], f"tell.{retry}"), *row)
 
 
 def verdict(call: Shown, made: Verdict) -> Line:
@@ -102,10 +105,10 @@ _TEMPLATES = {
 
 
 _CALL = {
-    **{"decide": "decide", "approved": "approved this", "approve": "Approve"},
+    **{"decide": "decide", "decides": "decides", "approved": "approved this", "approve": "Approve"},
     "or_deny": " Whoever may decide can deny it.",
 }
-_QUESTION = {"decide": "answer", "approved": "answered", "approve": "Answer", "or_deny": ""}
+_QUESTION = {"decide": "answer", "decides": "answers", "approved": "answered", "approve": "Answer", "or_deny": ""}
 """What a voter does, in `words.WHY`."""
 
 
@@ -115,6 +118,8 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
     stage = refusal.state or call.stage
     why = refusal.reason
     if why is Reason.TOO_LATE and stage == call.stage and stage not in (State.APPROVED, State.ELSEWHERE):
+        if stage in (OutcomeKind.RUNNING, OutcomeKind.DONE, OutcomeKind.FAILED):
+            return say("You are too late: it ran already. Approved by {people}.", people=people_names(call.decided_by))
         return (Say(words.TOO_LATE), *state_sentence(call))
     row = say(
         words.WHY[why],
@@ -127,9 +132,13 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
     if why is Reason.ALREADY_VOTED and call.stage is State.WAITING:
         needed = (Say(words.needed(len(call.voted), call.quorum)),)
         row += (Say(" "), *deciders(call, "{needed} from {approvers}", needed=needed), Say("."))
-    if why in (Reason.NOT_APPROVER, Reason.REQUESTER, Reason.TURN_AUTHOR):
-        row += who_can(call)
+    if why in _NOT_YOURS:
+        who = Line(who_can(call)).spans
+        row = (*row[:-1], Say(f"{getattr(row[-1], 'text', '').rstrip('.')}: "), *who, Say("."))
     return row
+
+
+_NOT_YOURS = (Reason.NOT_APPROVER, Reason.REQUESTER, Reason.TURN_AUTHOR)
 
 
 def _sentence(sentence: str) -> Line:

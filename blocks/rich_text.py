@@ -110,15 +110,11 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class ShortLine(Line):
-    """A line that is complete in itself, so that several can share a line."""
-
-
-@dataclass(frozen=True, slots=True)
 class Quote:
-    """Text that somebody else wrote. The bar next to it shows that these are not our words."""
+    """Text that somebody else wrote. The bar next to it shows that these are not our words. `by`: whose they are."""
 
     text: str
+    by: tuple[TextSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,18 +146,6 @@ def say(template: str, **spans: TextSpan | tuple[TextSpan, ...] | str) -> tuple[
 
 def line(template: str, **spans: TextSpan | tuple[TextSpan, ...] | str) -> Line:
     return Line(say(template, **spans))
-
-
-def beside_each_other(pieces: Iterable[Piece], between: str) -> list[Piece]:
-    """The pieces, with the short lines that follow each other on one."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        last = joined[-1] if joined else None
-        if isinstance(piece, ShortLine) and isinstance(last, ShortLine):
-            joined[-1] = ShortLine((*last.spans, Say(between), *piece.spans))
-        else:
-            joined.append(piece)
-    return joined
 
 
 def join(
@@ -263,7 +247,9 @@ def rich(pieces: Iterable[Piece], block_id: str) -> JsonObject:
             drawn.append(part("rich_text_section", elements=run))
             run = []
         kind = "rich_text_quote" if isinstance(piece, Quote) else "rich_text_preformatted"
-        drawn.append(part(kind, elements=[_text(visible(piece.text, keep="\n\t") or "(empty)")]))
+        by = (Say("\n— "), *piece.by) if isinstance(piece, Quote) and piece.by else ()
+        said = _text(visible(piece.text, keep="\n\t") or "(empty)")
+        drawn.append(part(kind, elements=[said, *map(_element, by)]))
     drawn += [part("rich_text_section", elements=run)] if run else []
     return part("rich_text", block_id=block_id, elements=drawn)
 
@@ -291,9 +277,14 @@ def _date_fallback(when: When) -> str:
     return when.lead + _in_utc(when)
 
 
-def markup(spans: Iterable[TextSpan], longest: int | None = None) -> str:
-    """The spans in Slack's markup; `longest` shortens each supplied one."""
-    return "".join(_span_markup(_well_formed(span), longest) for span in _with_date_leads(spans))
+def markup(spans: Iterable[TextSpan], longest: int | None = None, *, bold: bool = False) -> str:
+    """The spans in Slack's markup; `longest` shortens each supplied one. `bold`: with stars around what is bold."""
+    row: list[str] = []
+    for span in _with_date_leads(spans):
+        said = _span_markup(_well_formed(span), longest)
+        starred = bold and isinstance(span, Say | Supplied | Prose) and span.bold and said.strip()
+        row.append(said.replace(said.strip(), f"*{said.strip()}*", 1) if starred else said)
+    return "".join(row)
 
 
 def spoken(
@@ -334,6 +325,8 @@ def _text_of(piece: Piece, longest: int | None) -> str:
     match piece:
         case Line(spans):
             return markup(spans, longest)
+        case Quote(text, by) if by:
+            return f"{inert(text, longest)} — {markup(by, longest)}"
         case Quote(text) | Box(text):
             return inert(text, longest)
         case other:
@@ -342,6 +335,12 @@ def _text_of(piece: Piece, longest: int | None) -> str:
 
 _STEPS = (None, 1000, 400, 160, 80, 40)
 _LEFT_OUT = "…"
+
+
+def marked(lines: Sequence[Line], limit: int) -> str:
+    """Lines in markup within the limit, with what is bold: the longest supplied texts are shortened first."""
+    drawn = ("\n".join(markup(line.spans, longest, bold=True) for line in lines) for longest in _STEPS)
+    return next((whole for whole in drawn if units(whole) <= limit), None) or text([], lines, [], limit)
 
 
 def text(head: Sequence[Piece], body: Sequence[Piece], tail: Sequence[Piece], limit: int) -> str:

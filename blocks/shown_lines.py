@@ -52,7 +52,9 @@ class ShownLine:
         if call is not None:  # it may hide more now than it did then
             reason = call.mask(reason)
             content |= {name: call.mask_values(as_object(content.get(name))) for name in _VALUES}
-        self.reason = "\n".join(filter(None, (own, reason))) or None  # our sentence about it, and a person's words
+        ours = kind in (LineKind.CALL_REFUSED, LineKind.REAPPLIED)
+        self.said = own if ours else None  # our sentence about it
+        self.reason = "\n".join(filter(None, (reason,) if ours else (own, reason))) or None  # a person's words
         why = as_object(content.get("refusal")).get("reason")
         self.why: Reason | None = Reason(why) if isinstance(why, str) and why in set(Reason) else None
         before, after = as_object(content.get("before")), as_object(content.get("after"))  # what an edit changed
@@ -71,6 +73,7 @@ class ShownLine:
         self.until: int | None = _moment(content.get("until"))
         self.channel = call.channel if call and kind is LineKind.ASKED else None
         self.on = call.bound if call and kind is LineKind.GRANTED else ()
+        self.free = call.free if call and kind is LineKind.GRANTED else ()
         yes = content.get("yes")
         self.yes: bool | None = (
             yes if isinstance(yes, bool) else None
@@ -91,6 +94,8 @@ class ShownLine:
         self.notified: tuple[Approver, ...] = ()  # who is asked in place of the approvers, or to vote again
         self.past = False  # a reminder of a call that is decided now
         self.carded = False  # the card is in the same thread, so the line does not repeat what it shows
+        self.notes: tuple[tuple[str, str], ...] = ()  # what approvers wrote
+        self.drifted = False  # it did not start, because what it would do has changed
 
     def but(self, **facts: object) -> Self:
         assert facts.keys() <= vars(self).keys()
@@ -131,14 +136,12 @@ Words = str | Callable[[ShownLine], str]
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a call was decided or ended, in the thread: a sign and the parts of the line."""
+    """How a call was decided or ended, in the thread: a sign, and a sentence to who asked. `approved`: who approved
+    stands behind it."""
 
     sign: str
-    parts: tuple[Words, ...]
-
-    @property
-    def approved(self) -> bool:
-        return words.THREAD_APPROVED_BY in self.parts
+    sentence: Words
+    approved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,9 +240,12 @@ def _stop_words(step: ShownLine) -> str:
     return "⏹️ {who} stopped the agent." + runs + waits
 
 
-_APPROVED = words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY
-_RAN = _by_attempt("ran again{took}", "ran{took}")
-_DENIED = _if_nobody("denied by the policy", "denied by {who}")
+def _expiry_words(step: ShownLine) -> str:
+    return "it expired with {votes}{what}." if step.votes else "nobody decided in time{what}."
+
+
+_RAN = _by_attempt("done in a second run{what}.", "done{what}.")
+_DENIED = _if_nobody("denied by the policy{what}.", "denied by {who}{what}.")
 
 LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ASKED: LineEntry(
@@ -286,20 +292,20 @@ LINES: Mapping[LineKind, LineEntry] = {
     ),
     LineKind.APPROVED: LineEntry(
         sentence=_by_ask("💬 {people} answered {tool}.", words.LINE_APPROVED, words.LINE_APPROVED),
-        end=End("👍 ", _APPROVED),
+        end=End("👍 ", "it can start{what}.", approved=True),
     ),
     LineKind.DENIED: LineEntry(
         sentence="🚫 {who} denied {tool}.",
-        end=End("🚫 ", (_DENIED,)),
+        end=End("🚫 ", _DENIED),
         reason=True,
     ),
     LineKind.EXPIRED: LineEntry(
         sentence="⌛ {tool} has expired with {votes}. {no}",
-        end=End("⌛ ", ("expired with {votes}",)),
+        end=End("⌛ ", _expiry_words),
     ),
     LineKind.WITHDRAWN: LineEntry(
         sentence="↩️ {who} withdrew {tool}. {no}",
-        end=End("↩️ ", ("withdrawn by {who}",)),
+        end=End("↩️ ", "withdrawn by {who}{what}."),
         text=True,
     ),
     LineKind.ASKED_ANEW: LineEntry(sentence="↩️ The agent asks about {tool} again. Use the newer card."),
@@ -312,7 +318,7 @@ LINES: Mapping[LineKind, LineEntry] = {
             words.LINE_NOT_SENT,
             "⌛ {tool} was approved, but did not start in time. It did not run.",
         ),
-        end=End("⌛ ", (words.THREAD_APPROVED_BY, "did not start in time")),
+        end=End("⌛ ", "it did not start in time{what}.", approved=True),
     ),
     LineKind.PREVIEWED: LineEntry(sentence="👁️ What the edited call would do is on the card.", card=True),
     LineKind.PREVIEW_CHANGED: LineEntry(
@@ -328,17 +334,17 @@ LINES: Mapping[LineKind, LineEntry] = {
     ),
     LineKind.DONE: LineEntry(
         sentence="✅ {tool} ran{took}.",
-        end=End("✅ ", (*_APPROVED, _RAN)),
+        end=End("✅ ", _RAN, approved=True),
         result=True,
         of_question=False,
         of_operation=False,
     ),
     LineKind.FAILED: LineEntry(
-        sentence="❌ {tool} failed{took}.", end=End("❌ ", (*_APPROVED, "failed{took}")), result=True
+        sentence="❌ {tool} failed{took}.", end=End("❌ ", "it failed{what}.", approved=True), result=True
     ),
     LineKind.REFUSED: LineEntry(
         sentence=_by_ask("⛔ The agent did not accept the answer to {tool}.", words.LINE_REFUSED, words.LINE_REFUSED),
-        end=End("⛔ ", (*_APPROVED, "did not run")),
+        end=End("⛔ ", "it did not run{what}.", approved=True),
         result=True,
     ),
     LineKind.UNSEALED: LineEntry(
@@ -354,7 +360,7 @@ LINES: Mapping[LineKind, LineEntry] = {
             if step.approvers
             else "⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do."
         ),
-        end=End("⚠️ ", (*_APPROVED, "started, but nobody knows how it ended")),
+        end=End("⚠️ ", ""),
         approvers=True,
     ),
     LineKind.SETTLED: LineEntry(sentence=lambda step: words.LINE_SETTLED[step.yes]),
@@ -362,7 +368,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.RUN_AGAIN: LineEntry(sentence="🔁 {tool} runs again, attempt {attempt}, decided by {people}.", card=True),
     LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS),
     LineKind.GRANTED: LineEntry(
-        sentence="🔓 {calls} run without asking until {when}, in this conversation. Allowed by {people}."
+        sentence="🔓 {calls} run here without asking until {when}, {free}. Allowed by {people}."
     ),
     LineKind.GRANT_USED: LineEntry(
         sentence="🔓 {tool} runs without asking, because {people} allowed calls like it.", arguments=True

@@ -13,8 +13,17 @@ from collections.abc import Collection, Mapping, Sequence
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import LIST, asked_by_line, describe_answer, differences, headline, result, values
-from adk_confirm.blocks.card import after_a_no, audit_line, calls_like, took, votes_of
+from adk_confirm.blocks.call_details import (
+    LIST,
+    asked_by_line,
+    default_title,
+    describe_answer,
+    differences,
+    headline,
+    result,
+    values,
+)
+from adk_confirm.blocks.card import after_a_no, audit_line, calls_like, votes_of, whatever
 from adk_confirm.blocks.click_ids import Callback, LineMark, Ref, block_id
 from adk_confirm.blocks.full_view import room_beside, split_pages
 from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_print
@@ -77,8 +86,10 @@ def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Coll
         return step
     carded = thread_ts in call.threads
     ended = isinstance(call.stage, OutcomeKind) and call.stage is not OutcomeKind.RUNNING
-    if not entry.is_told(reasoned=step.reason is not None):
+    if not entry.is_told(reasoned=step.reason is not None) or (carded and entry.card):
         return None
+    if step.kind is LineKind.WITHDRAWN and carded and not step.reason:
+        return None  # the card says it
     if step.kind is LineKind.APPROVED and (step.question or carded or ended):
         return step if step.question else None  # the card or the line about the end shows it
     if step.kind is LineKind.VOTE_FELL and step.why is None and step.who == call.edited_by:
@@ -95,12 +106,14 @@ def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Coll
     if step.kind is LineKind.VOTE_FELL and step.why is None and asked_again:
         step = step.but(notified=(Approver(ApproverKind.USER, asked_again),))
     if entry.end is None:
-        return step.but(editor=call.edited_by)
+        return step.but(editor=call.edited_by, carded=carded)
     return step.but(
         people=call.approved_by or step.people if entry.end.approved else step.people,
         editor=None if call.wants_payload else call.edited_by,
         asker=call.asked_by,
         carded=carded,
+        notes=call.notes,
+        drifted=call.drifted,
     )
 
 
@@ -158,22 +171,20 @@ def _with_names(piece: Piece, names: Mapping[str, str], keep: frozenset[str]) ->
 
 # The thread
 
-_APPROVED = (words.THREAD_APPROVED_BY, words.THREAD_APPROVED_PART, words.THREAD_APPROVED_WITH)
-_NEEDS: Mapping[str, str] = {**dict.fromkeys(_APPROVED, "people"), words.THREAD_EDITED_BY: "editor"}
-"""A part is left out where its field is empty."""
-
 
 def thread_line(step: ShownLine) -> tuple[Piece, ...]:
     """A line, with a person's own words about it, and a link to the card for whoever has to act."""
-    link = (Line((Link(step.card_link, words.OPEN_CARD),)),) if step.card_link else ()
-    return (*_thread_line(step), *link)
+    first, *rest = _thread_line(step)
+    if step.card_link and isinstance(first, Line):
+        first = Line((*first.spans, Say(words.DOT), Link(step.card_link, words.OPEN_CARD)))
+    return (first, *rest)
 
 
 def _thread_line(step: ShownLine) -> tuple[Piece, ...]:
     if step.question:
-        return history_pieces(step)
+        return _about_question(step)
     if (end := LINES[step.kind].end) is not None:
-        return (Line(_end(step, end)), *_said(step), *_asked_to_say(step))
+        return (Line(_end(step, end)), *_said(step))
     match step.kind:
         case LineKind.VOTE_REFUSED:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
@@ -188,46 +199,58 @@ def _thread_line(step: ShownLine) -> tuple[Piece, ...]:
             return (Line(say(words.THREAD_ESCALATED, **_spans(step))),)
         case LineKind.REMINDED if step.notified:
             return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approver_names(step.notified))))
+        case LineKind.GRANTED if step.carded:
+            return (Line(say(words.THREAD_GRANTED, **_spans(step))),)
     return history_pieces(step)
 
 
-def _asked_to_say(step: ShownLine) -> tuple[Piece, ...]:
-    """Who can say how a call ended that nobody knows the end of."""
-    if step.kind is not LineKind.UNKNOWN:
-        return ()
-    able = step.notified or step.approvers
-    what = "" if step.several else ": {tool}"  # then the line has begun with it
-    sentence = f"{{able}} can say on the card what happened{what}." if able else f"The card asks what happened{what}."
-    return (Line(say(sentence, able=approver_names(able) if able else (), tool=_spans(step)["tool"])),)
+def _about_question(step: ShownLine) -> tuple[Piece, ...]:
+    if step.kind is not LineKind.APPROVED:
+        return history_pieces(step)
+    first, *rest = (*_arguments(step), None)
+    if not isinstance(first, Line) or len(rest) > len(step.arguments):
+        return history_pieces(step)
+    answers = [piece.spans for piece in _arguments(step) if isinstance(piece, Line)]
+    return (Line((*say(words.THREAD_ANSWERED, **_spans(step)), *join(answers, words.DOT))),)
 
 
 def notified_users(step: ShownLine) -> frozenset[str]:
-    """The users whom a thread's line notifies: the asker at the end, and whoever has to decide."""
+    """The users whom a thread's line notifies: the asker at the end, and whoever has to decide, perhaps once more."""
     if LINES[step.kind].approvers:
         return frozenset(x.value for x in (*step.approvers, *step.notified) if x.kind is ApproverKind.USER)
+    if step.drifted:
+        return frozenset(step.people)
     return frozenset({step.asker} if step.asker and step.asker != step.who else ())
 
 
 def _end(step: ShownLine, end: End) -> tuple[TextSpan, ...]:
-    spans = _spans(step)
-    parts = (_with_answer(words_for(part, step), step) for part in end.parts)
-    shown = [part for part in parts if getattr(step, _NEEDS.get(part, "seq"))]
-    if notified_users(step):
-        shown.append("asked by {asker}")
-    row: tuple[TextSpan, ...] = (Say(end.sign),)
-    if step.several:
-        row += (call_name(step.headline, step.tool), Say(words.DOT))
-    for index, part in enumerate(shown):
-        dot = (Say(words.DOT),) if index else ()
-        template = part if index or step.several else part[0].upper() + part[1:]
-        row += (*dot, *say(template, **spans))
-    return row
+    """`✅ @ana, done. Approved by ben and chris.`: it begins with the person whom it is for."""
+    spans, row = _spans(step), say(end.sign)
+    if step.drifted and step.people:
+        return (*row, *say(words.THREAD_DRIFTED, **spans))
+    if step.kind is LineKind.UNKNOWN:
+        able = approver_names(step.notified or step.approvers)
+        return (*row, *say(words.THREAD_UNKNOWN if able else words.THREAD_UNKNOWN_NOBODY, **(spans | {"able": able})))
+    told = step.asker in notified_users(step)
+    row += say("{asker}, ", **spans) if told else ()
+    template = words_for(end.sentence, step)
+    what = say(": {tool}", **spans) if (step.several or not step.carded) and (step.headline or step.tool) else ()
+    row += say(template if told else template[0].upper() + template[1:], **(spans | {"what": what}))
+    if not (end.approved and step.people):
+        return row
+    row += say(_with_answer(step), **spans)
+    if len(step.notes) == 1 and (note := fit_visible(step.notes[0][1], _NOTE)).text:
+        row = (*row[:-1], Say(": “"), Prose(note.text), Say("”."))
+    return (*row, *say(words.THREAD_EDITED_BY, **spans)) if step.editor else row
 
 
-def _with_answer(part: str, step: ShownLine) -> str:
+_NOTE = 200
+
+
+def _with_answer(step: ShownLine) -> str:
     """What was approved, if an approver filled something in."""
-    if part != words.THREAD_APPROVED_BY or (answer := describe_answer(step.answer, step.call)) is None:
-        return part
+    if (answer := describe_answer(step.answer, step.call)) is None:
+        return words.THREAD_APPROVED_BY
     return words.THREAD_APPROVED_PART if answer.complete else words.THREAD_APPROVED_WITH
 
 
@@ -243,14 +266,17 @@ def history_pieces(step: ShownLine, *, title_above: bool = False) -> tuple[Piece
         template = re.sub(r"^(\S+) \{tool\}", r"\1 The question of {name}", template)
     row = say(template, **_spans(step))
     changes = () if step.answer else differences(step.changes, step.call)
+    if step.said:
+        row += (Say(" "), Prose(step.said))
     return (Line(row), *changes, *_arguments(step), *_said(step, exact=not title_above))
 
 
 def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
     """All the fields that a template can use."""
     named = name(step.tool)
+    called = default_title(step.tool, step.arguments) if step.kind is LineKind.CALL_REFUSED else step.headline
     return {
-        "tool": say("the question of {name}", name=named) if step.question else call_name(step.headline, step.tool),
+        "tool": say("the question of {name}", name=named) if step.question else call_name(called, step.tool),
         "name": named,
         "who": User(step.who) if step.who else words.SOMEBODY.lower(),
         "people": people_names(step.people),
@@ -264,7 +290,8 @@ def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
         "asker": User(step.asker) if step.asker else words.SOMEBODY.lower(),
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
         "why": step.why.short if step.why else "the policy",
-        "took": took(step.seconds, "after" if step.kind is LineKind.FAILED else "in"),
+        "free": whatever(step.free),
+        "took": f" in {words.duration(step.seconds)}" if step.seconds and step.seconds >= 0.1 else "",
         "runs": join([name(tool) for tool in stopped_calls(step, "runs")]),
         "waits": join([name(tool) for tool in stopped_calls(step, "waits")]),
         "answer": answer.spans if (answer := describe_answer(step.answer, step.call)) else (),
@@ -282,7 +309,9 @@ def _said(step: ShownLine, *, exact: bool = False) -> list[Piece]:
     said: list[Piece] = []
     if step.reason:
         said.append(Quote(fit_visible(step.reason, _SAID, _LINES, keep="\n").text))
-    if (step.carded and not exact) or not step.text or not LINES[step.kind].result:
+    if step.carded and not exact and step.kind is not LineKind.WITHDRAWN:
+        return []  # the card says it
+    if not step.text or not LINES[step.kind].result:
         return said
     try:
         value: JsonValue = json.loads("" if exact else step.text)

@@ -34,7 +34,7 @@ TITLES_ELSEWHERE = {  # of a call, if it is known whether it was approved
     False: "🚨 Denied outside this app: {what}",
 }
 TITLES_QUESTION: Mapping[str, str] = {  # what differs for a question that an agent asks
-    "waiting": "💬 A question from {agent}",
+    "waiting": "💬 {what}",
     "approved": "💬 Answered: {what}",
     "done": "✅ Answered: {what}",
     "refused": "⛔ Answer refused: {what}",
@@ -50,8 +50,19 @@ PREVIEW_FAILED = {  # by whether nobody may approve
     True: "⚠️ Nobody can approve this, because what it would do is not known. {then} The reason: {why}",
     False: "⚠️ What it would do is not known: {why}",
 }
+PLAN_TITLES = {  # a text, or a diff
+    "would": ("What it would do", "What would change"),
+    "approved": ("What was approved", "What was approved"),
+    "would have": ("What it would have done", "What would have changed"),
+}
 PREVIEW_AWAITED = "What the edited call would do is being looked up. It can be approved after that."
-CARD = "Card"
+UNKNOWN_STATUS = (
+    "It started{begun}, and nobody knows how it ended. Look in the system that it changes, then say what you found. It "
+    "won't run again by itself."
+)
+FAILED_STATUS = ". It may have done part of it: look before you ask again."
+NEWER_CARD = "Newer card"
+UNBOUND = "⚠️ The agent's server does not list this tool's arguments, so a default may be missing here."
 DOT = " · "
 
 HIDDEN_VALUE = "🔒 hidden"
@@ -103,30 +114,37 @@ NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
     "whoever runs it."
 )
-GRANT = "🔓 {calls} run without asking until {when}, in this conversation{uses}. Allowed by {who}."
-GRANT_LISTED = "🔓 {calls} run without asking until {when}, in one conversation in {place}{uses}. Allowed by {who}."
+GRANT = "🔓 {calls} run here without asking until {when}, {free}. Allowed by {who}.{uses}"
+GRANT_LISTED = (
+    "🔓 {calls} run without asking until {when}, {free}, in one conversation in {place}. Allowed by {who}.{uses}"
+)
 
 
 def uses(most: int | None, used: int = 0) -> str:
-    """How many calls a grant is good for, as the end of a sentence."""
+    """How many calls a grant is good for, as a sentence."""
     if most is None:
         return ""
-    return f", {used} of {most} used" if used else f", {most} at most"
+    return f" {used} of {most} used." if used else f" {counted(most, 'calls')} at most."
 
 
 # -- buttons
 
 APPROVE = "Approve"
 DENY = "Deny"
+APPROVE_AND_ALLOW = "Approve and allow"
+REVIEW = "Review…"
+ASK_AGAIN = "Ask again"
 SUBMIT_ANSWER = "Send answer"
 DENY_OPENS = "Deny…"
 WITHDRAW = "Withdraw"
-HAPPENED = "It took effect"
-NOT_HAPPENED = "It did not"
+HAPPENED = "Yes, it happened"
+NOT_HAPPENED = "No, it didn't"
 RUN_AGAIN = "Run again"
 REVOKE = "Revoke grant"
 OPEN_CARD = "Open card"
 CANCEL = "Cancel"
+BACK = "Back"
+KEEP = "Keep it"
 CLOSE = "Close"
 
 
@@ -150,13 +168,15 @@ TITLE_DENY = "Deny"
 TITLE_WITHDRAW = "Withdraw"
 TITLE_EDIT = "Edit"
 TITLE_HISTORY = "History"
+NOT_YOURS = "Not yours to decide"
+TITLE_EVERYTHING = "All details"
 
 
 EDIT_INTRO = {  # by whether what the edited call would do has to be seen before it is approved
     False: "Your edit counts as your approval.",
     True: "The card then says what the edited call would do. Approve it there.",
 }
-SUBMIT_EDIT = {False: "Approve edited", True: "Edit"}
+SUBMIT_EDIT = {False: "Approve with edits", True: "Edit"}
 EDIT_VOTED = " What {people} approved no longer counts."
 EDIT_INTRO_DENIES = (
     "The agent's server can't change a call that is waiting. Once approved, your edit denies this call "
@@ -175,19 +195,16 @@ NOTE = "Note"
 NOTE_REQUIRED = "Write a note: the policy asks for one."
 NOTE_HINT = "The thread and the audit show it."
 REASON_LONG = "Use at most {limit} characters."
-GRANT_LABEL = "Next time"
-GRANT_OPTION = "Also allow the next ones like this"
-
-
-GRANT_SCOPE = (
-    "{calls} then run without asking for {duration}, in this conversation{uses}. Calls under other policies still ask."
-)
+GRANT_LABEL = "After this one"
+GRANT_OPTION = "Run the next ones without asking, for {duration}"
+GRANT_SCOPE = "Only in this conversation, and only with {on}. {free} that this policy covers.{uses}"
+GRANT_SCOPE_EXACT = "Only in this conversation, and only with exactly these arguments.{uses}"
 
 # -- fields
 
 NOW = "Now: {value}"
 PICK = "Choose"
-HINT_JSON = "Written as JSON: keep its quotes and brackets"
+HINT_JSON = "JSON. Keep quotes and brackets."
 HINT_EMPTY_NULL = "Leave empty for no value"
 HINT_TAKE_OUT = "Empty all fields of an item to take it out"
 
@@ -215,7 +232,7 @@ IN_ITEM = "{list}, item {number}: {name}"
 
 # -- the thread and the history
 
-LINE_CALL_REFUSED = "⛔ {tool} was refused without asking anybody."
+LINE_CALL_REFUSED = "⛔ {tool} can't be approved."
 LINE_REMINDED = "⏰ Reminder: {tool} has {votes}."
 LINE_REMINDED_WHO = "⏰ Reminder for {approvers}: {tool} has {votes}. It expires {when}."
 LINE_APPROVAL = "👍 {who} approved {tool}: {votes}."
@@ -254,11 +271,16 @@ LINE_SETTLED = {
 LINE_NOBODY_KNOWS = "❔ Nobody said whether {tool} took effect. The agent knows that the outcome is unknown."
 LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
 
-# the thread's own lines: parts that are joined by dots; the first one gets a capital
-THREAD_APPROVED_BY = "approved by {people}"
-THREAD_APPROVED_PART = "{people} approved {answer}"
-THREAD_APPROVED_WITH = "approved by {people} with {answer}"
-THREAD_EDITED_BY = "edited by {editor}"
+# the thread's own lines
+THREAD_APPROVED_BY = " Approved by {people}."
+THREAD_APPROVED_PART = " {people} approved {answer}."
+THREAD_APPROVED_WITH = " Approved by {people} with {answer}."
+THREAD_EDITED_BY = " Edited by {editor}."
+THREAD_DRIFTED = "{people}, it did not start: what it would do is different now. Decide again on the newer card: {tool}"
+THREAD_UNKNOWN = "{able}, did this happen? {tool}"
+THREAD_UNKNOWN_NOBODY = "Did this happen? {tool}"
+THREAD_GRANTED = "🔓 {people} allowed more like this until {when}, {free}."
+THREAD_ANSWERED = "💬 {people} answered: "
 THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} {edited}."
 THREAD_ASKED_AGAIN = (
     "↘️ {who}, your approval no longer counts, because {editor} {edited}. Decide again on the card: {tool}."
@@ -280,10 +302,10 @@ VERDICT_REVOKED = "The grant is revoked. Calls of {tool} ask again."
 TOO_LATE = "You are too late. "
 
 WHY = {  # for the voter; what others read is in `Reason`
-    Reason.NOT_APPROVER: "You can't {decide} this one: the policy names others.",
+    Reason.NOT_APPROVER: "The policy names others.",
     Reason.NO_APPROVERS: "Nobody can {decide} this one: the policy names no one. Ask whoever keeps the policy file.",
-    Reason.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to {decide}.",
-    Reason.TURN_AUTHOR: "You asked for this, so somebody else has to {decide}.",
+    Reason.REQUESTER: "You spoke to the agent in this conversation, so somebody else {decides}.",
+    Reason.TURN_AUTHOR: "You asked for this, so somebody else {decides}.",
     Reason.BARRED: "Your account is barred from deciding. Ask whoever keeps the policy file.",
     Reason.GUEST: "Guest accounts can't decide. Ask a full member of the workspace.",
     Reason.STRANGER: "Accounts of other companies can't decide. Ask a member of this workspace.",
@@ -312,7 +334,8 @@ WHY = {  # for the voter; what others read is in `Reason`
     Reason.UNSEALED: "This vote has no seal of the app, so it does not count. If it was yours, vote again.",
     Reason.SPEAKERS_UNKNOWN: "Somebody changed in the database who spoke here. Deny this, and ask in a new thread.",
 }
-AGENT_FAILED = "⚠️ The agent could not answer."
+AGENT_FAILED = "⚠️ The agent could not answer. Nothing ran."
+AGENT_FAILS = "If it happens again, tell whoever runs the agent."
 TRIED_AGAIN = "🔁 Trying again."
 
 # -- to somebody who wrote in a thread
@@ -333,6 +356,7 @@ SPOKE = "You spoke to the agent, so you can't approve what waits here any more: 
 HOME_WAITING = "Waiting for you"
 HOME_EMPTY = "Nothing waits for you."
 HOME_DECIDED = "Decided by you"
+HOME_LAST = "Your last {count} decisions"
 HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 
@@ -343,7 +367,7 @@ STATES: Mapping[str, str] = {
     "done": "done",
     "failed": "failed",
     "denied": "denied",
-    "refused": "refused",
+    "refused": "did not run",
     "expired": "expired",
     "lapsed": "not started in time",
     "withdrawn": "withdrawn",
@@ -354,12 +378,13 @@ STATES: Mapping[str, str] = {
     "nobody knows": "outcome unknown",
 }
 
-HELP = (
-    "/approvals lists what waits for you and in this channel. Only you see the list.",
-    "Press Approve, Deny or Edit… on a card, in the list or in this app's Home tab: it is the same vote.",
-    "One Deny is enough to stop a call.",
-    "An edit ends the approvals before it, and is your own approval. Where the card says what the call would do, that "
-    "is worked out anew first, and then you approve.",
+HELP = (  # what is between stars is bold
+    "*What you can do*",
+    "*/approvals* lists what waits for you, then what else waits in this channel. Only you see it.",
+    "*Approve* counts once. The card says how many are needed.",
+    "*Deny* stops the call. One is enough.",
+    "*Edit…* changes the call. Earlier approvals start over, and yours counts. If the card shows a plan, you see the "
+    "new plan first.",
 )
 
 

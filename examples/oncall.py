@@ -89,7 +89,7 @@ def plan_deploy(service: str, version: str, env: str) -> str:
     if now == version:
         return f"Nothing would change: {name} {version} runs on {env}."
     before = [f"{name} {now}"] if now else []
-    return "\n".join(unified_diff(before, [f"{name} {version}"], f"{env} now", f"{env} after this", lineterm=""))
+    return "\n".join(unified_diff(before, [f"{name} {version}"], env, env, lineterm=""))
 
 
 def request_time_off(days: int, tool_context: ToolContext) -> dict[str, object]:

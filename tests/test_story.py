@@ -51,7 +51,7 @@ async def test_ask_refuse_vote_run_and_read_the_audit(log: Path, browser: Browse
 
         await me.becomes(demo.people["olga"])
         await me.clicks("Approve: deploy")
-        await me.sees("You can't decide this one")
+        await me.sees("The policy names others")
         await me.clicks("Close", within=me.dialog.locator(".dialog-foot"))
 
         await me.becomes(demo.people["ben"])
@@ -125,7 +125,7 @@ async def test_several_one_by_one_from_home_the_list_an_edit_and_a_grant(log: Pa
         await me.becomes(demo.people["ben"])
         await me.clicks("Edit…: reimburse", within=me.message("for the hotel", me.thread))
         await me.dialog.get_by_label("amount").fill("1250")
-        await me.clicks("Approve edited")
+        await me.clicks("Approve with edits")
         await me.sees("€1,300.00 → €1,250.00", within=me.thread)
 
         await me.becomes(demo.people["ana"])
@@ -166,7 +166,7 @@ async def test_on_a_phone_hints_lead_time_moves_and_the_bot_crashes_and_comes_ba
         await me.clicks("Write it for me")
         await me.chat.get_by_role("combobox").press("Enter")
         await me.clicks("Be ben")
-        await me.clicks("Open the card")
+        await me.clicks("Open card")
         await expect(me.thread.get_by_role("button", name="Approve").last).to_be_visible()
 
         await me.clicks("Let 10 minutes pass")

@@ -23,7 +23,6 @@ _ENDS = {
     LineKind.LAPSED: "⌛",
     LineKind.DENIED: "🚫",
     LineKind.EXPIRED: "⌛",
-    LineKind.WITHDRAWN: "↩️",
 }
 _TEMPLATES = {
     LineKind.CALL_REFUSED: (words.LINE_CALL_REFUSED,),
@@ -47,7 +46,9 @@ def _expected_line(story: Story, entries: Sequence[Entry], at: int) -> re.Patter
     who = story.history.names.get(entry.who, entry.who)
     if kind in _ENDS:
         by = re.escape(who) if entry.who else ""
-        return re.compile(rf"{_ENDS[kind]} (?:{re.escape(entry.tool)} · [a-z]|[A-Z]).*{by}.*$")
+        what = rf"(?i:{re.escape(entry.tool.replace('_', ' '))}|{re.escape(entry.tool)})"
+        alone = len({one.confirmation for one in entries if one.confirmation}) == 1
+        return re.compile(rf"{_ENDS[kind]} .*{by}.*$" if alone else rf"{_ENDS[kind]} (?=.*{what}).*{by}.*$")
     if kind is LineKind.VOTE_REFUSED:
         same = [one for one in entries[:at] if (one.kind, one.confirmation, one.who) == _try_of(entry)]
         if len(same) + 1 != TRIES:
@@ -64,7 +65,7 @@ def _try_of(entry: Entry) -> tuple[str, str, str]:
 
 def _pattern(template: str, tool: str, who: str) -> str:
     # Reminders say what the call would do: the tool's name in words, and its arguments.
-    call = rf"(?i:{re.escape(tool.replace('_', ' '))}|{re.escape(tool)})(?: \(.*\))?"
+    call = rf"(?i:{re.escape(tool.replace('_', ' '))}|{re.escape(tool)})(?:[: ].*)?"
     known = {"{tool}": call, "{who}": f"@?{re.escape(who)}"}
     parts = re.split(r"(\{\w+\})", template)
     return "".join(known.get(part, ".*") if part.startswith("{") else re.escape(part) for part in parts) + "$"

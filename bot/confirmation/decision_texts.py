@@ -78,15 +78,14 @@ def ungoverned_to_model(found: CallRefusal) -> str:
 
 
 def ungoverned(found: CallRefusal) -> str:
-    """The same for people, in the thread and in `adk-confirm explain`, with how to fix it."""
-    policy = "The policy" if found.index is None else f"policy[{found.index}]"
+    """The same for people, in the thread."""
     match found.why:
         case CallRefusalReason.NO_POLICY:
-            return "No policy covers this call. To allow approvals, add a [[policy]] for it."
+            return f"No rule covers it, so nobody was asked. {_ASK_OPERATOR}"
         case CallRefusalReason.NO_APPROVERS:
-            return f"{policy} names no approvers. To allow approvals, name some there."
+            return f"Its rule names nobody who may approve it. {_ASK_OPERATOR}"
         case CallRefusalReason.WHEN_FAILED:
-            return f"The `when` of {policy} has no answer for this call: {found.detail}. Fix the expression."
+            return "Its rule has no answer for this call. Ask whoever runs this app to mend the rule."
         case CallRefusalReason.TOO_MANY_DENIALS:
             return "It was denied too often within 10 minutes. Tell the agent what you want instead, or wait."
         case CallRefusalReason.SESSION_FULL:
@@ -115,6 +114,22 @@ def ungoverned(found: CallRefusal) -> str:
 TOO_LONG = "The call is too long for a window in Slack."
 PREVIEW_TOO_LONG = "What it would do is too long for a window in Slack."
 ODD_NAME = "The tool's name is longer than 256 characters, or has characters that can't be stored."
+
+
+_ASK_OPERATOR = "Ask whoever runs this app if it should be possible."
+
+
+def ungoverned_to_operator(found: CallRefusal) -> str:
+    """The same in `adk-confirm explain`, with how to fix it."""
+    policy = "The policy" if found.index is None else f"policy[{found.index}]"
+    match found.why:
+        case CallRefusalReason.NO_POLICY:
+            return "No policy covers this call. To allow approvals, add a [[policy]] for it."
+        case CallRefusalReason.NO_APPROVERS:
+            return f"{policy} names no approvers. To allow approvals, name some there."
+        case CallRefusalReason.WHEN_FAILED:
+            return f"The `when` of {policy} has no answer for this call: {found.detail}. Fix the expression."
+    return ungoverned(found)
 
 
 def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:

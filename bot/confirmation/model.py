@@ -175,6 +175,7 @@ class Seat:
     message: str = ""  # the card, which shows the result by itself
     home: bool = False  # the Home tab
     lists: bool = False  # a list that only they see
+    window: str = ""  # the window in which they press something
     trigger: str = ""  # a window can be opened with it, once, for three seconds
 
 

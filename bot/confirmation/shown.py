@@ -10,6 +10,7 @@ Some strings come from an agent or a tool, and may be hostile: `tool`, `agent`, 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ class GrantView:
     by: tuple[str, ...]
     until: int
     on: tuple[Argument, ...] = ()
+    free: tuple[str, ...] = ()
+    """The names of arguments that may differ."""
     uses: int | None = None
     """For how many calls. None: any number."""
     used: int = 0
@@ -78,11 +81,12 @@ class GrantView:
 
 @dataclass(frozen=True, slots=True)
 class GrantOffer:
-    """What the Approve form may offer: for how long, bound to which arguments, and for how many calls (None: any
-    number)."""
+    """What the Approve form may offer: for how long, bound to which arguments, which of them may differ, and for how
+    many calls (None: any number)."""
 
     seconds: int
     on: tuple[Argument, ...] = ()
+    free: tuple[str, ...] = ()
     uses: int | None = None
 
 
@@ -102,8 +106,8 @@ class Shown:
 
     `accounts` are the users behind the policy's addresses, as far as they are known; `grants` those in force: the one
     that came with this confirmation is shown on its card. `session_link` leads to the conversation if the card is
-    somewhere else, `card_link` to the card from a list. `spoke` are approvers who can't approve, because they spoke to
-    the agent.
+    somewhere else, `card_link` to the card from a list, `newer_link` to the card that took the place of this one.
+    `spoke` are approvers who can't approve, because they spoke to the agent.
     """
 
     def __init__(
@@ -115,6 +119,7 @@ class Shown:
         paused: Paused | None = None,
         session_link: str | None = None,
         card_link: str | None = None,
+        newer_link: str | None = None,
         spoke: Sequence[str] = (),
     ) -> None:
         asked, policy, outcome, redactor = row.asked, row.policy, row.outcome, row.redactor
@@ -168,6 +173,7 @@ class Shown:
         self.accounts = accounts
         self.approvers = named_approvers(policy.approvers, accounts)
         self.escalated_to = named_approvers(policy.escalate_to, accounts) if row.escalated else ()
+        self.escalated_at = epoch(row.escalate_at) if row.escalated and row.escalate_at else None
         later = row.escalate_at if waits and not row.escalated else None
         self.escalates_to, self.escalates_at = (
             named_approvers(policy.escalate_to, accounts),
@@ -195,10 +201,11 @@ class Shown:
         self.bound = tuple(one for one in self.arguments if names is None or one.name in names)  # by a grant
         binds = asked.preview is None and fixed_arguments(row.revision.arguments, policy) is not None
         offered = policy.grant if waits and confirms and binds else None
+        self.free = _free(row)
         self.grant_offer = (
-            GrantOffer(int(lasts(offered).total_seconds()), self.bound, offered.uses) if offered else None
+            GrantOffer(int(lasts(offered).total_seconds()), self.bound, self.free, offered.uses) if offered else None
         )
-        self.grant = next((grant_view(grant, redactor) for grant in grants if grant.id == row.id), None)
+        self.grant = next((grant_view(grant, row) for grant in grants if grant.id == row.id), None)
 
         # Where it is shown
         cards = [place for place in row.places if not place.pointer]
@@ -209,11 +216,15 @@ class Shown:
         # What became of it
         self.approved_by = () if row.by_grant else approved_by(row)
         self.decided_by = _decided_by(row)
+        self.notes = _notes(row, redactor)
         self.reason = _reason(row, redactor)
         ended = row.decision if row.decision and row.decision.by is None else None
         # A newer card has taken the place of this one.
         self.asked_anew = ended is not None and ended.reason == decision_texts.ASKED_ANEW
         self.outside = row.outside.confirmed if row.outside else None  # None if nobody can tell
+        # What it would do had changed when it was to start, so that people were asked again.
+        self.drifted = outcome is not None and outcome.kind is OutcomeKind.REFUSED and _is_drift(outcome.text)
+        self.newer_link = newer_link
         self.started_at = epoch(outcome.begun_at) if outcome and outcome.begun_at else None
         self.duration = outcome.seconds if outcome else None
         self.result: Json | Absent = ABSENT
@@ -278,10 +289,18 @@ def named_approvers(entries: Iterable[Approver], accounts: Mapping[str, str] = N
     )
 
 
-def grant_view(grant: Grant, redactor: Redactor, channel: str | None = None) -> GrantView:
-    on, _ = masked_arguments(redactor, grant.on)
-    by = user_ids(grant.given_by)
-    return GrantView(grant.id, grant.tool, by, epoch(grant.until), on, grant.uses, grant.used, channel)
+def grant_view(grant: Grant, row: Confirmation, channel: str | None = None) -> GrantView:
+    """`row`: the confirmation that the grant came with."""
+    on, _ = masked_arguments(row.redactor, grant.on)
+    by, until = user_ids(grant.given_by), epoch(grant.until)
+    return GrantView(grant.id, grant.tool, by, until, on, _free(row), grant.uses, grant.used, channel)
+
+
+def _free(row: Confirmation) -> tuple[str, ...]:
+    """What may differ in a call that a grant allows: of the tool's arguments those to which the grant is not bound."""
+    bound = row.policy.grant_on
+    names = dict.fromkeys((*row.revision.arguments, *property_names(row.asked.tool_schema)))
+    return () if bound is None else tuple(name for name in names if name not in bound)
 
 
 def masked_arguments(
@@ -401,10 +420,25 @@ def approved_by(row: Confirmation) -> tuple[str, ...]:
     return user_ids(vote.voter for vote in standing)
 
 
+def _notes(row: Confirmation, redactor: Redactor) -> tuple[tuple[str, str], ...]:
+    """What approvers wrote with the votes that count, and who."""
+    votes = [vote for vote in row.votes if vote.state is VoteState.STANDING and vote.kind is VoteKind.APPROVE]
+    return tuple((vote.voter.user, str(redactor.mask_text(vote.reason))) for vote in votes if vote.reason)
+
+
+_DRIFTS = re.compile("|".join(map(re.escape, (decision_texts.PREVIEW_CHANGED, decision_texts.CHANGED_BY_EDIT))))
+
+
+def _is_drift(why: str | None) -> bool:
+    return _DRIFTS.match(why or "") is not None
+
+
 def _reason(row: Confirmation, redactor: Redactor) -> str | None:
     """The reason that a person gave. Our own reasons to the model are not shown: the card has its own words for
     them."""
     if row.outcome and row.outcome.kind is OutcomeKind.REFUSED:
+        if _is_drift(row.outcome.text):  # the card says so in its own words, but not whether an earlier attempt ran
+            return _DRIFTS.sub("", row.outcome.text or "").strip() or None
         return masked_text(redactor, row.outcome.text) if row.outcome.text else None
     said = row.decision.reason if row.decision and row.state is State.DENIED else None
     if row.state is State.WITHDRAWN:

@@ -15,7 +15,7 @@ from adk_confirm.blocks.home import ASKED, DECIDED, WAITING, HomeView
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, authorise
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, Place, Seat, State, VoteKind
-from adk_confirm.bot.confirmation.shown import GrantView, Shown, grant_view
+from adk_confirm.bot.confirmation.shown import GrantView, Shown, epoch, grant_view
 from adk_confirm.bot.confirmation.votes import claim_of, hypothetical_vote
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts
@@ -45,6 +45,7 @@ class ComposedTab:
 class _Found:
     rows: tuple[Confirmation, ...] = ()
     more: int = 0
+    at: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,12 @@ class HomeQuery:
         voted = await self._database.read(_decided, reader.person)
         grants = await self._database.read(_grants, reader.person)
         stopped = await self._database.read(read_pause) is not None
-        lists = (mine.rows, asked.rows, voted)
+        lists = (_by_deadline(mine.rows), asked.rows, voted)
         waiting, own, decided = await asyncio.gather(*(self._cards(reader, rows) for rows in lists))
         view = HomeView(
             version=version,
+            reader=reader.person.user,
+            now=mine.at,
             waiting=waiting,
             asked=own,
             decided=decided,
@@ -89,9 +92,12 @@ class HomeQuery:
         here = await self._database.read(
             _others_in_channel, reader.team, reader.channel, frozenset(row.id for row in mine.rows)
         )
-        waiting, others = await asyncio.gather(self._cards(reader, mine.rows), self._cards(reader, here.rows))
+        waiting, others = await asyncio.gather(
+            self._cards(reader, _by_deadline(mine.rows)), self._cards(reader, _by_deadline(here.rows))
+        )
         return HomeView(
             version=version,
+            now=mine.at,
             waiting=waiting,
             here=others,
             more_waiting=mine.more,
@@ -135,12 +141,12 @@ class HomeQuery:
                 after = found[-1].asked_at.timestamp(), found[-1].id
                 break
             if len(page.places) < PAGE:
-                return _Found(tuple(found))
+                return _Found(tuple(found), at=epoch(page.at))
             after = page.places[-1]
         assert after is not None
         certain = frozenset(name for name in names if not name.startswith(f"{ApproverKind.PYTHON}:"))
         more = await self._database.read(waiting_index.count_after, reader.team, certain, after)
-        return _Found(tuple(found), more)
+        return _Found(tuple(found), more, epoch(page.at))
 
     async def waiting(
         self, reader: Seat, calls: Sequence[str], kind: VoteKind = VoteKind.APPROVE, *, silent: bool = False
@@ -199,7 +205,11 @@ class HomeQuery:
 def grant_item(grant: Grant, row: Confirmation) -> GrantView:
     """A grant in a list: with its channel, and masked by the policy of its confirmation."""
     channel = row.asked.channel
-    return grant_view(grant, row.redactor, None if channel.startswith("D") else channel or None)
+    return grant_view(grant, row, None if channel.startswith("D") else channel or None)
+
+
+def _by_deadline(rows: Sequence[Confirmation]) -> list[Confirmation]:
+    return sorted(rows, key=lambda row: row.deadline)
 
 
 def _is_card(place: Place) -> bool:

@@ -23,6 +23,7 @@ from adk_confirm.bot.confirmation.model import Seat
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.errors import Gone, Later, SlackTrouble, Unsure
 from adk_confirm.bot.slack.names import NameLookup
+from adk_confirm.bot.slack.rate_limits import UPDATE_VIEW
 from adk_confirm.runtime.errors import ConfirmError, StoreError, reason
 from adk_confirm.runtime.jsontypes import JsonObject
 
@@ -121,7 +122,11 @@ class AfterAck:
             composed = await compose()
         # The card is there already, so its names are known. A trigger is too short to ask Slack for others.
         composed = view_with_names(composed, self._names.known(mentions_in_view(composed)))
-        await self._slack.open_view(seat.trigger, with_seat(composed, seat, url if seat.lists else ""))
+        shown = with_seat(composed, replace(seat, window=""), url if seat.lists else "")
+        if seat.window:
+            await self._slack.call(UPDATE_VIEW, view_id=seat.window, view=shown)
+        else:
+            await self._slack.open_view(seat.trigger, shown)
 
     async def _notify(self, message: Message, window: JsonObject, seat: Seat, url: str) -> None:
         if url and await self._slack.respond(url, message, thread_ts=seat.thread_ts):

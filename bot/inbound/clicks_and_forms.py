@@ -61,6 +61,7 @@ VOTES: dict[str, VoteKind] = {
 }
 OPENS: dict[str, Callable[[Confirmation, Ref], JsonObject]] = {
     Action.APPROVE_OPEN: modals.approve_view,
+    Action.REVIEW: modals.approve_view,
     Action.GRANT_OPEN: partial(modals.approve_view, grant=True),
     Action.DENY: modals.deny_view,
     Action.EDIT: modals.edit_view,
@@ -100,7 +101,7 @@ class ClicksAndForms:
     # Clicks
 
     async def click(self, body: Body, ack: AsyncAck) -> None:
-        click = read_click(body)
+        click = _from_window(read_click(body), as_object(body.get("view")))
         if click.action == Action.REVOKE and (grant := parse_id(click.value)):
             click = replace(click, ref=Ref(grant, 1))  # a grant has its confirmation's id
         if click.ref is not None and click.action in VOTES:
@@ -237,6 +238,14 @@ def _read_pressed(
         return None
     session = find_session(tx, chain_of(found[0].asked.session))
     return *found, session.speakers if session else frozenset(), now(tx)
+
+
+def _from_window(click: Click, view: JsonObject) -> Click:
+    """A click in a window belongs to where that was opened."""
+    _, opened, url = modals.read_metadata(view.get("private_metadata"))
+    if view.get("type") != "modal" or opened is None or opened.person != click.seat.person:
+        return click
+    return replace(click, seat=replace(opened, trigger=click.seat.trigger, window=click.seat.window), url=url)
 
 
 def _is_current(row: Confirmation, ref: Ref, kind: VoteKind) -> bool:

@@ -104,6 +104,7 @@ def seat_of(body: Body) -> Seat:
         message="" if private else ident(container.get("message_ts")),  # a list is no card, which updates itself
         home=view.get("type") == "home",
         lists=private and bool(body.get("response_url")),
+        window=ident(view.get("id")) if view.get("type") == "modal" else "",
         trigger=as_text(body.get("trigger_id")),
     )
 

@@ -148,7 +148,7 @@ def explanation(
         yield f"policy[{index}] does not apply: {why}"
     if not isinstance(found, GoverningPolicy):
         yield "The call would be refused at once, and nobody would be asked:"
-        yield decision_texts.ungoverned(found)
+        yield decision_texts.ungoverned_to_operator(found)
         return
     policy = found.policy
     if found.index is None:

@@ -48,6 +48,7 @@ RENAME_SESSION = Method("agents.sessions.rename", 50)
 
 # A trigger is valid for three seconds.
 OPEN_VIEW = Method("views.open", 100, repeatable=False, within=3.0, patience=1.0)
+UPDATE_VIEW = Method("views.update", 100)
 PUBLISH = Method("views.publish", 100)
 
 OPEN_DM = Method("conversations.open", 50)

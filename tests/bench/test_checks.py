@@ -91,12 +91,11 @@ HONEST = History(
         message("card", "k-pay", "✅ Done: Pay\nIt ran.", "2.1"),
         message("card", "k-deploy", "✅ Done: Deploy\nIt ran.", "2.2"),
         message("card", "k-ship", "🚫 Denied: Ship\nDenied by @dan. It did not run.", "2.3"),
-        message("lines", SESSION, "🚫 ship · denied by dan · asked by @ann\nnot t0x2", "2.5"),
+        message("lines", SESSION, "🚫 @ann, denied by dan: ship.\nnot t0x2", "2.5"),
         message(
             "lines",
             SESSION,
-            "✅ pay · approved by bob · ran in 1.0 s · asked by @ann\n"
-            "✅ deploy · approved by bob and cyd · edited by bob · ran in 1.0 s · asked by @ann",
+            "✅ @ann, done: pay. Approved by bob.\n✅ @ann, done: deploy. Approved by bob and cyd. Edited by bob.",
             "2.6",
         ),
         message("said", "e1 0", "You said c0x0.", "2.7"),
@@ -171,7 +170,7 @@ FORGED: list[tuple[str, str, History]] = [
     ("cards_show_the_end", "an old face", reworded("2.1", lambda text: text.replace("Done", "Running"))),
     ("cards_show_the_end", "buttons stay", buttons_stay()),
     ("threads_tell_it_once", "a line stands twice", plus(messages=replace(HONEST.messages[3], ts="3.1"))),
-    ("threads_tell_it_once", "a line is missing", reworded("2.5", lambda text: text.replace("🚫 ship", ""))),
+    ("threads_tell_it_once", "a line is missing", reworded("2.5", lambda text: text.replace("🚫 ", ""))),
     ("threads_tell_it_once", "a line names another", reworded("2.5", lambda text: text.replace("by dan", "by bob"))),
     ("threads_tell_it_once", "lines in another order", replace(HONEST, messages=HONEST.messages[:3] + tuple(
         replace(one, ts={"2.5": "2.6", "2.6": "2.5"}.get(one.ts, one.ts)) for one in HONEST.messages[3:]))),

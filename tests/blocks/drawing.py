@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
 from adk_confirm.sandbox.reading import JsonObject, as_object, as_text, label, objects
 
+_TOKENS = (
+    (re.compile(r"<!date\^[^|]*\|([^>]*)>"), r"{\1}"),
+    (re.compile(r"<(?:@|#|!subteam\^)([A-Z0-9]+)>"), r"@\1"),
+    (re.compile(r"<https://[^|>]*\|([^>]*)>"), r"<\1>"),
+)
 STYLES = {"bold": "**", "code": "`", "italic": "_", "strike": "~"}
 
 
@@ -20,7 +26,10 @@ def draw(payload: Mapping[str, JsonValue]) -> str:
         lines = [f"== {label(payload['title'])} == {' '.join(ends)}", *lines]
     if payload.get("text"):
         lines += ["-- read out --", *as_text(payload["text"]).split("\n")]
-    return "\n".join(lines) + "\n"
+    drawn = "\n".join(lines) + "\n"
+    for token, shown in _TOKENS:
+        drawn = token.sub(shown, drawn)
+    return drawn
 
 
 def _block(block: JsonObject) -> Iterator[str]:

@@ -20,6 +20,8 @@ _OURS = re.compile(
 _ENTITY = re.compile(r"&(?!amp;|lt;|gt;)")
 _EMOJI = re.compile(r":[a-z0-9_+'-]+:")
 _FORMAT = re.compile(r"(?<!\w)([*_~])[^\s*_~][^*_~]*\1(?!\w)")
+_OUR_BOLD = re.compile(r"^\*([^*\n]+)\*|\*((?:Needs|Nobody|[0-9]+ of)[^*\n]*)\*", re.MULTILINE)
+"""In a section: a headline, which is a line of its own, and what is counted. No supplied star is one."""
 _URL = re.compile(r"\w+://|www\.|\w@\w")
 
 
@@ -56,7 +58,7 @@ def _check_markup(text: str, ours: set[str]) -> None:
 def _check_rich(value: JsonValue, ours: set[str]) -> None:
     for part in objects(value):
         match part["type"]:
-            case "rich_text_section" | "rich_text_quote" | "rich_text_preformatted":
+            case "rich_text_section" | "rich_text_quote" | "rich_text_preformatted" | "rich_text_list":
                 _check_rich(part["elements"], ours)
             case "text":
                 assert set(part) <= {"type", "text", "style"}
@@ -77,7 +79,7 @@ def _markup(payload: Payload) -> Iterator[str]:
             for part in objects(block.get("elements") or [block["text"]]):
                 assert part["type"] == "mrkdwn"
                 assert isinstance(part["text"], str)
-                yield part["text"]
+                yield _OUR_BOLD.sub(r"\1\2", part["text"]) if block["type"] == "section" else part["text"]
 
 
 def shown(payload: Payload) -> str:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
 from adk_confirm.blocks.click_ids import Action
+from adk_confirm.blocks.form import approve_form
 from adk_confirm.blocks.home import HomeView, approvals, home_tab
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.bot.confirmation.shown import Argument
@@ -63,63 +63,33 @@ def test_a_crowd_fits_and_the_rest_is_counted(arguments: tuple[Argument, ...]) -
     assert "Open this app's Home tab to see them." in inert.shown(approvals(view).payload())
 
 
-def test_what_an_item_cuts_opens_before_it_is_approved_even_where_the_card_shows_it() -> None:
-    view = samples.WAITING.but(arguments=(Argument("note", "x" * 300),))
-    assert Action.APPROVE_OPEN in action_ids(home_tab(HomeView(version=1, waiting=(view,))))
+def test_an_item_has_one_button_that_opens_everything_deny_included() -> None:
+    for view in (samples.WAITING, samples.LONG, samples.TIME_OFF):
+        home = home_tab(HomeView(version=1, waiting=(view,)))
+        assert action_ids(home) == [Action.REVIEW]
+        review = approve_form(view)
+        assert Action.DENY in action_ids(review)
+        assert all(one.name.replace("_", " ") in inert.shown(review) for one in view.arguments)
+        assert "Needs" in inert.shown(review)
 
 
 def test_a_call_whose_outcome_nobody_knows_waits_for_me_too() -> None:
     home = home_tab(HomeView(version=1, waiting=(samples.UNKNOWN,)))
-    assert "nobody knows how it ended" in inert.shown(home)
-    assert action_ids(home) == [Action.HAPPENED, Action.NOT_HAPPENED, Action.RUN_AGAIN, Action.MORE]
+    assert "Did this take effect?" in inert.shown(home)
+    assert action_ids(home) == [Action.HAPPENED, Action.NOT_HAPPENED, Action.RUN_AGAIN_OPEN]
 
 
-ONE_PRESS, OPENS = [Action.APPROVE, Action.MORE], [Action.APPROVE_OPEN, Action.MORE]
-
-
-@pytest.mark.parametrize(
-    ("title", "arguments", "below"),
-    [
-        ("Deploy {a} to {b}", {"a": "checkout", "b": "prod"}, ""),
-        ("Pay {a} for {b}", {"a": 1200.5, "b": "the team dinner"}, ""),
-        ("Pay {a}", {"a": 5, "to": "Ada"}, "to Ada"),
-        (None, {"a": "one", "b": 5}, ""),
-        (None, {"a": "one, b 6", "b": 5}, "a one, b 6"),
-        ("From {a} to {b}", {"a": "x to y", "b": "z w"}, "a x to y · b z w"),
-        ("Send {a} to {b}", {"a": "keys to ann", "b": "bob"}, "a keys to ann"),
-        ("Send {a} to {b}", {"a": "keys", "b": "ann to bob"}, "b ann to bob"),
-        ("Send {a} to {b}", {"a": "what to", "b": "bob"}, "a what to"),
-        ("From {a}-{b}", {"a": "x", "b": "y"}, "a x · b y"),
-        ("Write {a}", {"a": "two  spaces"}, "a two  spaces"),
-        ("Write {a}", {"a": "5"}, 'a "5"'),
-        ("Take {{a}}", {"a": "all"}, "a all"),
-        ("Pay", {}, "No arguments"),
-    ],
-)
-def test_an_item_approves_at_one_press_and_shows_below_the_title_what_that_leaves_open(
-    title: str | None, arguments: dict[str, JsonValue], below: str
-) -> None:
-    call = samples.WAITING.but(
-        title=title, hint=None, quorum=1, arguments=tuple(Argument(name, value) for name, value in arguments.items())
+def test_what_ends_soon_has_a_clock() -> None:
+    soon, later = (
+        inert.shown(home_tab(HomeView(version=1, now=samples.NOON + 3600 - left, waiting=(samples.WAITING,))))
+        for left in (14 * 60, 16 * 60)
     )
-    home = home_tab(HomeView(version=1, waiting=(call,)))
-    assert action_ids(home) == ONE_PRESS
-    said = inert.shown(home).split("\n")[2]
-    assert said == below or (not below and said.startswith("From U0DANA"))
+    assert "⏰" in soon
+    assert "⏰" not in later
 
 
-@pytest.mark.parametrize(
-    "value",
-    [["x", "y"] * 40, {"deep": {"er": ["x" * 60]}}, [{"item": "a mug", "amount": 20}], "two\nlines", "x" * 70],
-    ids=["long list", "object", "list of objects", "lines", "long"],
-)
-def test_what_one_line_can_not_show_is_opened_before_it_is_approved(value: JsonValue) -> None:
-    call = samples.WAITING.but(arguments=(*samples.WAITING.arguments[:3], Argument("extra", value)))
-    home = home_tab(HomeView(version=1, waiting=(call,)))
-    assert action_ids(home) == OPENS
-    assert "extra" not in inert.shown(home)
-
-
-def test_an_edited_value_is_shown_below_the_title_with_what_it_was() -> None:
-    call = samples.REIMBURSE.but(title="Reimburse {amount}", arguments=(Argument("amount", 1200),))
-    assert "amount 1,500 → 1,200" in inert.shown(home_tab(HomeView(version=1, waiting=(call,))))
+def test_what_i_decided_says_what_i_decided() -> None:
+    mine = (samples.DONE, samples.FAILED, samples.DENIED.but(voted_at={samples.LEAD: samples.NOON + 60}))
+    said = inert.shown(home_tab(HomeView(version=1, reader=samples.LEAD, decided=mine)))
+    for one in ("you approved 2026-11-21 12:02 UTC · done", "2026-11-21 12:02 UTC · failed", "you denied"):
+        assert one in said

@@ -172,8 +172,8 @@ def test_what_has_no_place_in_a_title_leads_to_the_tools_name(argument: Argument
 
 
 def test_without_a_title_it_is_the_tools_name_in_words_and_the_first_arguments() -> None:
-    assert title(None, Argument("days", 12)) == "Deploy (days 12)"
-    assert title("broken {", Argument("days", 12)) == "Deploy (days 12)"
+    assert title(None, Argument("days", 12)) == "Deploy: 12 days"
+    assert title("broken {", Argument("days", 12)) == "Deploy: 12 days"
     assert title("x" * 101) == "Deploy"
     assert words_of("request_time_off") == "Request time off"
     assert words_of("requestTimeOff") == "Request time off"

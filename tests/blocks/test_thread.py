@@ -74,8 +74,8 @@ def test_a_thread_notifies_approvers_of_a_reminder_and_the_asker_of_an_end() -> 
     assert named_users(samples.THREAD) == {samples.OPS, samples.LEAD}
     (message,) = thread_messages("s", samples.THREAD, {samples.OPS: "Olga *<!channel>* `O`", samples.LEAD: "lea"})
     assert mentions(message) == {samples.LEAD, samples.DANA}
-    assert "Approved by lea and Olga ∗‹!channel›∗ ˋOˋ ·" in message.text
-    assert "Approved by lea and Olga *<!channel>* `O` ·" in inert.shown(message.payload())
+    assert "Approved by lea and Olga ∗‹!channel›∗ ˋOˋ." in message.text
+    assert "Approved by lea and Olga *<!channel>* `O`." in inert.shown(message.payload())
 
 
 def test_a_thread_notifies_who_can_say_how_an_unknown_call_ended_and_whose_approval_fell() -> None:
@@ -131,25 +131,31 @@ def test_a_message_names_those_whom_it_does_not_notify() -> None:
             samples.shown_line(
                 seq=1, kind=LineKind.DONE, at=0, seconds=42.3, text='{"status": "deployed", "replicas": 3}'
             ),
-            "✅ Ran in 42 s\nstatus deployed · replicas 3",
+            "✅ Done.\nstatus deployed · replicas 3",
         ),
         (
             samples.shown_line(seq=1, kind=LineKind.DONE, at=0, people=("U1",), attempt=2),
-            "✅ Approved by U1 · ran again",
+            "✅ Done in a second run. Approved by U1.",
         ),
         (
             samples.shown_line(seq=1, kind=LineKind.FAILED, at=0, people=("U1",), seconds=75, text="no", carded=True),
-            "❌ Approved by U1 · failed after 1 min 15 s",
+            "❌ It failed. Approved by U1.",
         ),
-        (samples.shown_line(seq=1, kind=LineKind.REFUSED, at=0, people=("U1",)), "⛔ Approved by U1 · did not run"),
-        (samples.shown_line(seq=1, kind=LineKind.EXPIRED, at=0, votes=1, quorum=2), "⌛ Expired with 1 of 2 approvals"),
+        (samples.shown_line(seq=1, kind=LineKind.REFUSED, at=0, people=("U1",)), "⛔ It did not run. Approved by U1."),
+        (
+            samples.shown_line(seq=1, kind=LineKind.EXPIRED, at=0, votes=1, quorum=2),
+            "⌛ It expired with 1 of 2 approvals.",
+        ),
         (
             samples.shown_line(seq=1, kind=LineKind.LAPSED, at=0, people=("U1",)),
-            "⌛ Approved by U1 · did not start in time",
+            "⌛ It did not start in time. Approved by U1.",
         ),
-        (samples.shown_line(seq=1, kind=LineKind.APPROVED, at=0, people=("U1", "U2")), "👍 Approved by U1 and U2"),
-        (samples.shown_line(seq=1, kind=LineKind.WITHDRAWN, at=0, who="U1"), "↩️ Withdrawn by U1"),
-        (samples.shown_line(seq=1, kind=LineKind.DENIED, at=0), "🚫 Denied by the policy"),
+        (
+            samples.shown_line(seq=1, kind=LineKind.APPROVED, at=0, people=("U1", "U2")),
+            "👍 It can start. Approved by U1 and U2.",
+        ),
+        (samples.shown_line(seq=1, kind=LineKind.WITHDRAWN, at=0, who="U1"), "↩️ Withdrawn by U1."),
+        (samples.shown_line(seq=1, kind=LineKind.DENIED, at=0), "🚫 Denied by the policy."),
         (
             samples.shown_line(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="pay", who="U1", why=Reason.NOT_APPROVER),
             "✋ U1 tried three times to decide on pay, but no vote counted: the policy names others.",
@@ -173,26 +179,31 @@ DAYS, APPROVED_DAYS = Argument("days", 3), Argument("approved_days", 2)
         (
             (DAYS,),
             (APPROVED_DAYS,),
-            "✅ U1 approved 2 of 3 days",
+            "✅ Done. U1 approved 2 of 3 days",
             "👍 U1 approved 2 of 3 days for pay: 1 of 2 approvals.",
         ),
         (
             (Argument("amount", 1500, formats=(("", "EUR"),)),),
             (Argument("approved_amount", 1200), Argument("note", None)),
-            "✅ U1 approved €1,200.00 of €1,500.00",
+            "✅ Done. U1 approved €1,200.00 of €1,500.00",
             "👍 U1 approved €1,200.00 of €1,500.00 for pay: 1 of 2 approvals.",
         ),
         (
             (DAYS,),
             (APPROVED_DAYS, Argument("note", "fine"), Argument("iban", None, masked=True)),
-            "✅ Approved by U1 with approved days 2, note fine, iban 🔒 hidden",
+            "✅ Done. Approved by U1 with approved days 2, note fine, iban 🔒 hidden",
             "👍 U1 approved pay with approved days 2, note fine, iban 🔒 hidden: 1 of 2 approvals.",
         ),
-        ((DAYS,), (Argument("approved_days", None),), "✅ Approved by U1", "👍 U1 approved pay: 1 of 2 approvals."),
+        (
+            (DAYS,),
+            (Argument("approved_days", None),),
+            "✅ Done. Approved by U1",
+            "👍 U1 approved pay: 1 of 2 approvals.",
+        ),
         (
             (Argument("days", "three"),),
             (APPROVED_DAYS,),
-            "✅ Approved by U1 with approved days 2",
+            "✅ Done. Approved by U1 with approved days 2",
             "👍 U1 approved pay with approved days 2: 1 of 2 approvals.",
         ),
     ],
@@ -201,7 +212,7 @@ def test_an_answer_is_described_in_words_and_not_as_an_edit(
     call: tuple[Argument, ...], answer: tuple[Argument, ...], line: str, sentence: str
 ) -> None:
     done = samples.shown_line(seq=1, kind=LineKind.DONE, at=0, people=("U1",), call=call, answer=answer)
-    assert thread_text(done) == f"{line} · ran"
+    assert thread_text(done) == f"{line}."
     changes = (FieldDiff("approved_days", 0, 2),)
     filled = done.but(kind=LineKind.EDITED, tool="pay", who="U1", votes=1, quorum=2, revision=2, changes=changes)
     assert history_text(filled).strip() == sentence
@@ -340,5 +351,5 @@ def test_no_verdict_does_anything_by_itself(tool: str, kind: LineKind, why: Reas
 def test_a_refusal_of_somebody_else_says_who_can() -> None:
     refused_vote = Verdict(confirmation="c1", refusal=Refusal(reason=Reason.NOT_APPROVER))
     shown = inert.shown(verdict_modal(samples.ESCALATED, refused_vote))
-    assert f"{samples.LEAD} or S0LEADS can." in shown
-    assert "The card says who can." in inert.shown(verdict_modal(samples.NOBODY, refused_vote))
+    assert f"{samples.LEAD} or S0LEADS." in shown
+    assert "the card says who can." in inert.shown(verdict_modal(samples.NOBODY, refused_vote))

@@ -115,7 +115,7 @@ class Staff:
 
         def card() -> Seen | None:
             there = asker.messages(self.deploys, thread=said)
-            return next((one for one in reversed(there) if {"Approve", "Approve…"} & {*one.buttons}), None)
+            return next((one for one in reversed(there) if {"Approve", "Approve…", "Review…"} & {*one.buttons}), None)
 
         return await self.slack.until(card, what=f"a card to approve “{text}” on")
 

@@ -59,7 +59,7 @@ async def test_what_waits_for_people_suspends_its_session(at: Office) -> None:
     await at.later(seconds=SUSPENDED_AFTER + 1)
     await shows(at, late, "suspended")
     await at.later(minutes=11)
-    await at.ann.finds("Expired with", at.deploys, thread=late)
+    await at.ann.finds("nobody decided in time", at.deploys, thread=late)
     await at.later(seconds=2)
     await shows(at, late, "active")
 

@@ -107,7 +107,7 @@ async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoi
     (card,) = out.cards_in(leads, out.lead)
     assert "Conversation" in card
     assert f"p{out.thread.ts.replace('.', '')}" in str(card.message.blocks)
-    line = "The card for Deploy (version 2.4.1, replicas 3) is in #leads · Card"
+    line = "The card for Deploy: 2.4.1, 3 replicas is in #leads · Open card"
     assert out.posted() == [f"{line}\n[Withdraw]"]
     out.desk.approve(LEAD)
     await out.drawn()
@@ -129,11 +129,11 @@ async def test_a_channel_that_the_app_is_not_in_is_reported_in_the_thread_until_
 
     assert isinstance(out.troubles[-1], Gone)
     why = "The app is not in this channel. Invite it there with /invite."
-    assert out.posted() == [f"The card for Deploy (version 2.4.1, replicas 3) can't be posted in #leads: {why}"]
+    assert out.posted() == [f"The card for Deploy: 2.4.1, 3 replicas can't be posted in #leads: {why}"]
     out.slack.workspace.directory.set_members("C0LEADS", add=(out.slack.install.bot_user_id,))
     await out.drawn()
     (line,) = out.posted()
-    assert line == "The card for Deploy (version 2.4.1, replicas 3) is in #leads · Card\n[Withdraw]"
+    assert line == "The card for Deploy: 2.4.1, 3 replicas is in #leads · Open card\n[Withdraw]"
     assert len(out.cards_in(leads, out.lead)) == 1
 
 
@@ -148,7 +148,7 @@ async def test_approvers_in_direct_messages(out: Outgoing) -> None:
     (card,) = out.cards_in(out.ann.place(None))
     assert "Asked by dana · deploy" in card
     (line,) = out.posted()
-    assert line == "The card for Deploy (version 2.4.1, replicas 3) went to anna as a direct message.\n[Withdraw]"
+    assert line == "The card for Deploy: 2.4.1, 3 replicas went to anna as a direct message.\n[Withdraw]"
 
 
 async def test_an_escalation_waits_for_slack_to_say_who_is_in_the_group(out: Outgoing) -> None:
@@ -189,7 +189,7 @@ async def test_an_address_is_shown_as_whoever_it_belongs_to(out: Outgoing) -> No
     out.slack.person("rita", email="release@example.com", id="U0RITA")
     out.open(make_policy(approvers=["email:release@example.com", "email:nobody@example.com"]))
     await out.drawn()
-    assert "from @rita or nobody@example.com (no such account)" in out.card
+    assert "from @rita or `nobody@example.com` (no such account)" in out.card
 
 
 # Every state there is, as Slack would take it
@@ -215,7 +215,7 @@ async def test_a_form_that_counts_closes_and_the_card_shows_it(at: Office) -> No
     await at.bob.clicks(card, "Edit…")
     form = await at.bob.gets_modal("Edit")
     await form.submits({"amount": 1200})
-    redrawn = await at.cyd.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
+    redrawn = await at.cyd.finds("Approved by bob · *Needs 1 more approval", at.deploys, thread=card)
     assert "amount €1,500.00 → €1,200.00" in redrawn
     assert redrawn.text.startswith("Reimburse €1,200.00 for the team dinner?")
     assert not form.is_open()
@@ -232,7 +232,7 @@ async def test_a_form_that_counts_closes_and_the_card_shows_it(at: Office) -> No
 async def test_windows_name_people_as_their_cards_do(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
     await at.bob.clicks(card, "Approve")
-    card = await at.cyd.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
+    card = await at.cyd.finds("Approved by bob · *Needs 1 more approval", at.deploys, thread=card)
     for button, words in (
         ("History", "bob approved it: 1 of 2 approvals."),
         ("See everything", "Asked by ann through oncall"),

@@ -62,7 +62,7 @@ def test_the_reasons_that_people_gave_are_shown_and_those_for_the_model_are_not(
 
 def test_money_reads_the_same_in_title_field_result_and_where_the_title_does_not_fit() -> None:
     for title, policy in (("Pay €{amount} for {what}", {}), ("Pay {amount} for {what}", {"format": {"amount": "EUR"}})):
-        for what, headline in (("lunch", "Pay €1,200.50 for lunch?"), ("x" * 90, "Pay (amount €1,200.50)?")):
+        for what, headline in (("lunch", "Pay €1,200.50 for lunch?"), ("x" * 90, "Pay: amount €1,200.50?")):
             asked = make_asked(tool="pay", arguments={"amount": 1200.5, "what": what}, title=title)
             desk = Desk(make_policy(**policy), asked)
             shown = card(view(desk)).text

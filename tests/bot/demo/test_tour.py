@@ -107,7 +107,7 @@ async def approves(visitor: Visitor, demo: Demo) -> None:
     await visitor.follows("Be ben")
     card = await visitor.follows(CARD, "what runs now and what would run")
     assert card is not None
-    assert "-checkout 2.4.0\n+checkout 2.4.1" in card.text
+    assert "- checkout 2.4.0\n+ checkout 2.4.1" in card.text
     await demo.people["ben"].clicks(card, "Approve")
     await visitor.follows("Be chris")
     card = await visitor.follows(CARD, "press Approve")

@@ -50,8 +50,8 @@ async def test_fifty_people_click_at_once(open_office: Opens, quorum: int) -> No
 
         assert all(delivery.acked for delivery in made)
         done = await at.sees(card, "Done: Reimburse")
-        decided = (await at.sees(card, "✅ Approved by")).text.split(" · ")[0]
-        names = decided.removeprefix("✅ Approved by ").replace(" and ", ", ").split(", ")
+        decided = (await at.sees(card, ", done. Approved by")).text.removesuffix(".")
+        names = decided.partition(" Approved by ")[2].replace(" and ", ", ").split(", ")
         counted = [person for person in crowd if person.name in names]
         assert len(counted) == quorum
         for person in set(crowd) - set(counted):
@@ -73,7 +73,7 @@ async def test_the_same_click_again_is_the_same_click(at: Office) -> None:
     assert (await at.slack.repeats(made)).acked
 
     await at.rests()
-    assert at.ann.sees(at.deploys).count("✅ Approved by bob and lead · ran") == 1
+    assert at.ann.sees(at.deploys).count("✅ @ann, done. Approved by bob and lead") == 1
     assert not at.bob.windows
     assert len(at.ran()) == 1
 
@@ -83,7 +83,7 @@ async def test_a_refused_click_that_arrives_again_is_no_further_try(at: Office) 
     """At the third try the thread tells of somebody who may not decide."""
     card = await at.ask("reimburse 1500 for the team dinner")
     made = await at.oscar.clicks(card, "Approve")
-    await at.oscar.gets_modal("the policy names others")
+    await at.oscar.gets_modal("The policy names others")
     await at.rests()
     for _ in range(4):
         assert (await at.slack.repeats(made)).acked
@@ -108,7 +108,7 @@ async def test_a_click_on_an_older_revision_is_not_counted(at: Office) -> None:
     await at.lead.gets_modal("This changed in the meantime")
     await at.rests()
     fresh = at.lead.now(card)
-    assert "Approved by bob · Needs 1 more approval" in fresh
+    assert "Approved by bob · *Needs 1 more approval" in fresh
     assert at.ran() == []
 
     await at.lead.clicks(fresh, "Approve")
@@ -127,7 +127,7 @@ async def test_a_form_for_an_older_revision_is_not_counted(at: Office, form: str
 
     await at.lead.gets_modal("This changed in the meantime")
     assert at.lead.notices == []
-    assert "Approved by bob · Needs 1 more approval" in at.lead.now(card)
+    assert "Approved by bob · *Needs 1 more approval" in at.lead.now(card)
 
 
 async def test_one_persons_two_clicks_at_once_are_one_vote(at: Office) -> None:
@@ -135,19 +135,19 @@ async def test_one_persons_two_clicks_at_once_are_one_vote(at: Office) -> None:
 
     await asyncio.gather(*(at.bob.clicks(card, "Approve") for _ in range(4)))
 
-    await at.sees(card, "Approved by bob · Needs 1 more approval")
+    await at.sees(card, "Approved by bob · *Needs 1 more approval")
     await at.rests()
-    assert "Approved by bob · Needs 1 more approval" in at.bob.now(card)
+    assert "Approved by bob · *Needs 1 more approval" in at.bob.now(card)
     assert at.ran() == []
 
 
 async def test_an_edit_removes_earlier_approvals_and_counts_as_one(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, "Approved by bob · Needs 1 more approval")
+    await at.sees(card, "Approved by bob · *Needs 1 more approval")
 
     await at.edits(at.lead, card, amount="1200")
-    edited = await at.sees(card, "Approved by @lead · Needs 1 more approval")
+    edited = await at.sees(card, "Approved by @lead · *Needs 1 more approval")
     fell = await at.sees(card, "@bob, your approval no longer counts, because lead edited")
     assert "Open card" in fell
     assert at.ran() == []
@@ -170,7 +170,7 @@ async def test_approve_and_deny_at_once_are_one_decision(at: Office) -> None:
     ran = len(at.ran())
     seen = at.ann.sees(at.deploys, thread=card)
     assert ("🚫 Denied by cyd" in seen) == (ran == 0)
-    assert ("✅ Approved by bob" in seen) == (ran == 1)
+    assert ("✅ @ann, done. Approved by bob" in seen) == (ran == 1)
     if ran:  # the form closed when it was sent, so the verdict is in a window of its own
         await at.cyd.gets_modal("You are too late: it is approved already")
     else:
@@ -185,7 +185,7 @@ async def test_a_form_that_comes_after_the_end_says_so(at: Office) -> None:
     edit, denial = await at.bob.gets_modal("Edit"), await at.cyd.gets_modal("Deny")
 
     await at.later(minutes=61)
-    await at.sees(card, "⌛ Expired with 0 of 1 approval")
+    await at.sees(card, "⌛ @ann, nobody decided in time")
     await edit.submits({"amount": "1200"})
     await denial.submits({"Reason": "too dear"})
 
@@ -212,7 +212,7 @@ async def test_who_lost_the_right_meanwhile_is_refused_at_the_submit(at: Office)
 
     await form.submits({"amount": "1200"})
 
-    await at.bob.gets_modal("the policy names others")
+    await at.bob.gets_modal("The policy names others")
     assert at.ran() == []
     await at.cyd.clicks(card, "Approve")
     await at.sees(card, "I reimbursed 1500")
@@ -225,5 +225,5 @@ async def test_what_slack_said_of_a_group_is_believed_for_half_a_minute_and_no_l
     at.slack.group("oncall", at.cyd, id="S0ONCALL")
     await at.later(seconds=30)
 
-    await at.refuses(at.bob, card, "Approve", "the policy names others")
+    await at.refuses(at.bob, card, "Approve", "The policy names others")
     assert at.ran() == []

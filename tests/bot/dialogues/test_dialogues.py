@@ -19,7 +19,7 @@ async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> 
     card = await at.ask("reimburse 1500 for the team dinner")
     assert "amount €1,500.00" in card.text
     assert "the team dinner" in card.text
-    assert card.buttons == ("Approve", "Deny…", "Edit…", "See everything", "Withdraw…", "History")
+    assert card.buttons == ("See everything", "Withdraw…", "History", "Approve", "Deny…", "Edit…")
 
     made = await at.bob.clicks(card, "Approve")
     done = await at.sees(card, "Done: Reimburse")
@@ -28,7 +28,7 @@ async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> 
     assert done.ts == card.ts
     assert done.buttons == ("See everything", "History")
     assert done.text.count("the team dinner") == 2, "in the title and in the call, which the result does not repeat"
-    await at.sees(card, "I reimbursed 1500", "Approved by bob · ran")
+    await at.sees(card, "I reimbursed 1500", "done. Approved by bob")
     assert [line["amount"] for line in at.ran()] == [1500]
 
 
@@ -40,9 +40,9 @@ async def test_a_denial_reaches_the_agent_with_its_reason(at: Office) -> None:
     await modal.submits({"Reason": "Book the cheaper place"})
 
     denied = await at.sees(card, "Denied: Reimburse")
-    assert denied.buttons == ("Ask again", "See everything", "History")
+    assert denied.buttons == ("See everything", "History", "Ask again")
     assert "Book the cheaper place" in denied
-    await at.sees(card, "🚫 Denied by bob")
+    await at.sees(card, "🚫 @ann, denied by bob")
     assert at.ran() == []
 
 

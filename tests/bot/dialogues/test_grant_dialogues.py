@@ -38,11 +38,12 @@ async def granted(at: Office) -> Seen:
     """A first deploy of checkout, approved by bob, and the next ones like it."""
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Approve and allow for 30 min")
-    modal = await at.bob.gets_modal("Also allow the next ones like this")
-    assert "Calls of deploy with service checkout then run without asking for 30 min" in modal
-    assert "Calls under other policies still ask." in modal
+    modal = await at.bob.gets_modal("Run the next ones without asking")
+    assert "only with service checkout" in modal
+    assert "version and env may be anything that this policy covers." in modal
+    assert modal.title == "Approve and allow"
     await modal.submits()
-    await at.sees(card, "Done: Deploy", "run without asking until")
+    await at.sees(card, "Done: Deploy", "allowed more like this until")
     return card
 
 
@@ -61,7 +62,7 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
 
     await at.sees(card, "Deploy checkout 2.4.2 to prod runs without asking, because", "2.4.2")
     await at.slack.until(lambda: len(at.ran()) == 2 or None)
-    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("· ran") == 2 or None)
+    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count(", done") == 2 or None)
     assert "Asked by ann · deploy" not in at.ann.sees(at.deploys, thread=card)
     assert [line["version"] for line in at.ran()] == ["2.4.1", "2.4.2"]
 
@@ -69,7 +70,7 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
 async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) -> None:
     card = await at.ask("reimburse 1500 for a train")
     await at.bob.clicks(card, "Approve and allow for 30 min")
-    await (await at.bob.gets_modal("Also allow the next ones like this")).submits()
+    await (await at.bob.gets_modal("Run the next ones without asking")).submits()
     await at.slack.until(lambda: len(at.ran()) == 1 or None)
 
     for count, amount in ((2, 1600), (3, 1700)):
@@ -92,7 +93,7 @@ async def test_without_the_tick_nothing_is_granted(at: Office, unticked: bool) -
     card = await at.ask("deploy checkout 2.4.1 to prod")
     if unticked:
         await at.bob.clicks(card, "Approve and allow for 30 min")
-        await (await at.bob.gets_modal("Also allow the next ones like this")).submits({"Next time": []})
+        await (await at.bob.gets_modal("Run the next ones without asking")).submits({"After this one": []})
     else:
         await at.bob.clicks(card, "Approve")
     done = await at.sees(card, "Done: Deploy")
@@ -110,7 +111,7 @@ async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> No
     assert "Revoke grant" in done.buttons
 
     await at.ann.clicks(done, "Revoke grant", sure=True)
-    await at.ann.gets_modal("the policy names others")
+    await at.ann.gets_modal("The policy names others")
     await at.cyd.clicks(card, "Revoke grant", sure=True)
 
     await at.sees(card, "revoked the grant")

@@ -25,7 +25,7 @@ from tests.support.waiting import until
 PAY = '@adk-confirm pay {"to": "Ada", "amount": 20}'
 PAY_AT_LENGTH = f"{PAY}\nat length"
 """Its reply is too long to stand in one message with the line of the decision."""
-STORY = "✅ Approved by bob · ran"
+STORY = "✅ @ann, done. Approved by bob"
 ANSWER = 'pay: {"did":"pay"}'
 DEAD_LETTERS = 61  # seconds after which Slack tells again what was not acknowledged
 PATIENCE = 30.0
@@ -168,7 +168,7 @@ async def test_killed_between_an_edit_and_what_the_edited_call_would_do(
     await at.sees(card, "drops slow.old")
     assert at.ran() == []
     await at.bob.clicks(at.bob.now(card), "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
     assert [line["table"] for line in at.ran()] == ["slow"]
 
 
@@ -181,7 +181,7 @@ async def test_killed_between_the_preview_before_the_start_and_the_start(
     gate.unlink()
     await at.bob.clicks(card, "Approve")
     await dies_in_a_preview(at, previewing, gate, tmp_path / "plans")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
     assert [line["table"] for line in at.ran()] == ["slow"]
     assert len(at.cards()) == 1
 
@@ -295,16 +295,16 @@ async def test_what_slack_does_after_all_for_the_dead_does_not_stay(at: Staff, b
 @pytest.mark.every_case
 @pytest.mark.parametrize(
     ("word", "sentence"),
-    [("It took effect", "It took effect: people looked"), ("It did not", "It did not take effect: people looked")],
+    [("Yes, it happened", "It took effect: people looked"), ("No, it didn't", "It did not take effect: people looked")],
 )
 async def test_killed_in_the_tool_people_say_what_became_of_it(
     at: Staff, bot: Serving, word: str, sentence: str
 ) -> None:
     await killed_in_the_tool(at, bot, "work")
     asks = await at.bob.finds("Did this take effect? Work", at.deploys)
-    assert asks.buttons == ("It took effect", "It did not", "Run again", "See everything", "History")
+    assert asks.buttons == ("See everything", "History", "Yes, it happened", "No, it didn't", "Run again")
     await at.oscar.clicks(asks, word, sure=True)
-    await at.oscar.gets_modal("the policy names others")
+    await at.oscar.gets_modal("The policy names others")
 
     await at.bob.clicks(asks, word, sure=True)
 
@@ -327,7 +327,7 @@ async def test_killed_in_the_tool_people_have_it_run_again(at: Staff, bot: Servi
     await at.ann.finds('work: {"did":"work"}', at.deploys)
     (card,) = at.cards()
     assert card.buttons == ("See everything", "History")
-    await at.ann.finds("Approved by cyd · ran again", at.deploys)
+    await at.ann.finds("done. Approved by cyd", at.deploys)
     assert [line["tool"] for line in at.ran()] == ["begins", "begins", "work"]
 
 

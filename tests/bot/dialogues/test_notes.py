@@ -21,14 +21,14 @@ pytestmark = ON_SQLITE
 async def test_approve_stays_one_press_and_the_menu_has_a_note(at: Office) -> None:
     card = await at.ask('delete_project {"project": "old"}')
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
 
     card = await at.ask('delete_project {"project": "payments"}')
     await at.bob.clicks(card, "Approve with a note…")
     form = await at.bob.gets_modal("Approve")
     assert "The thread and the audit show it." in form.text
     await form.submits({"Note": "Backed up first. <!channel>"})
-    await at.sees(card, "Backed up first. <!channel>", " · ran")
+    await at.sees(card, "Backed up first. <!channel>", ", done")
     found = "SELECT content FROM bot_ledger WHERE kind = 'approval'"
     [_, line] = map(json.loads, await at.bot.database.read(lambda tx: tx.column(found)))
     assert line["reason"] == "Backed up first. <!channel>"
@@ -49,5 +49,5 @@ async def test_without_a_note_that_is_required_nothing_is_approved(at: Office) -
     await form.submits({"Note": "  "})
     assert form.errors == {"Note": "Write a note: the policy asks for one."}
     await form.submits({"Note": "Agreed with lead."})
-    await at.sees(card, "Agreed with lead.", " · ran")
+    await at.sees(card, "Agreed with lead.", ", done")
     assert len(at.ran()) == 1

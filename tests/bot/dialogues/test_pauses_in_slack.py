@@ -136,14 +136,14 @@ async def test_a_node_that_asks_twice_runs_once_for_each_approval(opens: Opens, 
     """Its id is the same both times."""
     async with opens(agent, PAYS) as at:
         said = await at.ann.says("@adk-confirm 1500", at.deploys)
-        first = await at.sees(said, "Pay (amount 1,500)?")
+        first = await at.sees(said, "Pay: amount 1,500?")
         assert "Edit…" not in first.buttons
         await at.bob.clicks(first, "Approve")
         await at.sees(said, "booked {'paid': 1500}", "Done: Pay")
         assert [one["tool"] for one in ran()] == ["pay", "book"]
 
         await at.ann.says("@adk-confirm 7", thread=said)
-        second = await at.sees(said, "Pay (amount 7)?")
+        second = await at.sees(said, "Pay: amount 7?")
         await at.denies(at.bob, second, "Too little")
         await at.sees(said, "Denied by", "booked {'error'")
         assert [one["tool"] for one in ran()] == ["pay", "book", "book"]
@@ -185,10 +185,10 @@ async def test_people_are_asked_about_an_approved_call_that_the_agent_passed_ove
     opens = opening("tests.support.foreign.shapes", DEPLOYS, sqlite_url, tmp_path, monkeypatch)
     async with opens("branches_of_one__resumable") as at:
         said = await at.ann.says("@adk-confirm go", at.deploys)
-        first = await at.sees(said, "Deploy (service x)?")
-        other = await at.sees(said, "Deploy (service y)?")
+        first = await at.sees(said, "Deploy x?")
+        other = await at.sees(said, "Deploy y?")
         await at.bob.clicks(first, "Approve")
-        await at.sees(said, "Deploy (service the rest)?")
+        await at.sees(said, "Deploy the rest?")
         await at.bob.clicks(other, "Approve")
         await at.bob.finds("Did this take effect? Deploy", at.deploys, thread=said)
         await at.rests()
@@ -227,14 +227,14 @@ async def test_a_question_that_redact_would_hide_is_not_asked(opens: Opens) -> N
 async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, agent: str) -> None:
     async with opens(agent) as at:
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
-        card = await at.sees(said, "A question from flow")
-        assert card.buttons == ("Answer…", "See everything", "Withdraw…", "History")
+        card = await at.sees(said, "flow asks")
+        assert card.buttons == ("See everything", "Withdraw…", "History", "Answer…")
         assert "How long is the trip?" in card
         assert "to Lisbon" in card
         assert "@ann can answer" in card
 
         await at.bob.clicks(card, "Answer…")
-        (await at.bob.gets_modal("can't answer this one: the policy names others")).closes()
+        (await at.bob.gets_modal("The policy names others")).closes()
 
         await at.ann.clicks(card, "Answer…")
         modal = await at.ann.gets_modal("Answer")
@@ -242,7 +242,7 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
         await modal.submits({"days": "3", "hotel": "yes", "note": "by the sea"})
         await at.sees(said, "Answered by ann", "booked {'days': 3, 'hotel': True, 'note': 'by the sea'}")
         assert ran() == [{"tool": "book", "answer": {"days": 3, "hotel": True, "note": "by the sea"}, "kind": "dict"}]
-        await at.sees(said, "ann answered the question of about_trip")
+        await at.sees(said, "ann answered:")
         await at.rests()
         assert at.ann.now(card).buttons == ("See everything", "History")
 
@@ -252,11 +252,11 @@ async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens)
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
         card = await at.sees(said, "@bob can answer")
         await at.ann.clicks(card, "Answer…")
-        (await at.ann.gets_modal("somebody else has to answer")).closes()
+        (await at.ann.gets_modal("somebody else answers")).closes()
 
         await at.bob.clicks(card, "Answer…")
         await (await at.bob.gets_modal("Answer")).submits({"days": "2", "hotel": "no", "note": "my secret wish"})
-        await at.sees(said, "Answered by bob", "bob answered the question of about_trip")
+        await at.sees(said, "Answered by bob", "bob answered:")
         assert ran()[0]["answer"] == {"days": 2, "hotel": False, "note": "my secret wish"}
         assert "my secret wish" not in at.ann.sees(at.deploys)
         assert "my secret wish" not in await ledger_of(at)
@@ -270,7 +270,7 @@ async def test_a_question_that_nobody_answers_expires(opens: Opens) -> None:
         await at.sees(
             said,
             "The question of about_trip has expired with 0 of 1 answer.",
-            "⌛ Expired: Question from",
+            "⌛ Expired: ",
             "The agent got no answer.",
         )
         await at.rests()
@@ -291,7 +291,7 @@ async def test_an_answer_without_fields_keeps_its_type(opens: Opens, agent: str,
     """google-adk reads a text as JSON where it can."""
     async with opens(agent) as at:
         said = await at.ann.says("@adk-confirm now", at.deploys)
-        card = await at.sees(said, "A question from flow")
+        card = await at.sees(said, "flow asks")
         await at.ann.clicks(card, "Answer…")
         await (await at.ann.gets_modal("Answer")).submits({"answer": typed})
         await at.sees(said, "Answered by ann", "booked")
@@ -301,14 +301,14 @@ async def test_an_answer_without_fields_keeps_its_type(opens: Opens, agent: str,
 async def test_a_model_asks_and_reads_the_answer(opens: Opens) -> None:
     async with opens("model", time_moves=True) as at:
         said = await at.ann.says("@adk-confirm Which colour?", at.deploys)
-        card = await at.sees(said, "A question from clerk")
+        card = await at.sees(said, "clerk asks")
         assert "Which colour?" in card
         await at.ann.clicks(card, "Answer…")
         await (await at.ann.gets_modal("Answer")).submits({"answer": "green"})
         await at.sees(said, "I got {'result': 'green'}")
 
         asked = await at.ann.says("@adk-confirm Which size?", at.deploys)
-        await at.sees(asked, "A question from clerk")
+        await at.sees(asked, "clerk asks")
         await at.later(hours=25)
         await at.sees(asked, "I got {'error': 'nobody answered within 1d'}")
         await at.rests()
@@ -319,7 +319,7 @@ async def test_a_question_that_takes_no_error_is_reported_by_a_message_that_nobo
     """google-adk fails over an answer that does not fit the question's schema."""
     async with opens("model_number", time_moves=True) as at:
         said = await at.ann.says("@adk-confirm How many?", at.deploys)
-        await at.sees(said, "A question from clerk")
+        await at.sees(said, "clerk asks")
         await at.later(hours=25)
         await at.sees(said, 'I heard: Nobody answered your question "How many?"')
         await at.rests()
@@ -330,7 +330,7 @@ async def test_a_question_that_takes_no_error_is_reported_by_a_message_that_nobo
 async def test_a_model_offers_a_choice(opens: Opens, agent: str) -> None:
     async with opens(agent) as at:
         said = await at.ann.says("@adk-confirm Which colour?", at.deploys)
-        card = await at.sees(said, "A question from clerk")
+        card = await at.sees(said, "clerk asks")
         assert "red" in card
         await at.ann.clicks(card, "Answer…")
         await (await at.ann.gets_modal("Answer")).submits({"answer": "blue"})
@@ -362,6 +362,6 @@ async def test_a_tool_of_our_own_runtime_asks(open_office: Opens) -> None:
         said = await at.ann.says("@adk-confirm name_it {}", at.deploys)
         card = await at.sees(said, "What shall it be called?")
         await withdraws(at.ann, card)
-        await at.sees(said, "withdrew the question of name_it")
+        await at.sees(said, "Withdrawn: What shall it be called?")
         await at.rests()
         assert len(at.ran()) == 1

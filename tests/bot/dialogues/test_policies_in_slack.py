@@ -52,9 +52,9 @@ ALONE = policy('"user:U0ANN"', 'approve_note = "optional"\ngrant = "30m"')
 async def test_a_card_that_only_its_asker_could_approve_says_so_and_has_no_dead_button(at: Office) -> None:
     said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
     card = await at.sees(said, "ann can't approve: they asked for it.")
-    assert "Nobody can approve this · @ann can deny it · expires" in card
+    assert "*Nobody can approve this* · @ann can deny it · expires" in card
     assert "Needs" not in card
-    assert card.buttons == ("Deny…", "See everything", "Withdraw…", "History")
+    assert card.buttons == ("See everything", "Withdraw…", "History", "Deny…")
     assert "Nobody can approve this" in await at.ann.opens_home("You asked for (1)")
     await at.denies(at.ann, card, "lee asks for it")
     await at.sees(card, "Denied: Pay")
@@ -64,15 +64,15 @@ async def test_a_card_that_only_its_asker_could_approve_says_so_and_has_no_dead_
 @pytest.mark.office(policy('"user:U0BOB", "user:U0LEAD", "user:U0ANN"', "quorum = 2"), target=LAB)
 async def test_a_card_that_too_few_can_approve_says_so_and_has_no_dead_button(at: Office) -> None:
     card = await at.ask(PAY)
-    assert "Needs 2 approvals from" in card
+    assert "*Needs 2 approvals* from" in card
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, "Needs 1 more approval from")
+    await at.sees(card, "*Needs 1 more approval* from")
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
     await at.sees(card, "bob can't approve: they spoke to the agent here.")
     stuck = at.bob.now(card)
-    assert "Needs 2 approvals, but only 1 person can approve · @lead" in stuck
+    assert "*Needs 2 approvals, but only 1 person can approve* · @lead" in stuck
     assert "ann can't approve: they asked for it." in stuck
-    assert stuck.buttons == ("Deny…", "See everything", "Withdraw…", "History")
+    assert stuck.buttons == ("See everything", "Withdraw…", "History", "Deny…")
 
 
 @pytest.mark.office(
@@ -80,13 +80,13 @@ async def test_a_card_that_too_few_can_approve_says_so_and_has_no_dead_button(at
 )
 async def test_who_may_approve_now_need_not_wait_for_those_who_may_later(at: Office) -> None:
     card = await at.ask(PAY)
-    assert "Needs 2 approvals from @bob · lead can approve from" in card
+    assert "*Needs 2 approvals* from @bob · lead can approve from" in card
     await at.bob.clicks(card, "Approve")
     await at.sees(card, "Needs 1 more approval")
     await at.later(minutes=21)
     await at.sees(card, "escalated to @lead")
     await at.lead.clicks(at.lead.now(card), "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
 
 
 @pytest.mark.office(policy('"user:U0BOB"', 'escalate_after = "20m"\nescalate_to = ["user:U0LEAD"]'), target=LAB)
@@ -95,20 +95,20 @@ async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_whe
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
     await at.sees(card, "bob can't approve: they spoke to the agent here.")
     silent = at.bob.now(card)
-    assert "Nobody can approve this · @bob can deny it · lead can approve from" in silent
+    assert "*Nobody can approve this* · @bob can deny it · lead can approve from" in silent
     assert "Approve" not in silent.buttons
     await at.later(minutes=21)
-    await at.sees(card, "Needs 1 approval from")
+    await at.sees(card, "*Needs 1 approval* from")
     await at.lead.clicks(at.lead.now(card), "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
 
 
 @pytest.mark.office(policy('"user:U0ANN"', 'allow_requester = "speakers"'), target=LAB)
 async def test_if_somebody_else_asks_the_same_person_can_approve_it(at: Office) -> None:
     card = await at.ask(PAY, at.oscar)
-    assert "Needs 1 approval from @ann" in card
+    assert "*Needs 1 approval* from @ann" in card
     await at.ann.clicks(card, "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
 
 
 @pytest.mark.office(policy(more="confirm_dialog = true"), target=LAB)
@@ -118,7 +118,7 @@ async def test_slack_asks_whether_somebody_is_sure(at: Office) -> None:
         await at.bob.clicks(card, "Approve")
     assert "Needs 1 approval" in at.ann.now(card)
     await at.bob.clicks(card, "Approve", sure=True)
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
 
 
 @pytest.mark.office(policy(), target=LAB)
@@ -128,7 +128,7 @@ async def test_whoever_denied_with_a_reason_may_approve_what_is_asked_next(at: O
     await at.sees(first, "Ada gets 21")
     await at.ann.says('@adk-confirm pay {"to": "Ada", "amount": 21}', at.deploys, thread=first)
     await at.bob.clicks(await at.sees(first, "amount 21"), "Approve")
-    await at.sees(first, " · ran")
+    await at.sees(first, ", done")
 
 
 @pytest.mark.office(policy(more="max_denials = 2"), target=LAB)
@@ -154,9 +154,9 @@ async def test_who_is_denied_again_and_again_is_not_asked_about_any_more(at: Off
 @pytest.mark.parametrize(
     ("policies", "why"),
     [
-        (policy(when="args.cost > 5"), "The `when` of policy[0] has no answer for this call"),
-        (policy(approvers=""), "policy[0] names no approvers"),
-        (policy().replace('["*"]', '["deploy*"]'), "No policy covers this call"),
+        (policy(when="args.cost > 5"), "Its rule has no answer for this call"),
+        (policy(approvers=""), "Its rule names nobody who may approve it"),
+        (policy().replace('["*"]', '["deploy*"]'), "No rule covers it"),
     ],
 )
 async def test_what_no_policy_can_answer_is_refused_at_once(open_office: Opens, policies: str, why: str) -> None:
@@ -193,10 +193,10 @@ async def test_a_field_that_is_left_alone_arrives_unchanged(at: Office, value: s
     await form.submits()
     assert form.errors == {"x": "Nothing has changed yet. Change a field, or cancel."}
     form.closes()
-    await at.bob.clicks(card, "Approve")
-    if "Approve…" in card.buttons:  # the card shortened it: whoever approves reads all of it first
+    await at.bob.clicks(card, "Review…" if "Review…" in card.buttons else "Approve")
+    if "Review…" in card.buttons:  # the card shortened it: whoever approves reads all of it first
         await (await at.bob.gets_modal("Approve")).submits()
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
     assert list(map(repr, taken)) == [repr(json.loads(value))]
 
 
@@ -207,10 +207,10 @@ async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None
         ben = at.slack.person("ben", id="U0BEN")
         at.slack.workspace.directory.set_members(at.deploys.id, add=(rita.id, ben.id))
         card = await at.ask(PAY)
-        await at.refuses(at.bob, card, "Approve", "the policy names others")
+        await at.refuses(at.bob, card, "Approve", "The policy names others")
         for person in (rita, ben):
             await person.clicks(card, "Approve")
-        await at.sees(card, " · ran")
+        await at.sees(card, ", done")
 
 
 async def test_an_edit_that_would_choose_its_own_policy_is_refused_at_the_field(open_office: Opens) -> None:
@@ -222,20 +222,20 @@ async def test_an_edit_that_would_choose_its_own_policy_is_refused_at_the_field(
         await form.submits({"amount": "5000"})
         assert form.errors == {"amount": "With this change another policy would apply. Ask the agent for it instead."}
         await form.submits({"amount": "500"})
-        await at.sees(card, " · ran")
+        await at.sees(card, ", done")
         assert [line["amount"] for line in at.ran()] == [500]
 
 
 @pytest.mark.office(policy(more='redact = ["token"]'), target=LAB)
 async def test_what_is_redacted_is_on_no_message_and_in_no_form(at: Office) -> None:
     card = await at.ask('pay {"to": "Ada", "amount": 20, "token": "s3cr3t-of-the-safe"}')
-    assert "1 value is hidden" in card.text
+    assert "🔒 hidden" in card.text
     await at.bob.clicks(card, "Edit…")
     form = await at.bob.gets_modal("Edit")
     assert "token" not in form.fields
     assert "s3cr3t" not in str(form)
     await form.submits({"amount": "30"})
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
     await at.rests()
     bots = [one for one in at.ann.messages(at.deploys, thread=card) if not one.text.startswith("@adk-confirm")]
     assert "s3cr3t" not in "\n".join(map(str, bots))

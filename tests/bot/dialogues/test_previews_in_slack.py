@@ -15,7 +15,7 @@ from tests.support.office import BOTH_WAYS, LAB, ON_SQLITE, ONE, Office, Opens
 from tests.support.served import served
 
 HIDING = ONE + 'redact = ["password"]\n'
-DIFF = "--- a/t.sql\n+++ b/t.sql\n@@ -1,2 +1,2 @@\n id int\n-old text\n+new text\n+more text\n"
+DIFF = "--- a/t.sql\n+++ b/t.sql\n@@ -1,2 +1,3 @@\n id int\n-old text\n+new text\n+more text\n"
 
 
 pytestmark = ON_SQLITE
@@ -32,10 +32,10 @@ def _no_plan() -> Iterator[None]:
 async def test_a_diff_is_shown_and_counted_and_the_call_runs_at_one_press(at: Office) -> None:
     lab.plan["shows"] = DIFF
     card = await at.ask('migrate {"table": "users"}')
-    assert "What it would do: 1 file, +2\u00a0−1" in card.text
-    assert "-old text\n+new text" in card.text
+    assert "What would change · t.sql · +2\u00a0−1" in card.text
+    assert "- old text\n+ new text" in card.text
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
     assert [one["table"] for one in at.ran()] == ["users"]
 
 
@@ -46,25 +46,25 @@ async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_ane
     assert "drops users.old" in card.text
     lab.plan["shows"] = "drops users"
     await at.bob.clicks(card, "Approve")
-    anew = await at.sees(card, "⚠️ What it would do has changed since it was approved")
-    assert "-drops users.old\n+drops users" in anew.text
+    anew = await at.sees(card, "⚠️ Changed since it was approved")
+    assert "then  drops users.old\nnow   drops users" in anew.text
     await at.rests()
     assert at.ran() == []
-    assert "it did not start. Use the newer card." in at.ann.now(card).text
+    assert "Use the newer card." in at.ann.now(card).text
     await at.cyd.clicks(anew, "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
     assert len(at.ran()) == 1
 
 
 @pytest.mark.office(ONE, target=LAB)
-async def test_a_diff_that_changed_is_shown_whole_and_not_as_a_diff_of_diffs(at: Office) -> None:
+async def test_a_diff_that_changed_shows_then_and_now_and_the_new_one_whole(at: Office) -> None:
     lab.plan["shows"] = DIFF
     card = await at.ask('migrate {"table": "users"}')
     lab.plan["shows"] = DIFF.replace("more", "less")
     await at.bob.clicks(card, "Approve")
-    anew = await at.sees(card, "⚠️ What it would do has changed since it was approved")
-    assert "+less text" in anew.text
-    assert "-+more text" not in anew.text
+    anew = await at.sees(card, "⚠️ Changed since it was approved")
+    assert "then  + more text\nnow   + less text" in anew.text
+    assert "+ less text" in anew.text.split("What would change")[1], "and the new one whole"
 
 
 ALLOWING = ONE + 'preview_drift = "allow"\n'
@@ -77,7 +77,7 @@ async def test_where_the_policy_allows_a_change_it_starts_and_thread_and_ledger_
     await at.bob.clicks(card, "Approve")
     said = await at.sees(card, "started, though what it would do has changed since it was approved")
     assert "+drops users.older" in said.text
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
     assert len(at.ran()) == 1
     kinds = await at.bot.database.read(lambda tx: tx.column("SELECT kind FROM bot_ledger ORDER BY chain, seq"))
     assert kinds[-4:] == ["approved", "preview changed", "begun", "done"]
@@ -88,7 +88,7 @@ async def test_even_so_it_asks_about_what_nobody_has_seen(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     lab.plan["shows"] = ConnectionError("no route")
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, "it did not start. Use the newer card.")
+    await at.sees(card, "Use the newer card.")
     await at.rests()
     assert at.ran() == []
 
@@ -102,14 +102,14 @@ async def test_who_is_asked_anew_about_an_unknown_call_knows_that_it_may_have_ru
     asks = await at.sees(card, "Did this take effect?")
     lab.plan["shows"] = "drops users"
     await at.bob.clicks(asks, "Run again", sure=True)
-    anew = await at.sees(card, "Run again? Migrate (table users)")
+    anew = await at.sees(card, "Run again? Migrate users")
     assert "Nobody knows whether an earlier attempt took effect." in anew.text
     assert "Nobody knows whether an earlier attempt took effect." in at.ann.now(card).text
     await at.rests()
     assert len(at.ran()) == 1
     await at.bob.clicks(anew, "Approve")
     await at.sees(card, "Did this take effect?")
-    await at.bob.clicks(anew, "It took effect", sure=True)
+    await at.bob.clicks(anew, "Yes, it happened", sure=True)
     await at.sees(card, "It took effect: people looked")
     assert len(at.ran()) == 2
 
@@ -137,7 +137,7 @@ async def test_an_edited_card_says_what_the_edited_call_would_do_and_that_is_app
     await at.rests()
     assert at.ran() == []
     await at.bob.clicks(edited, "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
     assert [one["table"] for one in at.ran()] == ["orders"]
     assert len(at.cards()) == 1
 
@@ -150,7 +150,7 @@ async def test_what_others_had_approved_falls_and_two_approve_what_the_edit_does
     assert "Needs 2 approvals" in edited.text
     await at.cyd.clicks(edited, "Approve")
     await at.bob.clicks(at.bob.now(card), "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
     assert [one["table"] for one in at.ran()] == ["orders"]
 
 
@@ -161,8 +161,8 @@ async def test_if_that_changes_after_its_approval_the_new_card_says_so_and_not_t
     edited = await changed(at, card, now="drops orders.old")
     lab.plan["shows"] = "drops orders"
     await at.bob.clicks(edited, "Approve")
-    anew = await at.sees(card, "⚠️ What it would do has changed since it was approved")
-    assert "-drops orders.old\n+drops orders" in anew.text
+    anew = await at.sees(card, "⚠️ Changed since it was approved")
+    assert "then  drops orders.old\nnow   drops orders" in anew.text
     assert "changed by the edit" not in anew.text
     await at.rests()
     assert at.ran() == []
@@ -174,7 +174,7 @@ async def test_where_the_policy_allows_a_change_an_edited_call_starts_too(at: Of
     edited = await changed(at, card, now="drops orders.old")
     lab.plan["shows"] = "drops orders"
     await at.bob.clicks(edited, "Approve")
-    await at.sees(card, "started, though what it would do has changed since it was approved", " · ran")
+    await at.sees(card, "started, though what it would do has changed since it was approved", ", done")
 
 
 @BOTH_WAYS
@@ -187,7 +187,7 @@ async def test_while_it_is_looked_up_nobody_can_approve_and_anybody_who_decides_
     await at.edits(at.bob, card, table="slow")
     await at.sees(card, "What the edited call would do is being looked up.")
     waiting = at.bob.now(card)
-    assert not {"Approve", "Approve…"} & {*waiting.buttons}
+    assert not {"Approve", "Approve…", "Review…"} & {*waiting.buttons}
     assert "drops users.old" not in waiting.text
     await at.denies(at.cyd, waiting, "not now")
     await at.sees(card, "Denied by")
@@ -209,12 +209,12 @@ async def test_one_that_hangs_ends_and_the_policy_says_whether_it_may_be_approve
     assert ("Approve" in edited.buttons) is (policy == "optional")
     if policy == "optional":
         await at.bob.clicks(edited, "Approve")
-        await at.sees(card, " · ran")
+        await at.sees(card, ", done")
     else:
         await at.edits(at.bob, edited, table="orders")
         await at.sees(card, "drops orders.old")
         await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.sees(card, " · ran")
+        await at.sees(card, ", done")
     assert [one["table"] for one in at.ran()] == ["slow" if policy == "optional" else "orders"]
 
 
@@ -231,7 +231,7 @@ async def test_one_that_lies_asks_a_few_times_and_then_nothing_runs(at: Office) 
     for lie in ("drops a", "drops b", "drops c"):
         lab.plan["shows"] = lie
         await at.bob.clicks(card, "Approve")
-        await at.sees(card, f"+{lie}")
+        await at.sees(card, f"now   {lie}")
         card = next(one for one in at.cards() if "Approve" in one.buttons)
     lab.plan["shows"] = "drops everything"
     await at.bob.clicks(card, "Approve")
@@ -246,13 +246,13 @@ async def test_one_that_lies_asks_a_few_times_and_then_nothing_runs(at: Office) 
 async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> None:
     lab.plan["shows"] = "\n".join(f"drops partition {number}" for number in range(500))
     card = await at.ask('migrate {"table": "users"}')
-    assert "partition 499" not in card.text
+    assert "… 489 more lines …" in card.text
     assert "Approve" not in card.buttons
-    await at.bob.clicks(card, "Approve…")
+    await at.bob.clicks(card, "Review…")
     form = await at.bob.gets_modal("Approve")
-    assert "drops partition 499" in form.text
+    assert "drops partition 250" in form.text
     await form.submits()
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
 
 
 @BOTH_WAYS
@@ -275,7 +275,7 @@ async def test_one_that_fails_may_be_approved_if_the_policy_says_so(at: Office) 
     card = await at.ask('migrate {"table": "users"}')
     assert "What it would do is not known: ConnectionError" in card.text
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
 
 
 HOSTILE: dict[str, Json | Exception] = {
@@ -319,12 +319,12 @@ async def test_what_the_policy_hides_of_it_is_no_one_press_approval(at: Office) 
     card = await at.ask('migrate {"table": "users"}')
     assert "The policy hides some of it." in card.text
     assert "Approve" not in card.buttons
-    await at.bob.clicks(card, "Approve…")
+    await at.bob.clicks(card, "Review…")
     form = await at.bob.gets_modal("Approve")
     assert "hunter2" not in form.text
     assert "The policy hides some of it." in form.text
     await form.submits()
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
 
 
 @pytest.mark.parametrize("shows", [SAFE, {"token": "another secret"}, f"{SAFE} and {'more of it ' * 200}"])
@@ -335,7 +335,7 @@ async def test_of_what_is_hidden_as_a_whole_nobody_has_seen_anything(at: Office,
     token = shows[:600] if isinstance(shows, str) else SAFE
     said = await at.ann.says(f'@adk-confirm migrate {{"table": "users", "token": "{token}"}}', at.deploys)
     card = await at.sees(said, "Nobody can approve this", "The policy hides all of it.")
-    assert not {"Approve", "Approve…"} & {*card.buttons}
+    assert not {"Approve", "Approve…", "Review…"} & {*card.buttons}
     await at.denies(at.bob, card, "not now")
     await at.sees(card, "Denied")
 
@@ -346,7 +346,7 @@ async def test_no_argument_hides_a_part_of_what_the_call_would_do(at: Office) ->
     lab.plan["shows"] = "adds an index\ndrops orders\n"
     said = await at.ann.says('@adk-confirm migrate {"table": "users", "token": "drops orders"}', at.deploys)
     card = await at.sees(said, "Nobody can approve this", "It repeats a value that the policy hides")
-    assert not {"Approve", "Approve…"} & {*card.buttons}
+    assert not {"Approve", "Approve…", "Review…"} & {*card.buttons}
 
 
 @pytest.mark.office(ONE + 'grant = "1h"\n', target=LAB)
@@ -354,7 +354,7 @@ async def test_no_grant_is_for_what_nobody_has_seen(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     assert "Approve and allow for 1 hour…" not in str(card.message.blocks)
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
 
 
 @pytest.mark.office(ONE, target=LAB)
@@ -363,10 +363,10 @@ async def test_a_difference_that_no_line_shows_is_said(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     lab.plan["shows"] = {"drops": 1}
     await at.bob.clicks(card, "Approve")
-    anew = await at.sees(card, "⚠️ What it would do has changed")
+    anew = await at.sees(card, "⚠️ Changed since it was approved")
     assert "The difference is in a hidden value, or in how the same is written." in anew.text
     await at.bob.clicks(anew, "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
 
 
 @BOTH_WAYS
@@ -376,7 +376,7 @@ async def test_if_it_is_too_long_to_be_shown_the_refusal_names_it(at: Office, le
     lab.plan["shows"] = "💥" * length
     table = "orders" if length > 20 else "💥" * 40_000
     said = await at.ann.says(f'@adk-confirm migrate {{"table": "{table}"}}', at.deploys)
-    refused = await at.sees(said, "refused without asking anybody")
+    refused = await at.sees(said, "can't be approved")
     assert ("What it would do is too long for a window in Slack." in refused.text) is (length > 20)
 
 
@@ -398,10 +398,10 @@ async def test_another_server_asks_once_more_about_what_an_edit_does(
         assert "since it was approved" not in anew.text
         await at.rests()
         assert at.ran() == []
-        assert "The edit changed what it would do, so it did not start." in at.ann.now(card).text
+        assert "Before it started, what it would do changed." in at.ann.now(card).text
         await at.bob.clicks(anew, "Approve")
         await at.cyd.clicks(at.bob.now(anew), "Approve")
-        await at.sees(card, " · ran")
+        await at.sees(card, ", done")
         assert [one["table"] for one in at.ran()] == ["orders"]
 
 
@@ -416,7 +416,7 @@ async def test_if_it_is_too_long_after_an_edit_nobody_can_approve_that(at: Offic
     await at.edits(at.bob, at.bob.now(card), table="mails")
     await at.sees(card, "drops mails.old")
     await at.bob.clicks(at.bob.now(card), "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
 
 
 @pytest.mark.office(ONE + 'approve_note = "required"\n', target=LAB)
@@ -429,4 +429,4 @@ async def test_an_edit_that_approves_nothing_needs_no_note_and_the_approval_does
     await at.sees(card, "drops orders.old")
     await at.bob.clicks(at.bob.now(card), "Approve…")
     await (await at.bob.gets_modal("Approve")).submits({"Note": "agreed with ann"})
-    await at.sees(card, " · ran", "agreed with ann")
+    await at.sees(card, ", done", "agreed with ann")

@@ -16,10 +16,10 @@ pytestmark = ON_SQLITE
 @pytest.mark.office(ASKED + ONE, target=LAB)
 async def test_it_is_on_the_card_as_the_agents_words_and_the_tool_does_not_get_it(at: Office) -> None:
     card = await at.ask('delete_project {"project": "old", "why": "Nobody has used it. <!channel> *now*"}')
-    assert "The agent says: Nobody has used it. <!channel> *now*" in card.text
+    assert "Nobody has used it. <!channel> *now*\n— the agent" in card.text
     assert card.text.startswith("Delete old, recursive yes?"), "it is never the headline"
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, " · ran")
+    await at.sees(card, ", done")
     [ran] = at.ran()
     assert {*ran} == {"tool", "project", "recursive", "force", "call"}
 
@@ -29,7 +29,7 @@ async def test_a_long_one_is_cut_and_hides_nothing_that_runs(at: Office) -> None
     card = await at.ask(f'delete_project {{"project": "old", "why": "{"because " * 100}"}}')
     assert "Approve" in card.buttons
     await at.bob.clicks(card, "See everything")
-    shown = (await at.bob.gets_modal("Everything")).text
+    shown = (await at.bob.gets_modal("All details")).text
     assert 250 < shown.count("because") * 8 <= 304
 
 

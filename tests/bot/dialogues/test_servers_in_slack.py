@@ -55,7 +55,7 @@ def agent(server: Foreign) -> str:
 async def test_an_approval_runs_the_call_on_their_server(at: Office, server: Foreign) -> None:
     card = await at.ask("please pay 1500")
     assert "amount 1,500" in card.text
-    unknown = "The server does not say which arguments this tool takes." in card.text
+    unknown = "does not list this tool's arguments" in card.text
     assert unknown is ("tests.support.foreign.go" in server.command), (
         "google-adk describes its tools, ADK Go's server does not"
     )
@@ -95,7 +95,7 @@ async def test_an_edit_is_a_denial_that_says_what_is_wanted(at: Office, server: 
 @pytest.mark.parametrize("turned", [False, True], ids=["in order", "the other way round"])
 async def test_requests_of_one_turn_are_reported_together(at: Office, server: Foreign, turned: bool) -> None:
     said = await at.ann.says("@adk-confirm please pay 1500 and deploy search", at.deploys)
-    cards = [await at.sees(said, call) for call in ("Reimburse (amount", "Deploy (service")]
+    cards = [await at.sees(said, call) for call in ("Reimburse: amount", "Deploy search")]
     first, second = reversed(cards) if turned else cards
 
     await at.bob.clicks(first, "Approve")

@@ -175,7 +175,8 @@ async def test_a_tool_that_fails_says_so_on_its_card_and_to_the_agent(at: Office
     await at.bob.clicks(card, "Approve")
     failed = await at.sees(card, "Failed: Breaks")
     assert "the safe is jammed" in failed
-    assert failed.buttons == ("See everything", "History")
+    assert failed.buttons == ("See everything", "History", "Ask again")
+    assert "It may have done part of it" in failed
     await at.sees(card, 'breaks: {"error":"RuntimeError: the safe is jammed"}')
 
 
@@ -203,7 +204,7 @@ async def test_a_socket_that_is_refreshed_comes_back_and_what_it_lost_counts_onc
     await at.slack.repeats(made)
     await at.sees(card, 'pay: {"did":"pay"}')
     await at.rests()
-    assert at.ann.sees(at.deploys).count("Approved by bob · ran") == 1
+    assert at.ann.sees(at.deploys).count("done. Approved by bob") == 1
     assert len(at.ran()) == 1
 
 
@@ -233,6 +234,6 @@ async def test_two_replicas_share_the_work_and_do_nothing_twice(open_office: Ope
         await at.rests()
         for thread in threads:
             seen = at.ann.sees(at.deploys, thread=thread)
-            for line in ("✅ Approved by bob · ran", 'pay: {"did":"pay"}'):
+            for line in ("✅ @ann, done. Approved by bob", 'pay: {"did":"pay"}'):
                 assert seen.count(line) == 1, seen
         assert sorted(str(line["to"]) for line in at.ran()) == [f"p{n}" for n in range(1, 9)]

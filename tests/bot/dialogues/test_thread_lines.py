@@ -71,8 +71,7 @@ async def test_an_approval_is_a_card_a_line_and_the_reply_and_costs_few_calls(
         done, *said = posts(at, card)
         assert "Done:" in done
         decided, reply = said  # never in one message: people could not tell our words from the agent's
-        assert decided.startswith("✅ Approved by bob · ran")
-        assert decided.endswith("asked by @ann")
+        assert decided.startswith("✅ @ann, done. Approved by bob")
         assert reply == "checkout 2.4.1 is on prod now."
 
 
@@ -88,7 +87,7 @@ async def test_what_did_not_count_is_shown_to_that_person_and_after_three_tries_
     assert not at.slack.calls_of("chat.postEphemeral"), "it is said in the windows alone"
 
     assert lines(at, card)[1:] == [
-        "✋ oscar tried three times to decide on Pay (to Ada, amount 20), but no vote counted: the policy names others."
+        "✋ oscar tried three times to decide on Pay: Ada, amount 20, but no vote counted: the policy names others."
     ]
     refused = "SELECT count(*) FROM bot_ledger WHERE kind = 'vote refused' AND content LIKE '%U0OSCAR%'"
     assert await at.bot.database.read(lambda tx: int(tx.value(refused))) == 3
@@ -99,12 +98,12 @@ async def test_calls_of_one_thread_are_named_in_their_lines(at: Office) -> None:
     said = await at.ann.says(f'@adk-confirm {PAY}\npay {{"to": "Bea", "amount": 30}}', at.deploys)
     ada, bea = await asyncio.gather(*(at.ann.finds(f"to {name}", at.deploys, thread=said) for name in ("Ada", "Bea")))
     await at.bob.clicks(ada, "Approve")
-    await at.sees(said, "Pay (to Ada, amount 20) · approved by bob")
+    await at.sees(said, "done: Pay: Ada, amount 20. Approved by bob")
     await at.denies(at.cyd, bea, "too dear")
     await at.sees(said, '"reason":"too dear"')
     await at.rests()
 
     lines = "\n".join(posts(at, said)[2:]).split("\n")
-    assert lines[0].startswith("✅ Pay (to Ada, amount 20) · approved by bob · ran")
-    assert lines[1:3] == ["🚫 Pay (to Bea, amount 30) · denied by cyd · asked by @ann", "too dear"]
-    assert lines[3].startswith("pay: ")
+    assert lines[0].startswith("✅ @ann, done: Pay: Ada, amount 20. Approved by bob.")
+    assert lines[1] == "🚫 @ann, denied by cyd: Pay: Bea, amount 30."
+    assert lines[2].startswith("pay: ")

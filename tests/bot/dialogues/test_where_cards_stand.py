@@ -37,14 +37,14 @@ async def test_a_card_in_a_thread_is_also_shown_in_the_channel(at: Office) -> No
 async def test_a_policy_says_where_its_cards_stand(open_office: Opens, where: str) -> None:
     async with open_office(f'{ONE}card = "{where}"\n', target=LAB) as at:
         said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
-        card = await at.ann.finds("Pay (", at.deploys)
+        card = await at.ann.finds("Pay: ", at.deploys)
         assert (card.thread == said.ts) == (where == "thread")
         assert [one.ts for one in in_channel(at)] == ([said.ts] if where == "thread" else [said.ts, card.ts])
         if where == "channel":
-            await at.sees(said, "The card for Pay (to Ada, amount 20) is in #deploys")
+            await at.sees(said, "The card for Pay: Ada, amount 20 is in #deploys")
 
         await at.bob.clicks(card, "Approve")
-        await at.sees(said, "Approved by bob · ran")
+        await at.sees(said, "Approved by bob.")
         await at.slack.until(lambda: "Done: Pay" in at.ann.now(card) or None)
 
 
@@ -54,21 +54,21 @@ async def test_who_is_refused_hears_it_once_in_a_window_or_beside_the_card(open_
     async with open_office(f'{ONE}card = "{where}"\n', target=LAB) as at:
         card = await at.ask(PAY) if where != "channel" else await asked_in_channel(at)
         await at.oscar.clicks(card, "Approve")
-        (await at.oscar.gets_modal("the policy names others")).closes()
+        (await at.oscar.gets_modal("The policy names others")).closes()
         at.slack.faults.refuses("views.open", "expired_trigger_id")
         await at.oscar.clicks(card, "Approve")
         await at.slack.until(lambda: at.slack.calls_of("chat.postEphemeral") or None)
         await at.rests()
 
         (said,) = [one for one in at.oscar.messages(at.deploys) if one.ephemeral]
-        assert "the policy names others" in said
+        assert "The policy names others" in said
         assert said.message.thread_ts == (card.thread if where == "thread" else "")
         assert len(at.oscar.windows) == 1
 
 
 async def asked_in_channel(at: Office) -> Seen:
     await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
-    return await at.ann.finds("Pay (", at.deploys)
+    return await at.ann.finds("Pay: ", at.deploys)
 
 
 # Who is notified
@@ -87,7 +87,7 @@ async def test_a_card_notifies_its_approvers_and_its_end_the_asker(at: Office) -
     await at.later(minutes=11)
     assert pinged(await at.sees(card, "Reminder")) == {"S0ONCALL"}
     await at.bob.clicks(card, "Approve")
-    assert pinged(await at.sees(card, "✅ Approved by bob")) == {at.ann.id}
+    assert pinged(await at.sees(card, "✅ @ann, done. Approved by bob")) == {at.ann.id}
 
 
 async def test_a_policy_says_who_is_notified_in_place_of_the_approvers(open_office: Opens) -> None:
@@ -95,11 +95,11 @@ async def test_a_policy_says_who_is_notified_in_place_of_the_approvers(open_offi
     async with open_office(f'{rules}remind_after = "10m"\n', target=LAB) as at:
         card = await at.ask(PAY)
         assert pinged(card) == {at.cyd.id}
-        assert "Needs 1 approval from @oncall or lead" in card
+        assert "*Needs 1 approval* from ＠oncall or lead" in card
         await at.later(minutes=11)
         assert pinged(await at.sees(card, "Reminder")) == {at.cyd.id}
         await at.lead.clicks(card, "Approve")
-        await at.sees(card, "✅ Approved by lead")
+        await at.sees(card, "✅ @ann, done. Approved by lead")
 
 
 async def test_who_is_named_by_an_address_is_mentioned_on_the_card_and_in_a_reminder(open_office: Opens) -> None:
@@ -117,11 +117,11 @@ async def test_each_approver_gets_a_direct_message_that_goes_with_the_decision(a
     card = await at.ask(PAY)
     for approver in (at.bob, at.cyd):
         note = await approver.finds("ann needs your approval · expires")
-        assert note.text.startswith("⏳ Pay (to Ada, amount 20)? ")
-        assert "Open the card" in note
+        assert note.text.startswith("⏳ Pay: Ada, amount 20? ")
+        assert "Open card" in note
         assert note.buttons == ()
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, "✅ Approved by bob")
+    await at.sees(card, "✅ @ann, done. Approved by bob")
     await at.slack.until(lambda: not [*at.bob.messages(), *at.cyd.messages()] or None)
     assert at.lead.messages() == []
     await at.rests()
@@ -130,7 +130,7 @@ async def test_each_approver_gets_a_direct_message_that_goes_with_the_decision(a
 @pytest.mark.office(f"{ONE}quorum = 2\nedit = true\ndm = true\n", target=LAB)
 async def test_a_direct_message_shows_the_call_as_it_was_edited(at: Office) -> None:
     card = await at.ask(PAY)
-    await at.cyd.finds("amount 20)? ann needs your approval")
+    await at.cyd.finds("amount 20? ann needs your approval")
     await at.edits(at.bob, card, amount="25")
-    await at.cyd.finds("amount 25)? ann needs your approval")
+    await at.cyd.finds("amount 25? ann needs your approval")
     assert len(at.cyd.messages()) == 1

@@ -39,7 +39,8 @@ async def test_words_of_an_approver_get_the_buttons_and_what_a_mention_would_cos
     hint = await at.bob.finds("words don't count as a vote", at.deploys, thread=card)
     assert hint.ephemeral
     assert "If you mention @adk-confirm here, you can't approve any more" in hint
-    await at.bob.clicks(hint, "Approve")
+    await at.bob.clicks(hint, "Review…")
+    await (await at.bob.gets_modal("Approve")).submits()
     await at.sees(card, "Done: Pay")
     assert len(at.ran()) == 1
 
@@ -50,13 +51,13 @@ async def test_an_approver_who_mentions_the_agent_learns_it_and_the_card_names_t
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
     told = await at.bob.finds("You spoke to the agent, so you can't approve", at.deploys, thread=card)
     assert told.ephemeral
-    assert "Pay (to Ada, amount 20)" in told
+    assert "Pay: Ada, amount 20" in told
     await at.sees(card, "bob can't approve: they spoke to the agent here.")
     await at.bob.says("@adk-confirm and this?", at.deploys, thread=card)
     await at.rests()
     assert len(notes_for(at, at.bob)) == 1
     await at.bob.clicks(at.bob.now(card), "Approve")
-    await at.bob.gets_modal("You spoke to the agent in this conversation, so somebody else has to decide")
+    await at.bob.gets_modal("You spoke to the agent in this conversation, so somebody else decides")
     assert at.ran() == []
     await at.cyd.clicks(at.cyd.now(card), "Approve")
     await at.sees(card, "Done: Pay")

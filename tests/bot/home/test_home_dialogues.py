@@ -29,7 +29,8 @@ async def test_a_home_is_drawn_when_it_is_opened_and_once_ones_own_vote_there_is
 
     await at.later(minutes=2)  # what the bot knew of people is old
     hang = at.slack.faults.hangs("use*", times=None)
-    await home.clicks("Approve")
+    await home.clicks("Review…")
+    await (await at.bob.gets_modal("Approve")).submits()
     await hang.reached()
     assert len(at.slack.calls_of("views.publish")) == 2
     at.slack.faults.clear("use*")
@@ -49,7 +50,7 @@ async def says_why(at: Office, why: str) -> None:
     """Home and `/approvals` say, to who decides and to others, why nobody can approve what waits."""
     home = await at.bob.opens_home("Waiting for you (1)")
     assert why in home
-    assert home.buttons == ("Deny…", "Edit…", "See everything", "History")
+    assert home.buttons == ("Review…",)
     assert why in await at.ann.opens_home("You asked for (1)")
     for person, title in ((at.bob, "Waiting for you (1)"), (at.oscar, "Waiting in this channel (1)")):
         await person.commands("/approvals", "", at.deploys)
@@ -82,17 +83,21 @@ async def test_lists_say_that_nobody_can_approve_a_call_whose_preview_failed_and
     await says_why(at, why)
 
 
-async def test_deny_and_edit_from_home_open_the_same_forms(at: Office) -> None:
+async def test_what_home_opens_has_everything_and_deny(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
     home = await at.bob.opens_home("Reimburse €1,500")
 
-    await home.clicks("Edit…")
-    await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
+    await home.clicks("Review…")
+    review = await at.bob.gets_modal("Approve")
+    assert "Needs 1 approval" in review
+    assert "1500" in review
+    await review.clicks("Deny…")
+    await (await at.bob.gets_modal("The agent reads this")).submits({"Reason": "too dear"})
 
     await at.bob.sees_home("Nothing waits for you.")
-    await at.ann.finds("€1,500.00 → €1,200.00", at.deploys, thread=card)
-    await at.ann.finds("Done:", at.deploys, thread=card)
-    assert [line["amount"] for line in at.ran()] == [1200]
+    await at.ann.finds("Denied: Reimburse", at.deploys, thread=card)
+    assert at.bob.modal() is None
+    assert at.ran() == []
 
 
 async def test_a_home_shows_twenty_and_counts_the_others(at: Office) -> None:
@@ -102,7 +107,7 @@ async def test_a_home_shows_twenty_and_counts_the_others(at: Office) -> None:
     home = await at.bob.opens_home("Waiting for you (31)")
 
     assert "and 11 more" in home
-    assert home.buttons.count("Approve") == 20
+    assert home.buttons.count("Review…") == 20
     assert at.slack.calls_of("views.publish")[-1].args["user_id"] == at.bob.id
 
 
@@ -121,16 +126,18 @@ def multiplied(tx: Tx, times: int) -> None:
 async def test_after_my_vote_it_waits_for_others_only(at: Office) -> None:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     home = await at.bob.opens_home("Deploy checkout")
-    await home.clicks("Approve")
+    await home.clicks("Review…")
+    await (await at.bob.gets_modal("Approve")).submits()
     await at.bob.sees_home("Nothing waits for you.")
 
-    home = await at.lead.opens_home("1 of 2 approvals")
-    await home.clicks("Approve")
+    home = await at.lead.opens_home("1 of 2")
+    await home.clicks("Review…")
+    await (await at.lead.gets_modal("Approve")).submits()
     await at.ann.finds("Done: Deploy", at.deploys, thread=card)
     assert len(at.ran()) == 1
 
     for one in (at.bob, at.lead):
-        assert "Decided by you" in await one.opens_home("Deploy checkout 2.4.1 to prod · done · asked")
+        assert "Decided by you" in await one.opens_home(" · done · Open card")
     assert "Decided by you" not in await at.ann.opens_home("You asked for (1)")
 
 
@@ -140,18 +147,17 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
     await at.bob.commands("/approvals", "", at.deploys)
     listed = await at.bob.finds("Waiting for you (1)", at.deploys)
     assert listed.ephemeral
-    assert "Approve" in listed.buttons
+    assert listed.buttons == ("Review…",)
     await at.oscar.commands("/approvals", "", at.deploys)
     others = await at.oscar.finds("Waiting in this channel (1)", at.deploys)
-    assert "Approve" not in others.buttons
+    assert others.buttons == ()
     await at.oscar.commands("/approvals", "help", at.deploys)
-    assert (await at.oscar.finds("Only you see the list", at.deploys)).ephemeral
+    assert (await at.oscar.finds("Only you see it", at.deploys)).ephemeral
 
-    await at.bob.clicks(listed, "Approve")
+    await at.bob.clicks(listed, "Review…")
+    await (await at.bob.gets_modal("Approve")).submits()
 
     await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
-    last = "Your approval counts, and it was the last one needed. Reimburse €1,500.00 for the team dinner runs."
-    await at.bob.finds(last, at.deploys)
     await at.bob.finds("Nothing waits for you.", at.deploys)
     await at.rests()
     assert at.bob.now(listed).buttons == ()

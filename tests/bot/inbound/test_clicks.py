@@ -188,13 +188,13 @@ async def test_a_form_from_a_card(at: Office, caplog: pytest.LogCaptureFixture, 
 
 
 async def from_home(at: Office, card: Seen) -> None:
-    await (await at.bob.opens_home("Reimburse")).clicks("Deny…")
+    await (await at.bob.opens_home("Reimburse")).clicks("Review…")
 
 
 async def from_a_list(at: Office, card: Seen) -> None:
     await at.bob.commands("/approvals", "", at.deploys)
     shown = await at.bob.finds("Waiting for you (1)", at.deploys)
-    await at.bob.clicks(shown, "Deny…")
+    await at.bob.clicks(shown, "Review…")
 
 
 @pytest.mark.parametrize("wrong", ["is-limited", "is-cut-off"])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from adk_confirm.bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
+from adk_confirm.bot.confirmation.decision_texts import ungoverned_to_model, ungoverned_to_operator
 from adk_confirm.bot.policy.approvers import Approver
 from adk_confirm.bot.policy.durations import LONGEST, parse_duration, spell_duration
 from adk_confirm.bot.policy.model import (
@@ -103,7 +103,7 @@ class TestFirstMatchWins:
         found = lenient.resolve(call(amount="1500"))
         assert isinstance(found, CallRefusal)
         assert (found.why, found.index) == (CallRefusalReason.WHEN_FAILED, 0)
-        assert "policy[0]" in ungoverned(found)
+        assert "policy[0]" in ungoverned_to_operator(found)
         assert ungoverned_to_model(found)
 
     def test_an_expression_sees_the_call(self) -> None:

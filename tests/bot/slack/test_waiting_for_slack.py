@@ -87,7 +87,7 @@ async def test_no_condition_is_evaluated_while_an_edit_is_counted(at: Office) ->
         os.kill(pid, signal.SIGSTOP)
     try:
         at.slack.faults.clear()
-        await at.ann.finds("Edited by bob", at.deploys, thread=card, timeout=15)
+        await at.ann.finds("Changed by bob", at.deploys, thread=card, timeout=15)
     finally:
         for pid, _ in evaluates:
             with suppress(ProcessLookupError):

@@ -242,7 +242,7 @@ async def test_i_change_a_confirmation_that_waits(
     at: Office, card: Seen, change: Callable[[JsonObject], object], caplog: pytest.LogCaptureFixture
 ) -> None:
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, "Approved by bob · Needs 1 more approval")
+    await at.sees(card, "Approved by bob · *Needs 1 more approval")
     await writes(at, change)
     await is_void(at, card, caplog)
     assert "[Approve]" not in at.cyd.now(card)
@@ -333,7 +333,7 @@ async def test_i_write_that_somebody_else_asked(at: Office) -> None:
 async def granted(at: Office) -> Seen:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Approve and allow for 30 min")
-    form = await at.bob.gets_modal("Also allow the next ones like this")
+    form = await at.bob.gets_modal("Run the next ones without asking")
     await form.submits()
     await at.sees(card, "Done: Deploy")
     await at.rests()

@@ -136,7 +136,7 @@ def keep_ready_calls(tx: Tx) -> None:
 
 async def half_approved(at: Office, card: Seen) -> Copy:
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, "Approved by bob · Needs 1 more approval")
+    await at.sees(card, "Approved by bob · *Needs 1 more approval")
     return await copied(at)
 
 
@@ -157,7 +157,7 @@ async def test_a_vote_that_fell_is_stood_up_again(at: Office, card: Seen) -> Non
     """bob leaves those who are on call, and his vote falls when it is counted again."""
     halfway = await half_approved(at, card)
     await at.edits(at.cyd, at.cyd.now(card), amount="1200")
-    await at.sees(card, "Edited by cyd")
+    await at.sees(card, "Changed by cyd")
     await at.rests()
 
     await at.bot.database.run(halfway.put_back)

@@ -80,7 +80,7 @@ async def test_a_tool_that_hangs(sqlite_url: str, tmp_path: Path, tool: str, soc
 
         await on.bot.starts()
         asked = await on.at.ann.finds(f"Did this take effect? {tool.capitalize()}", on.at.deploys, thread=card)
-        await on.at.bob.clicks(asked, "It did not", sure=True)
+        await on.at.bob.clicks(asked, "No, it didn't", sure=True)
         await on.at.ann.finds("did not take effect", on.at.deploys, thread=card)
         in_time(await on.bot.stops())
     assert [line["tool"] for line in on.at.ran()] == ["begins"]

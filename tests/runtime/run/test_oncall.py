@@ -104,7 +104,7 @@ def test_a_preview_of_a_deployment_is_a_diff_of_what_runs_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "log"))
-    head = ["--- prod now", "+++ prod after this", "@@ -1 +1 @@"]
+    head = ["--- prod", "+++ prod", "@@ -1 +1 @@"]
     assert plan_deploy("Checkout", "2.4.1", "prod").split("\n") == [*head, "-checkout 2.4.0", "+checkout 2.4.1"]
     assert plan_deploy("checkout", "2.4.1", "staging").split("\n")[2:] == ["@@ -0,0 +1 @@", "+checkout 2.4.1"]
     (tmp_path / "log").write_text('{"tool": "deploy", "service": "Checkout", "version": "2.4.1", "env": "prod"}\n')

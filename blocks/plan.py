@@ -1,0 +1,92 @@
+"""What a call would do, as people read it: of a unified diff only the lines that change and those around them.
+
+A diff is read by the counts in its hunks, so that no line that a model wrote passes for a head or for another file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from adk_confirm.blocks import words
+from adk_confirm.blocks.text import units
+from adk_confirm.runtime.calls.preview import Preview
+
+_HUNK = re.compile(r"@@ -[0-9]{1,9}(?:,([0-9]{1,9}))? \+[0-9]{1,9}(?:,([0-9]{1,9}))? @@.*")
+_GIT = ("diff --git ", "index ", "new file mode ", "deleted file mode ", "similarity index ", "rename ")
+_TAIL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The lines to read; of a diff also its files and size."""
+
+    lines: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    more: int = 0
+    fewer: int = 0
+
+    @property
+    def size(self) -> str:
+        """`+12 −4`, after the number of files if there are several."""
+        if not self.files:
+            return ""
+        files = f"{words.counted(len(self.files), 'files')}, " if len(self.files) > 1 else ""
+        return f"{files}+{self.more:,}\u00a0−{self.fewer:,}"
+
+    def cut(self, most: int, length: int) -> tuple[str, bool]:
+        """The plan within this many lines and units, cut in its middle; and whether all of it is there."""
+        shown = [*self.lines]
+        if len(shown) <= most and sum(units(line) + 1 for line in shown) <= length + 1:
+            return "\n".join(shown), True
+        head, tail = shown[: max(most - _TAIL - 1, 1)], shown[-_TAIL:] if most > _TAIL else []
+        while len(head) > 1 and sum(units(line) + 1 for line in (*head, *tail)) > length:
+            head.pop()
+        left = len(shown) - len(head) - len(tail)
+        return "\n".join([*head, f"… {words.counted(left, 'more lines')} …", *tail]), False
+
+    def since(self, before: Plan) -> list[str]:
+        """The lines that differ: what stood there then, and what stands there now."""
+        found = Preview("\n".join(self.lines)).changes_from(Preview("\n".join(before.lines)))
+        return [f"{'then' if line[0] == '-' else 'now '}  {line[1:]}" for line in found]
+
+
+def plan_of(preview: Preview) -> Plan:
+    lines = preview.text.split("\n")
+    return _diff(lines) or Plan(tuple(lines))
+
+
+def _diff(lines: list[str]) -> Plan | None:
+    """None if it is no unified diff, or has anything else in it."""
+    shown, files = list[str](), list[str]()
+    old = new = more = fewer = 0
+    rest = iter(lines)
+    for line in rest:
+        if old > 0 or new > 0 or (files and line.startswith("\\")):
+            sign = line[:1] or " "
+            if sign not in "-+ \\":
+                return None
+            old, new = old - (sign in "- "), new - (sign in "+ ")
+            more, fewer = more + (sign == "+"), fewer + (sign == "-")
+            shown.append(f"{sign} {line[1:]}")
+        elif line.startswith("--- "):
+            after = next(rest, "")
+            if not after.startswith("+++ "):
+                return None
+            files.append(_name(line[4:], after[4:]))
+            shown.append(f"▸ {files[-1]}")
+        elif (hunk := _HUNK.fullmatch(line)) and files:
+            old, new = (int(count) if count is not None else 1 for count in hunk.groups())
+            shown += [] if shown[-1].startswith("▸") else ["⋯"]
+        elif not line.startswith(_GIT):
+            return None
+    if not files or old or new:
+        return None
+    return Plan(tuple(shown if len(files) > 1 else shown[1:]), tuple(files), more, fewer)
+
+
+def _name(before: str, after: str) -> str:
+    """`deploy/checkout.yaml`, or `old.yaml → new.yaml`. What follows a tab is a time."""
+    old, new = (name.split("\t")[0].removeprefix(mark) for name, mark in ((before, "a/"), (after, "b/")))
+    there = [name for name in dict.fromkeys((old, new)) if name != "/dev/null"]
+    return words.ARROW.join(there)
