@@ -15,7 +15,7 @@ SPREAD := --dist worksteal --timeout-method thread
 GOLDEN := tests/blocks/golden docs/servers.md
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup dev demo check test test-slow bench chaos mutants golden picture wheel try-wheel lock clean
+.PHONY: setup dev demo check test test-slow servers bench chaos mutants golden picture wheel try-wheel lock clean
 
 setup: $(VENV)/.installed  ## the environment, with the command in it
 dev: $(VENV)/.developing   ## … and what the tests and checks need
@@ -44,6 +44,9 @@ check: dev
 
 test: dev
 	@$(BIN)/pytest -m "not slow" -n $(WORKERS) $(SPREAD) --hypothesis-profile $(EXAMPLES)
+
+servers: dev ## builds the ADK servers of other languages for the slow tests, once: Go, Rust, Java, JavaScript
+	@$(BIN)/python -m tests.support.programs
 
 test-slow: dev
 	@$(BIN)/pytest -m slow --timeout 400 --durations 15 -n $(WORKERS) $(SPREAD)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.environments import environment
-from tests.support.foreign.node import google_adk_js
 from tests.support.foreign.rig import Foreign, foreign, google_adk, replay
 from tests.support.mcp_servers import OFFICIAL
+from tests.support.programs import PROGRAMS, ToolsMissing, built
 
 
 def mcp_files() -> str:
@@ -25,7 +25,7 @@ def mcp_files() -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """`keeps`: its sessions outlive its process. `quick`: it is our replay and starts at once. `usual`: the real one
+    """`keeps`: its sessions outlive its process. `quick`: it is our stand-in and starts at once. `usual`: the real one
     that the fast tests use. `waits`: it runs one session at a time. By the names of scenes: `lacks` has what it can't
     do, `how` what it needs, `never` what can't occur."""
 
@@ -43,20 +43,19 @@ class Kind:
         if self.name == "ours":
             return sys.executable, "-m", "tests.support.foreign.ours"
         if self.quick:
-            return replay(self.name.removeprefix("adk-"))
+            return replay("go")
         if self.name.startswith("adk-1"):
             return google_adk(str(environment("google-adk>=1.39,<1.40", "mcp<2")))
-        if self.name != "js":
+        if self.name not in PROGRAMS:
             return google_adk()
-        found = google_adk_js()
-        if found is None:
-            give_up = pytest.fail if os.environ.get("CI") else pytest.skip
-            give_up("node and npm are not installed")
-        return found
+        try:
+            return built(self.name)
+        except ToolsMissing as missing:
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(str(missing))
 
     @contextmanager
     def served(self, room: Path) -> Iterator[Foreign]:
-        env = {"MCP": mcp_files()}
+        env = {"MCP": mcp_files(), "MODEL": json.dumps([sys.executable, "-m", "tests.support.foreign.wishes"])}
         if self.keeps:
             env["SESSIONS"] = str(room / "sessions.json") if self.quick else f"sqlite:///{room / 'adk.db'}"
         if self.name.endswith("-resumable"):
@@ -69,12 +68,16 @@ class Kind:
 
 LOST = "its sessions are in memory: a restart loses the calls that wait, and the card says so"
 IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
+CAN_NOT_ASK = dict.fromkeys(
+    ("payload", "payload_denied"), "a tool of its own can't ask: its gate decides by the arguments"
+)
 NO_BRANCHES = {"branches": "it has no `ParallelAgent`"}
-NOT_REPLAYED = {"branches": "not replayed"}
 LOSES_BRANCHES = {"branches": "it ignores these answers, whoever sends them: nothing runs, and people are asked"}
 REFUSED = "it refuses an answer to a tool that asks by itself{}: nothing runs, and people are asked"
 IN_COMPANY = REFUSED.format(", with all that came in the same message")
 REFUSES_PAYLOADS = {"payload": REFUSED.format(""), "parallel_mixed": IN_COMPANY, "one_after_another": IN_COMPANY}
+ONE_RUN = "it runs one of them, and both cards say that it ran: let your model give each call an id of its own"
+ONE_STEP = "of answers to several steps of a turn it takes the last step's: the others do not run, and people are asked"
 NO_GATE = "its MCP tools have no gate: {} asks instead"
 
 AS_RESULT = "as the call's result. A failure is a result too; only a killed process leaves an unknown outcome"
@@ -104,23 +107,22 @@ KINDS = (
             + ". It accepts no answers to what a callback or `SecurityPlugin` asks"
         },
     ),
-    Kind("adk-go", "ADK Go, replayed", keeps=True, quick=True, never=NOT_REPLAYED),
+    Kind("go", "ADK Go 2.2.0, SQLite", keeps=True, lacks={"one_id": ONE_RUN}),
     Kind(
-        "adk-java",
-        "ADK Java, replayed",
-        keeps=True,
-        quick=True,
+        "java",
+        "ADK Java 1.8.0, in memory",
+        waits=True,
+        lacks={**IN_MEMORY, "one_after_another": ONE_STEP},
         how={"mcp": NO_GATE.format("a callback that the agent runs before the tool")},
-        never=NOT_REPLAYED,
     ),
     Kind(
-        "adk-rust",
-        "adk-rs, replayed",
+        "rust",
+        "adk-rs 0.6.0, SQLite",
         keeps=True,
-        quick=True,
+        never=CAN_NOT_ASK,
         how={"sub_agent": "each run begins with the root agent, which has to hand over to the sub-agent again"},
-        never=NOT_REPLAYED,
     ),
+    Kind("stand-in", "", keeps=True, quick=True, never={**NO_BRANCHES, "below": "all its tools ask"}),
 )
 
 ALONE = {"elsewhere": "nobody but the bot can reach it", "timed_out": "there is no connection that could break"}

@@ -19,8 +19,8 @@ def session_of(at: Staff, seen: Seen) -> SessionId:
 
 async def answered_by_others(server: Foreign, at: Staff, card: Seen, *, confirmed: bool, takes: int = 200) -> None:
     """Sends an answer without the bot. `takes`: the server's response to it."""
-    calls = [as_object(part.get("functionCall")) for part in await parts_of(server, at, card)]
-    (asked,) = [call["id"] for call in calls if call.get("name") == REQUEST_CONFIRMATION]
+    asking = [one.get("functionCall") or one.get("functionResponse") or {} for one in await parts_of(server, at, card)]
+    (asked,) = [as_object(one)["id"] for one in asking if as_object(one).get("name") == REQUEST_CONFIRMATION]
     given: JsonObject = {"id": asked, "name": REQUEST_CONFIRMATION, "response": {"confirmed": confirmed}}
     await sent_by_others(server, at, card, given, takes)
 

@@ -72,7 +72,7 @@ class Foreign:
             **self.env,
         }
         loud = bool(os.environ.get("FOREIGN_LOUD"))
-        program, *_, name = self.command
+        program, name = self.command[0], self.command[-1]
         if program == sys.executable and name in FORK_SERVERS:
             self.process = FORK_SERVERS[name].begin(name, env=env, loud=loud)
         else:

@@ -80,6 +80,14 @@ async def deny(at: Scene) -> None:
     assert (await visit.outcome(request)).became is OutcomeKind.REFUSED
 
 
+@scene("a call for which the predicate asks nobody")
+async def below(at: Scene) -> None:
+    visit = at.visit()
+    said = await visit.say("please pay 7")
+    assert (at.ran("reimburse"), await visit.requests()) == ([7], [])
+    assert "7" in said[-1]
+
+
 @scene("a payload for a tool that asks for one")
 async def payload(at: Scene) -> None:
     visit = at.visit()
@@ -137,6 +145,10 @@ async def one_after_another(at: Scene) -> None:
     while requests := await visit.requests():
         seen += requests
         await mixed(visit, requests)
+    if "one_after_another" in at.kind.lacks and "payload" not in at.kind.lacks:
+        became = [await visit.became(one) for one in seen]
+        assert (became.count(OutcomeKind.UNKNOWN), at.server.ran()) == (2, [])
+        return
     assert await judged(at, visit, seen)
     assert "payload" in at.kind.lacks or {one.tool for one in seen} >= {"request_time_off", "deploy"}
 
@@ -201,6 +213,17 @@ async def once(at: Scene) -> None:
     assert await visit.approve(request) == []
     assert await visit.deny(request) == []
     assert at.ran("deploy") == ["search"]
+
+
+@scene("two calls under one id: each card says what its call did")
+async def one_id(at: Scene) -> None:
+    visit = at.visit()
+    await visit.say("please twice deploy search")
+    requests = await visit.requests()
+    await given_as_it_takes_them(visit, *requests)
+    became = [await visit.became(one) for one in requests]
+    assert len(at.ran("deploy")) <= len(requests)
+    assert "one_id" in at.kind.lacks or became.count(OutcomeKind.DONE) <= len(at.ran("deploy"))
 
 
 @scene("the same message, sent again, reaches the agent once")

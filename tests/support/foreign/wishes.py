@@ -2,11 +2,15 @@
 
 "please pay 1500 and deploy search": the model makes these calls at once, and afterwards repeats their results.
 "please pay 1500 then deploy search": it makes one call after the other, each when it is asked again.
+"please twice deploy search": it makes two calls, and gives them the same id.
+
+`python -m tests.support.foreign.wishes` is this model beside a server in another language: a line in, a line out.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,6 +24,7 @@ TRANSFER = "transfer_to_agent"
 IMITATED = ("adk_request_confirmation", "adk_request_credential", "adk_request_input", "get_user_choice")
 """The names of the calls with which ADK asks people."""
 IMITATE = "please imitate "
+TWICE = "please twice "
 _imitated: set[str] = set()
 
 FORK = ("east", "west")
@@ -42,6 +47,9 @@ def reply(contents: Sequence[Plain], agent: str) -> list[Plain]:
     after = contents[at + 1 :]
     calls = [part for content in after for part in content.get("parts") or () if "functionCall" in part]
     made = [part["functionCall"]["name"] for part in calls]
+    if text.startswith(TWICE):
+        call = {**_call(text.removeprefix(TWICE)), "id": "same"}
+        return [_text("I am done") if made else {"functionCall": call}, *([] if made else [{"functionCall": call}])]
     if " then " in text:
         steps = text.removeprefix("please ").split(" then ")
         done = len([name for name in made if name != TRANSFER])
@@ -104,9 +112,15 @@ def _results(contents: Iterable[Plain]) -> Iterable[object]:
     for content in contents:
         for part in content.get("parts") or ():
             given = part.get("functionResponse")
-            if given and given["name"] != TRANSFER:
+            if given and given["name"] not in (TRANSFER, IMITATED[0]):  # adk-rs shows a model what people are asked
                 yield [given["name"], given.get("response")]
 
 
 def _text(text: str) -> Plain:
     return {"text": text}
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        asked = json.loads(line)
+        print(json.dumps(reply(asked["contents"], asked["agent"])), flush=True)
