@@ -88,7 +88,7 @@ class Tally:
     grants: dict[str, JsonObject] = field(default_factory=dict)
     operated: list[JsonObject] = field(default_factory=list)
     settled: Counter[str] = field(default_factory=Counter)
-    asked: dict[str, datetime] = field(default_factory=dict)  # when people could first see what they vote on
+    asked: dict[str, datetime] = field(default_factory=dict)  # since when it could be shown and approved
 
     def hear(self, line: LedgerLine, proven: bool) -> None:
         if not self.since <= line.at < self.until:
@@ -112,7 +112,7 @@ class Tally:
             took = None if seen is None else (line.at - seen).total_seconds()
             self.people[who].voted(line.kind, took, opened=said.get("way") == "form")
         match line.kind:
-            case LineKind.ASKED | LineKind.EDITED | LineKind.RUN_AGAIN:
+            case LineKind.ASKED | LineKind.EDITED | LineKind.PREVIEWED | LineKind.RUN_AGAIN:
                 self.asked[call] = line.at
             case LineKind.VOTE_REFUSED:
                 self.uncounted[as_text(as_object(said.get("refusal")).get("reason")) or "purged"] += 1
@@ -193,7 +193,7 @@ class _Person:
 
 
 def _speed(times: list[float]) -> JsonObject:
-    """How long people could see the call before they approved it."""
+    """How long people could see the call, at most, before they approved it."""
     quick = sum(took <= QUICK for took in times)
     return {"timed": len(times), "median_seconds": round(median(times), 1) if times else None, "within_5_s": quick}
 
@@ -207,7 +207,11 @@ DEMANDS = (
         "AI Act Art. 14(4)(e)",
         "What people ended: a request, an agent's run, a permission.",
     ),
-    ("How fast", "AI Act Art. 14(4)(b)", "How long people could see a call. It does not show that they read it."),
+    (
+        "How fast",
+        "AI Act Art. 14(4)(b)",
+        "How long people could see a call at most. It does not show that they read it.",
+    ),
     ("Edits", "AI Act Art. 14(4)(d)", "What people changed before it ran."),
     ("Votes that did not count", "SOC 2 CC6.1, CC6.3", "Whose votes were refused, and why."),
     (
@@ -242,10 +246,11 @@ def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
     yield _counted("Decisions", found["decisions"])
     yield _counted("Ends", found["ends"])
     yield _counted("Besides", found["other"])
-    how = f"median {speed['median_seconds']} s after people could see the call; " if speed["timed"] else ""
+    how = f"median {speed['median_seconds']} s after the call could be shown; " if speed["timed"] else ""
     yield (
         f"**How fast**: timed approvals {speed['timed']}; {how}within {QUICK:g} s {speed['within_5_s']}; with one "
-        f"press on the card {speed['with_one_press']}, the others in the opened form."
+        f"press on the card {speed['with_one_press']}, the others in the opened form. The ledger does not know when "
+        "Slack showed a card: if it was late, people could see the call for less time."
     )
     yield _counted("Votes that did not count", found["votes_that_did_not_count"])
     yield _counted("Alarms", found["alarms"])

@@ -30,6 +30,7 @@ from adk_confirm.bot.store.audit_log import LineFilter, pages
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.known_names import MOST, keep_names, read_names
 from adk_confirm.bot.store.ledger_rows import find_head, write_step
+from adk_confirm.bot.store.transactions import save_preview
 from adk_confirm.bot.worker.checkpoint_job import seal_moved
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store import transaction
@@ -427,6 +428,21 @@ async def test_a_connection_that_breaks_while_a_report_is_made_counts_nothing_tw
     assert json.loads(broken.out) == json.loads(whole.out)
 
 
+async def test_people_see_an_edited_call_when_its_preview_is_known(at: Backoffice) -> None:
+    """Before that nobody can approve it, so the time before it is none in which anybody could have read it."""
+    deploy = await at.asks("deploy_api", {"version": "2.4.1"}, preview={"shows": "1 pod"}, previews_edits=True)
+    at.clock.passes(minutes=5)
+    await at.vote(deploy, ANNA, version="2.4.2")
+    at.clock.passes(minutes=1)
+    await at.database.run(save_preview, deploy, 2, {"shows": "2 pods"})
+    at.clock.passes(seconds=1)
+    for who in (ANNA, BEN):
+        await at.vote(deploy, who)
+    at.clock.passes(seconds=1)
+    found = json.loads((await at.command("audit", "report", "--from", "1d", "--json")).out)
+    assert found["approvals"] == {"timed": 2, "median_seconds": 1.0, "within_5_s": 2, "with_one_press": 2}
+
+
 async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
     before = at.clock.now.isoformat()
     await deployed(at)
@@ -461,7 +477,7 @@ async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
 
     shown = await at.command("audit", "report", "--from", before, "--to", now)
     assert "**Ledger**: consistent: " in shown.out
-    assert "timed approvals 2; median 20.0 s after people could see the call; within 5 s 1" in shown.out
+    assert "timed approvals 2; median 20.0 s after the call could be shown; within 5 s 1" in shown.out
     assert "refund | " in shown.out
     assert r"too much \| \[click\](x) |" in shown.out
     assert "| Denials, people | AI Act Art. 14(4)(d) | " in shown.out
