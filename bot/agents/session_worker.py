@@ -87,34 +87,48 @@ LOOK_AGAIN = 10.0
 """Seconds between looks at a session in which the outcome of a call is open."""
 
 
-@dataclass(frozen=True)
+UNKNOWN_HOST = Capabilities(name="", exactly_once=False, siblings_together=True, patience=LOOK_AGAIN)
+"""What a host supports that can't be asked: as little as possible."""
+
+
+@dataclass
 class SessionWorker:
+    """`supports`: what the host supported when it was last asked."""
+
     host: Host
     slack: Slack
     database: Database
     intake: Intake
     rules: Rules
+    supports: Capabilities = UNKNOWN_HOST
 
-    async def attend(self, key: str, lease: Lease) -> None:
+    def look(self, tx: Tx, key: str) -> tuple[Session, Mail, Capabilities]:
+        """What is due for a session, for a host that supports what this one did when it was last asked."""
+        host = self.supports
+        return *read_first(tx, key, together=host.siblings_together, several=host.several_answers), host
+
+    async def attend(self, key: str, lease: Lease, look: tuple[Session, Mail, Capabilities]) -> None:
         """Does everything that is due for a session."""
         with lease.waiter(STOPS) as stops:
-            await _LeasedSession(self, lease, stops).attend(key)
+            await _LeasedSession(self, lease, stops).attend(key, *look)
 
 
 class _LeasedSession:
     """One period of work on a session, while this process holds its lease."""
 
     def __init__(self, parts: SessionWorker, lease: Lease, stops: Waiter) -> None:
+        self._parts = parts
         self._host, self._slack, self._database = parts.host, parts.slack, parts.database
         self._intake, self._rules = parts.intake, parts.rules
         self._lease, self._stops = lease, stops
         self._deliveries = Deliveries(lease, parts.host)
         self._under_way: frozenset[int] = frozenset()
 
-    async def attend(self, key: str) -> None:
+    async def attend(self, key: str, session: Session, mail: Mail, assumed: Capabilities) -> None:
         host = await self._capabilities()
         together, several = host.siblings_together, host.several_answers
-        session, mail = await self._lease.read(read_first, key, together=together, several=several)
+        if (together, several) != (assumed.siblings_together, assumed.several_answers):
+            mail = await self._lease.read(read_mail, key, together=together, several=several)
         sent_any = False
         while letters := mail.letters:
             if (forged := next((letter for letter in letters if not letter.sealed), None)) is not None:
@@ -151,9 +165,10 @@ class _LeasedSession:
     async def _capabilities(self) -> Capabilities:
         """What the host supports. If it can't be asked now, as little as possible."""
         try:
-            return await self._host.capabilities()
+            self._parts.supports = await self._host.capabilities()
         except Unreachable:
-            return Capabilities(name="", exactly_once=False, siblings_together=True, patience=LOOK_AGAIN)
+            return UNKNOWN_HOST
+        return self._parts.supports
 
     async def _wait_and_send_decisions(
         self, session: Session, asking: Coroutine[Any, Any, T], turns: Collection[str] = ()

@@ -18,7 +18,6 @@ from adk_confirm.bot.store.outbox import (
     SaidInThread,
     ThreadDone,
     ThreadLook,
-    look_at_thread,
     note_and_look,
 )
 from adk_confirm.runtime.store.jobs import NotNow
@@ -29,8 +28,8 @@ class ThreadWorker:
     def __init__(self, thread: Thread, agent_sessions: AgentSessions) -> None:
         self._thread, self._agent_sessions = thread, agent_sessions
 
-    async def attend(self, key: str, lease: Lease) -> None:
-        look, done = await lease.read(look_at_thread, key), ThreadDone()
+    async def attend(self, key: str, lease: Lease, look: ThreadLook) -> None:
+        done = ThreadDone()
         while not look.up_to_date:
             done = replace(done, seq=None, said=None)
             if look.next_post is not None:

@@ -28,7 +28,7 @@ from adk_confirm.bot.store.cast_vote import count_next
 from adk_confirm.bot.store.due_posts import SOON, count_due_cards, waits_for_end
 from adk_confirm.bot.store.grants_in_force import grants_in
 from adk_confirm.bot.store.mailbox import read_pause, read_session
-from adk_confirm.bot.store.outbox import note_possible_copies
+from adk_confirm.bot.store.outbox import look_at_thread, note_possible_copies
 from adk_confirm.bot.store.repository import (
     Session,
     chain_of,
@@ -131,12 +131,14 @@ class Worker:
         kinds = (
             JobKind(
                 "confirmation",
+                read_due_work,
                 self._confirmation,
                 deadline=next_deadline,
                 log_context=lambda key: log_context(confirmation=key),
             ),
             JobKind(
                 "card",
+                due_card,
                 self._card,
                 at_once=16,
                 log_context=lambda key: log_context(confirmation=key),
@@ -144,6 +146,7 @@ class Worker:
             ),
             JobKind(
                 "session",
+                session_worker.look,
                 session_worker.attend,
                 at_once=512,
                 log_context=lambda key: log_context(session=session_in(key)),
@@ -152,12 +155,13 @@ class Worker:
             ),
             JobKind(
                 "thread",
+                look_at_thread,
                 thread_worker.attend,
                 at_once=16,
                 log_context=lambda key: log_context(session=session_in(key)),
                 overtaken=note_possible_copies,
             ),
-            JobKind("reply", self._reply),
+            JobKind("reply", read_reply, self._reply),
         )
         keeper = Keeper(database, term)
         self._attendants = [LeaseLoop(database, kind, poll=poll, term=term, keeper=keeper) for kind in kinds]
@@ -183,10 +187,9 @@ class Worker:
         """The rows that are being attended to."""
         return [row for attendant in self._attendants for row in attendant.at_work]
 
-    async def _confirmation(self, confirmation_id: str, lease: Lease) -> None:
+    async def _confirmation(self, confirmation_id: str, lease: Lease, found: RowWithDueWork | None) -> None:
         """Counts stored votes and applies deadlines. Never waits for a card to be drawn."""
         nothing_was_due = True
-        found = await lease.read(read_due_work, confirmation_id)
         if found is None:
             found = await lease.run(with_due_work(keep_time), confirmation_id)
         row, owed_now = found
@@ -209,10 +212,9 @@ class Worker:
             raise
         return await lease.finish_if(nothing_is_due, with_due_work(keep_time), row.id)
 
-    async def _card(self, confirmation_id: str, lease: Lease) -> None:
+    async def _card(self, confirmation_id: str, lease: Lease, due: DueCard | float | None) -> None:
         """Draws until every card shows the current row. A call that was just approved often ends within a second: then
         only its end is drawn, because Slack allows few updates a minute."""
-        due = await lease.read(due_card, confirmation_id)
         if isinstance(due, float):
             raise NotNow(due, "The call was approved just now, and may end in a moment.")
         if due is None:  # or the row is void, and is ended
@@ -247,8 +249,8 @@ class Worker:
             made = Preview(failed=decision_texts.PREVIEW_TOO_LONG)
         return await lease.finish_if(nothing_is_due, with_due_work(save_preview), row.id, number, made.as_json())
 
-    async def _reply(self, vote: str, lease: Lease) -> None:
-        await self._drawing.reply(lease, *await lease.read(read_reply, vote))
+    async def _reply(self, vote: str, lease: Lease, reply: tuple[Seat, Verdict]) -> None:
+        await self._drawing.reply(lease, *reply)
         await lease.finish(mark_shown, vote)
 
 

@@ -40,7 +40,7 @@ from adk_confirm.runtime.run.sequencer import Run, Sequencer
 from adk_confirm.runtime.run.turn_loop import AppContext
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import AGAIN, JobKind, LeaseLoop, settle
-from adk_confirm.runtime.store.lease import TERM, Keeper, Lease
+from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.sessions import (
     OnChange,
@@ -365,12 +365,12 @@ class Runner:
             except (StoreError, Busy) as error:
                 log.warning("could not look for unfinished work, and will try again: %s", error)
             await asyncio.sleep(AGAIN)
-        kind = JobKind(run_kind(self.app_name, opened_by), self._go_on)
+        name = run_kind(self.app_name, opened_by)
+        kind = JobKind(name, lambda tx, key: find_run(tx, JobKey(name, key)), self._go_on)
         await LeaseLoop(app.database, kind, term=self._term, keeper=app.keeper).run()
 
-    async def _go_on(self, key: str, lease: Lease) -> None:
+    async def _go_on(self, key: str, lease: Lease, found: tuple[SessionId, list[Call]] | None) -> None:
         """Does what is due for a session, whose job the lease is."""
-        found = await lease.read(find_run, lease.job)
         if found is None:
             await lease.finish(settle, lease.job.kind, key)
             return

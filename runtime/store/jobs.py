@@ -7,7 +7,7 @@ which operators see, and no longer blocks others.
 
     owe, settle  something is due; it is done
     JobKind      what one loop works on, and how much of it at once
-    claim_due    whose turn it is; one process gets each job
+    claim_due    whose turn it is, and what there is to do; one process gets each job
     LeaseLoop    the loop
     postpone     retries, and parks
 """
@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from adk_confirm.runtime.errors import Busy, ConfirmError, StoreError, was_cancelled
 from adk_confirm.runtime.store.database import Clocks, Database, Tx, Waiter
@@ -30,6 +30,8 @@ from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLo
 from adk_confirm.runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 SKIPPED = 0.05
 _LOOKED_AT = 1000
@@ -92,19 +94,20 @@ def _no_context(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (wha
 
 
 @dataclass(frozen=True)
-class ClaimedJob:
-    """A job that this process has claimed. `due_at` is when it was due, `turn` whose turn it takes. `left`: another
-    process had it and did not release it."""
+class ClaimedJob(Generic[T]):
+    """A job that this process has claimed. `due_at` is when it was due, `turn` whose turn it takes. `found`: what there
+    is to do, or why that can't be read."""
 
     token: str
     due_at: float
-    turn: str = ""
-    left: bool = False
+    turn: str
+    found: T | ConfirmError
 
 
 @dataclass(frozen=True)
-class JobKind:
-    """One kind of job. `attend` does everything that is due for one. It may write only through the job's lease.
+class JobKind(Generic[T]):
+    """One kind of job. `look` reads what there is to do, in the transaction that claims the job. `attend` does it. It
+    may write only through the job's lease.
 
     `deadline` says when a job must be processed even if it was put off for longer, or parked. Jobs with the same `turn`
     get half of the slots at most, so that hundreds of one person or thread delay nobody else. `overtaken` is called
@@ -113,7 +116,8 @@ class JobKind:
     """
 
     name: str
-    attend: Callable[[str, Lease], Awaitable[None]]
+    look: Callable[[Tx, str], T]
+    attend: Callable[[str, Lease, T], Awaitable[None]]
     at_once: int = 64
     deadline: Callable[[Tx, str], float | None] = _no_deadline
     log_context: Callable[[str], AbstractContextManager[None]] = _no_context  # how log lines name a job
@@ -131,8 +135,8 @@ class JobKind:
 
 
 def claim_due(
-    tx: Tx, kind: JobKind, room: int, term: float, at_work: Mapping[str, str] = _NO_ROWS
-) -> tuple[list[tuple[str, ClaimedJob]], float | None, bool]:
+    tx: Tx, kind: JobKind[T], room: int, term: float, at_work: Mapping[str, str] = _NO_ROWS
+) -> tuple[list[tuple[str, ClaimedJob[T]]], float | None, bool]:
     """Claims the most overdue jobs that nobody processes. Also returns the seconds until the next job may be claimed: 0
     if there was no room for more, None if no other job is waiting. And whether others wait for one of those at work to
     end, because they take the same turn.
@@ -146,14 +150,15 @@ def claim_due(
     later = set[str]()  # those whose turn comes when another job of theirs has ended
     if any(row.turn for row in due) and (len(found) == room or _exceeds_share([*map(_turn_of, found)], kind, at_work)):
         found, later = _lock_in_turn(tx, kind, room, at_work)
-    claimed = [
-        (row.key, ClaimedJob(new_token(), row.due_at, _turn_of(row), row.lease_token is not None)) for row in found
-    ]
-    leases = [{"kind": kind.name, "key": key, "token": claim.token, "until": now + term} for key, claim in claimed]
+    tokens = {row.key: new_token() for row in found}
+    leases = [{"kind": kind.name, "key": key, "token": token, "until": now + term} for key, token in tokens.items()]
     tx.many(_TAKE, leases)
-    for key, claim in claimed:
-        if claim.left and kind.overtaken is not None:
-            kind.overtaken(tx, key)
+    claimed: list[tuple[str, ClaimedJob[T]]] = []
+    for row in found:
+        if row.lease_token is not None and kind.overtaken is not None:
+            kind.overtaken(tx, row.key)
+        what = _look(tx, kind, row.key)
+        claimed.append((row.key, ClaimedJob(tokens[row.key], row.due_at, _turn_of(row), what)))
     if len(claimed) == room:
         return claimed, 0.0, bool(later)
     ours = at_work.keys() | {key for key, _ in claimed} | later
@@ -163,6 +168,16 @@ def claim_due(
     # A job that is due but was not claimed is locked by a transaction right now. It will be free in a moment,
     # or when PostgreSQL ends the transaction of a process that is frozen.
     return claimed, max(min(times) - now, SKIPPED) if times else None, bool(later)
+
+
+def _look(tx: Tx, kind: JobKind[T], key: str) -> T | ConfirmError:
+    """What there is to do. An error is this job's alone: the others of the same claim go on."""
+    try:
+        return kind.look(tx, key)
+    except (StoreError, Busy):
+        raise
+    except ConfirmError as error:
+        return error
 
 
 # The most overdue jobs that nobody holds.
@@ -200,13 +215,13 @@ def _count_owned(turns: Iterable[str]) -> int:
     return sum(not turn.startswith(_NOBODYS) for turn in turns)
 
 
-def _exceeds_share(turns: Sequence[str], kind: JobKind, at_work: Mapping[str, str]) -> bool:
+def _exceeds_share(turns: Sequence[str], kind: JobKind[Any], at_work: Mapping[str, str]) -> bool:
     """Whether the claim would give somebody more than their share."""
     every = [*at_work.values(), *turns]
     return _count_owned(every) > kind.most_in_turn or any(count > kind.most_each for count in Counter(every).values())
 
 
-def _lock_in_turn(tx: Tx, kind: JobKind, room: int, at_work: Mapping[str, str]) -> tuple[list[Any], set[str]]:
+def _lock_in_turn(tx: Tx, kind: JobKind[Any], room: int, at_work: Mapping[str, str]) -> tuple[list[Any], set[str]]:
     """Locks the jobs whose turn it is: the first job of everybody before anybody's second. Also returns the keys of
     those whose turn it is not."""
     now, count = tx.now(), Counter(at_work.values())
@@ -268,13 +283,13 @@ class NotNow(ConfirmError, PutOff):
         self.after = after
 
 
-class LeaseLoop:
+class LeaseLoop(Generic[T]):
     """Processes the jobs of one kind until it is stopped."""
 
     def __init__(
         self,
         database: Database,
-        kind: JobKind,
+        kind: JobKind[T],
         *,
         poll: float = POLL,
         term: float = TERM,
@@ -328,7 +343,7 @@ class LeaseLoop:
         if pause:
             await until_stopped(self._stopping, waiter.wait(pause))
 
-    async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedJob]], float]:
+    async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedJob[T]]], float]:
         """Claims due jobs. Also returns the seconds until the next look is worthwhile."""
         self._full = room <= 0
         if self._full:
@@ -345,7 +360,7 @@ class LeaseLoop:
         self.trouble = None
         return claimed, self._poll if next_due is None else min(self._poll, next_due)
 
-    async def _attend(self, key: str, claim: ClaimedJob, asked: Clocks) -> None:
+    async def _attend(self, key: str, claim: ClaimedJob[T], asked: Clocks) -> None:
         kind = self._kind
         job = JobKey(kind.name, key)
         lease = Lease(self._database, job, claim.token, term=self._term, keeper=self._keeper, asked=asked)
@@ -368,9 +383,11 @@ class LeaseLoop:
             if error is not None:
                 log.warning("%s %s may show what was sent last: %s", self._kind.name, key, error)
 
-    async def _attend_once(self, key: str, claim: ClaimedJob, lease: Lease) -> None:
+    async def _attend_once(self, key: str, claim: ClaimedJob[T], lease: Lease) -> None:
         try:
-            await self._kind.attend(key, lease)
+            if isinstance(claim.found, ConfirmError):
+                raise claim.found
+            await self._kind.attend(key, lease, claim.found)
         except LeaseLost:
             raise
         except StoreError:
@@ -387,7 +404,7 @@ class LeaseLoop:
                 lease.stop()  # releasing its lease would make it due again at once, without end
                 log.exception("%s %s could not be put off, and is left to its lease", self._kind.name, key)
 
-    async def _put_off(self, key: str, claim: ClaimedJob, lease: Lease, error: BaseException) -> None:
+    async def _put_off(self, key: str, claim: ClaimedJob[T], lease: Lease, error: BaseException) -> None:
         if isinstance(error, PutOff):
             lag = WHILE_FAILING if error.failing else 0.0
             after, why = error.after, str(error)
@@ -409,7 +426,7 @@ class LeaseLoop:
 
 def postpone(
     tx: Tx,
-    kind: JobKind,
+    kind: JobKind[Any],
     key: str,
     due_at: float,
     after: float | None,

@@ -111,3 +111,7 @@ async def together(database: Database, *calls: Awaitable[object]) -> list[object
     await asyncio.wait([holding])
     holding.exception()  # it may have been in the same group; its result is of no interest
     return answers
+
+
+def nothing(tx: Tx, key: str) -> None:
+    """What a job's `look` finds where a test does not care."""

@@ -136,7 +136,7 @@ async def test_a_worker_that_lost_the_lease_sends_nothing_to_the_agent(at: Backo
         assert lease is not None
         with pytest.raises(LeaseLost):
             async with lease:
-                await session_worker.attend(at.key, lease)
+                await session_worker.attend(at.key, lease, await lease.read(session_worker.look, at.key))
         await host.close()
         assert [one.path for one in ear.asked if one.path.startswith("/run")] == []
 

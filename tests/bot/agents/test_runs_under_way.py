@@ -70,7 +70,7 @@ class Desk:
         lease = await try_lease(self.at.database, JobKey("session", self.at.key))
         assert lease is not None
         async with lease:
-            await self._worker.attend(self.at.key, lease)
+            await self._worker.attend(self.at.key, lease, await lease.read(self._worker.look, self.at.key))
 
     async def approved(self, word: str) -> str:
         """A call of the tool that lingers, approved and not delivered yet."""

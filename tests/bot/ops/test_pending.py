@@ -16,7 +16,7 @@ from adk_confirm.runtime.store.jobs import JobKind, claim_due
 from adk_confirm.runtime.store.lease import Lease
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
-from tests.support.stores import change_job
+from tests.support.stores import change_job, nothing
 
 ESCALATES = """
 [[policy]]
@@ -154,7 +154,7 @@ async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice)
         f"confirmation {deploy} is retried. It had stopped because: The channel is archived."
     ]
     at.clock.passes(hours=1)
-    kind = JobKind("confirmation", attend=_never)
+    kind = JobKind("confirmation", nothing, _never)
     ((again, _),), *_ = await at.database.run(claim_due, kind, 10, 30.0)
     assert again == deploy
     parked = json.loads((await at.command("pending", "--json")).out)["parked"]
@@ -165,5 +165,5 @@ async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice)
     assert json.loads((await at.command("pending", "--json")).out)["parked"] == []
 
 
-async def _never(key: str, lease: Lease) -> None:
+async def _never(key: str, lease: Lease, found: None) -> None:
     raise AssertionError("it is only claimed")

@@ -30,7 +30,7 @@ from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.deciding import ANNA, Desk, call_that_became, make_asked, make_policy
 from tests.support.office import AT_ONCE, BOTH_WAYS, LAB, Office, Opens, configured, office, withdraws
 from tests.support.scraping import Scraped, get, scrape
-from tests.support.stores import SECRET, change_job
+from tests.support.stores import SECRET, change_job, nothing
 from tests.support.waiting import until
 
 TASKS = (
@@ -320,7 +320,7 @@ async def test_however_many_tools_there_are_the_series_are_bounded() -> None:
     assert page.value("adk_confirm_decided_total", tool=OTHER) == 50
 
 
-async def nobody(key: str, lease: Lease) -> None:
+async def nobody(key: str, lease: Lease, found: None) -> None:
     raise AssertionError("it is only claimed")
 
 
@@ -342,7 +342,7 @@ async def test_a_scrape_and_a_claim_read_no_table_whole(kind: str, request: pyte
             tx.run("SET LOCAL enable_seqscan = off")
         explaining = Explaining(tx._connection, tx.dialect, time.time)
         read_gauges(explaining)
-        claim_due(explaining, JobKind("card", attend=nobody), 8, 30.0)
+        claim_due(explaining, JobKind("card", nothing, nobody), 8, 30.0)
         return explained
 
     database = await open_store(request.getfixturevalue(kind), SECRET)

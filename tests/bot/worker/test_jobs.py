@@ -28,6 +28,7 @@ from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
 from tests.support.postgres import frozen
+from tests.support.stores import nothing
 
 pytestmark = pytest.mark.every_case
 
@@ -58,12 +59,12 @@ def all_rows(tx: Tx) -> list[Any]:
     return tx.all("SELECT * FROM jobs ORDER BY key")
 
 
-Attends = Callable[[str, Lease], Awaitable[None]]
+Attends = Callable[[str, Lease, None], Awaitable[None]]
 
 
 async def attends_until(over: asyncio.Event, database: Database, attend: Attends, poll: float = 1.0) -> None:
     """`attend`: what is done with a row."""
-    attendant = LeaseLoop(database, JobKind("test", attend), poll=poll)
+    attendant = LeaseLoop(database, JobKind("test", nothing, attend), poll=poll)
     running = asyncio.create_task(attendant.run())
     async with asyncio.timeout(60):
         await over.wait()
@@ -71,7 +72,7 @@ async def attends_until(over: asyncio.Event, database: Database, attend: Attends
     await running
 
 
-async def nobody(key: str, lease: Lease) -> None:
+async def nobody(key: str, lease: Lease, found: None) -> None:
     raise AssertionError("nobody attends here")
 
 
@@ -80,7 +81,7 @@ async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: D
     attended: list[str] = []
     both = asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         attended.append(key)
         if len(set(attended)) == 2:
             both.set()
@@ -104,7 +105,7 @@ async def test_a_row_is_put_off_whatever_its_error_says(database: Database, odd:
     await with_rows(database, "bad")
 
     def fail(tx: Tx) -> tuple[int, str | None]:
-        kind = JobKind("test", nobody)
+        kind = JobKind("test", nothing, nobody)
         for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
             postpone(tx, kind, key, claim.due_at, None, f"It said: {odd}!", counted=True)
         (row,) = all_rows(tx)
@@ -119,7 +120,7 @@ async def test_what_is_cancelled_inside_a_job_is_its_failure(database: Database)
     attended: list[Any] = []
     over = asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         attended.append((await database.read(all_rows))[0])
         if len(attended) == 2:
             await lease.finish(done, key)
@@ -138,7 +139,7 @@ async def test_a_row_that_is_put_off_costs_no_look_until_it_is_due(database: Dat
     attended: list[float] = []
     over = asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         attended.append(asyncio.get_running_loop().time())
         if len(attended) == 1:
             raise NotNow(0.3, "It is too early.")
@@ -159,7 +160,7 @@ async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
     attended: list[str] = []
     one_began, both = asyncio.Event(), asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         attended.append(key)
         if len(attended) == 3:
             both.set()
@@ -175,7 +176,7 @@ async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
             raise Invalid("Nor can it be read.")
         return None
 
-    attendant = LeaseLoop(database, JobKind("test", attend, deadline=unreadable), poll=0.05)
+    attendant = LeaseLoop(database, JobKind("test", nothing, attend, deadline=unreadable), poll=0.05)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(both.wait(), 60)
     attendant.stop()
@@ -189,7 +190,7 @@ async def test_a_row_that_is_put_off_for_long_still_comes_up_at_its_deadline(dat
 
     def put_off(tx: Tx) -> dict[str, float]:
         now = tx.now()
-        kind = JobKind("test", nobody, deadline=lambda _, key: now + 60 if key == "late" else None)
+        kind = JobKind("test", nothing, nobody, deadline=lambda _, key: now + 60 if key == "late" else None)
         for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
             postpone(tx, kind, key, claim.due_at, 3600.0, "Slack takes none now.", counted=False)
         return {row.key: row.due_at - now for row in all_rows(tx)}
@@ -203,7 +204,7 @@ async def test_after_twenty_failures_a_row_is_parked_but_not_beyond_its_deadline
     await with_rows(database, "late", "hopeless")
     deadline = 4_000_000_000.0
 
-    kind = JobKind("test", nobody, deadline=lambda _, key: deadline if key == "late" else None)
+    kind = JobKind("test", nothing, nobody, deadline=lambda _, key: deadline if key == "late" else None)
 
     def fail(tx: Tx) -> None:
         tx.run("UPDATE jobs SET due_at = :now, lease_token = NULL, lease_until = NULL", now=tx.now())
@@ -223,7 +224,7 @@ async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> Non
     await with_rows(database, "x")
     tried = asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         tried.set()
         raise NotNow(60.0, "Runs are paused.")
 
@@ -246,7 +247,7 @@ async def test_the_pause_grows_while_slack_fails_and_not_while_a_row_waits_for_i
     attended: set[str] = set()
     all_three = asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         attended.add(key)
         if len(attended) == 3:
             all_three.set()
@@ -269,7 +270,7 @@ async def test_what_happened_to_a_row_meanwhile_is_not_put_off_with_it(database:
     attended: list[str] = []
     again = asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         attended.append(key)
         if len(attended) == 2:
             again.set()
@@ -286,12 +287,12 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
 ) -> None:
     """Nothing is written, put off or given back: it is another's."""
     await with_rows(database, "x")
-    attendant: LeaseLoop
+    attendant: LeaseLoop[None]
 
     def stolen(tx: Tx) -> None:
         set_row(tx, "x", lease_token="another's", lease_until=tx.now() + 60)
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         await database.run(stolen)
         attendant.stop()
         if ends == "in trouble":
@@ -311,7 +312,7 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
         return row.lease_token, row.failures, row.trouble, row.due_at is None
 
     with caplog.at_level("INFO"):
-        attendant = LeaseLoop(database, JobKind("test", attend, overtaken=note))
+        attendant = LeaseLoop(database, JobKind("test", nothing, attend, overtaken=note))
         await asyncio.wait_for(attendant.run(), 60)
     assert await database.read(look) == ("another's", 0, None, False)
     warning = "test x was taken over by another process; nothing more was written here"
@@ -323,7 +324,7 @@ async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lap
     await with_rows(database, "x")
     attended = asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         await lease.run(done, key)
         attended.set()
 
@@ -336,7 +337,7 @@ async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lap
 
 async def test_what_a_dead_process_held_and_is_not_due_keeps_nobody_awake(database: Database) -> None:
     await with_rows(database, "x", "y")
-    kind = JobKind("test", nobody)
+    kind = JobKind("test", nothing, nobody)
 
     def held(tx: Tx) -> None:
         set_row(tx, "x", lease_token="of the dead", lease_until=1.0, due_at=None)
@@ -356,7 +357,7 @@ async def test_what_is_not_due_for_long_hides_no_lease_that_lapses_soon(database
         set_row(tx, "y", lease_token="of another", lease_until=tx.now() + 10, due_at=1.0)
 
     await database.run(held)
-    _, pause, _ = await database.run(claim_due, JobKind("test", nobody), 10, 30.0)
+    _, pause, _ = await database.run(claim_due, JobKind("test", nothing, nobody), 10, 30.0)
     assert pause == pytest.approx(10, abs=5)
 
 
@@ -367,7 +368,7 @@ async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_tak
     attended: list[str] = []
     another = asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         attended.append(key)
         if key == "x":
             await database.run(set_row, "x", lease_until=1.0)
@@ -388,7 +389,7 @@ async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog
     tries = 0
     finished = asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         nonlocal tries
         tries += 1
         if tries < 4:
@@ -412,7 +413,7 @@ async def test_a_row_that_a_frozen_process_has_locked_is_attended(
     monkeypatch.setitem(SESSION, "idle_in_transaction_session_timeout", "200")
     attended = asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         await lease.finish(done, key)
         attended.set()
 
@@ -436,7 +437,7 @@ async def test_a_row_for_which_the_store_has_no_room_does_not_keep_a_processor_b
         tx.value(f"PRAGMA max_page_count = {pages + 1}")
         set_row(tx, key, trouble="x" * 1_000_000)
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         tries.append(asyncio.get_running_loop().time())
         if len(tries) == 3:
             third.set()
@@ -453,7 +454,7 @@ async def test_a_loop_outlives_a_store_that_has_too_much_to_do(sqlite_stocked: s
     await with_rows(database, "x")
     attended, go_on = asyncio.Event(), threading.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         await lease.finish(done, key)
         attended.set()
 
@@ -466,7 +467,7 @@ async def test_a_loop_outlives_a_store_that_has_too_much_to_do(sqlite_stocked: s
     await database.close()
 
 
-TURNS = JobKind("test", nobody, at_once=8)
+TURNS = JobKind("test", nothing, nobody, at_once=8)
 
 
 async def test_who_waits_for_their_turn_keeps_nobody_awake_and_gets_it_at_once(database: Database) -> None:
@@ -475,7 +476,7 @@ async def test_who_waits_for_their_turn_keeps_nobody_awake_and_gets_it_at_once(d
     four, over, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
     began: list[str] = []
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         began.append(key)
         if len(began) == 4:
             four.set()
@@ -485,7 +486,7 @@ async def test_who_waits_for_their_turn_keeps_nobody_awake_and_gets_it_at_once(d
         await lease.finish(done, key)
 
     with counted_work() as counted:
-        attendant = LeaseLoop(database, JobKind("test", attend, at_once=8), poll=3600)
+        attendant = LeaseLoop(database, JobKind("test", nothing, attend, at_once=8), poll=3600)
         running = asyncio.create_task(attendant.run())
         await asyncio.wait_for(four.wait(), 60)
         await asyncio.wait({running}, timeout=0.5)
@@ -502,7 +503,7 @@ async def test_what_waits_for_its_turn_comes_up_whenever_the_jobs_before_it_end(
     await database.run(insert_rows, [{"key": key, "turn": "ann", "due_at": 1.0} for key in keys])
     over = asyncio.Event()
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         for _ in range(int(key[-1])):
             await lease.run(all_rows)
         await lease.finish(done, key)
@@ -510,7 +511,7 @@ async def test_what_waits_for_its_turn_comes_up_whenever_the_jobs_before_it_end(
         if not keys:
             over.set()
 
-    attendant = LeaseLoop(database, JobKind("test", attend, at_once=48), poll=3600)
+    attendant = LeaseLoop(database, JobKind("test", nothing, attend, at_once=48), poll=3600)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(over.wait(), 60)
     attendant.stop()
@@ -558,7 +559,7 @@ async def test_without_anybody_else_somebody_has_half_of_the_slots(database: Dat
 
 
 async def test_what_is_nobodys_has_slots_of_its_own(database: Database) -> None:
-    kind = JobKind("test", nobody, at_once=8, reserved=4)
+    kind = JobKind("test", nothing, nobody, at_once=8, reserved=4)
 
     def claim_twice(tx: Tx) -> tuple[list[str], list[str]]:
         people = [{"key": f"{name}{n}", "turn": name, "due_at": float(n)} for name in ("a", "b", "c") for n in range(2)]

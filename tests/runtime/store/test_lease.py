@@ -24,7 +24,7 @@ from adk_confirm.runtime.store.lease import (
     renew,
 )
 from tests.support.skipping import Skipping, in_skipping_time
-from tests.support.stores import try_lease
+from tests.support.stores import nothing, try_lease
 from tests.support.waiting import until
 from tests.support.watched import Watched, When
 
@@ -322,10 +322,10 @@ async def test_who_takes_what_another_did_not_release_stores_the_doubt_with_the_
 ) -> None:
     doubts: list[str] = []
 
-    async def attend(key: str, lease: Lease) -> None:
+    async def attend(key: str, lease: Lease, found: None) -> None:
         raise AssertionError
 
-    kind = JobKind("desk", attend, overtaken=lambda _, key: doubts.append(key))
+    kind = JobKind("desk", nothing, attend, overtaken=lambda _, key: doubts.append(key))
     await token_for(store)
     clock.time += 31
     claimed, *_ = await store.run(claim_due, kind, 5, 30.0)
