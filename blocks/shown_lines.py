@@ -169,10 +169,6 @@ class LineEntry:
     alarm: str | None = None
     """What it means for the operator, in the log at level ERROR."""
 
-    def is_told(self, *, reasoned: bool) -> bool:
-        """Whether a thread may show such a line. What a card shows too must have somebody's reason (`reasoned`)."""
-        return self.sentence is not None and (not self.card or (self.reason and reasoned))
-
 
 def words_for(chosen: Words, step: ShownLine) -> str:
     return chosen if isinstance(chosen, str) else chosen(step)
@@ -388,6 +384,10 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.PURGED: LineEntry(),
     LineKind.CHECKPOINT: LineEntry(),
 }
+
+TOLD = frozenset(kind for kind, entry in LINES.items() if entry.sentence is not None and not entry.card)
+TOLD_WITH_REASON = frozenset(kind for kind, entry in LINES.items() if entry.card and entry.reason)
+"""What a thread may show: the first kinds by themselves, the others, which a card shows too, with somebody's reason."""
 
 _COUNTS_NOW = (LineKind.EXPIRED, LineKind.REMINDED)  # they do not store the number of approvals
 _ASKS_APPROVERS = (LineKind.REMINDED, LineKind.UNKNOWN)

@@ -51,7 +51,16 @@ from adk_confirm.blocks.rich_text import (
     say,
     text,
 )
-from adk_confirm.blocks.shown_lines import LINES, End, ShownLine, shown_line, stopped_calls, words_for
+from adk_confirm.blocks.shown_lines import (
+    LINES,
+    TOLD,
+    TOLD_WITH_REASON,
+    End,
+    ShownLine,
+    shown_line,
+    stopped_calls,
+    words_for,
+)
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, units
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
@@ -67,15 +76,20 @@ _NO_NAMES: Mapping[str, str] = {}
 
 
 def thread_lines(
-    lines: Sequence[LedgerLine], calls: Mapping[str, Shown], thread_ts: str, tries: Collection[int]
+    lines: Sequence[LedgerLine],
+    calls: Mapping[str, Shown],
+    thread_ts: str,
+    tries: Collection[int],
+    *,
+    several: bool = False,
 ) -> list[ShownLine]:
     """The lines that the thread shows: one for each decision, with its outcome. The card shows the rest.
 
-    `calls` are all of the session. `tries` are the numbers of the refused votes that the thread shows: each person's
-    third on one card.
+    `calls` are those that the lines are about. `tries` are the numbers of the refused votes that the thread shows: each
+    person's third on one card. `several`: the session has more than one call.
     """
     found = (_in_thread(line, calls.get(line.confirmation or ""), thread_ts, tries) for line in lines)
-    return [one.but(several=len(calls) > 1) for one in found if one is not None]
+    return [one.but(several=several) for one in found if one is not None]
 
 
 def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Collection[int]) -> ShownLine | None:
@@ -86,7 +100,8 @@ def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Coll
         return step
     carded = thread_ts in call.threads
     ended = isinstance(call.stage, OutcomeKind) and call.stage is not OutcomeKind.RUNNING
-    if not entry.is_told(reasoned=step.reason is not None) or (carded and entry.card):
+    told = step.kind in TOLD or (step.reason and step.kind in TOLD_WITH_REASON)
+    if not told or (carded and entry.card):
         return None
     if step.kind is LineKind.WITHDRAWN and carded and not step.reason:
         return None  # the card says it

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 from psycopg.rows import dict_row
 
-from adk_confirm.bot.store.due_posts import SLACK_IS_LATE
+from adk_confirm.bot.store.marks import SLACK_IS_LATE
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
 from bench.chaos.agent import LOG

@@ -25,8 +25,8 @@ from adk_confirm.bot.hosts.host import (
     Unreachable,
     UserWords,
 )
-from adk_confirm.bot.store.attempts import begin_attempt, forget_attempt
 from adk_confirm.bot.store.mailbox import Letter, Mail
+from adk_confirm.bot.store.marks import begin_attempt, forget_attempt
 from adk_confirm.bot.store.repository import Session, now, read_confirmation, seconds
 from adk_confirm.bot.store.transactions import (
     follow_outcome,

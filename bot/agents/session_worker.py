@@ -36,7 +36,6 @@ from adk_confirm.bot.hosts.host import (
 )
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.files import attachments
-from adk_confirm.bot.store.attempts import earlier_attempts
 from adk_confirm.bot.store.mailbox import (
     STOPS,
     DecisionsAhead,
@@ -50,6 +49,7 @@ from adk_confirm.bot.store.mailbox import (
     refuse_letter,
     session_done,
 )
+from adk_confirm.bot.store.marks import earlier_attempts
 from adk_confirm.bot.store.outbox import say_later, say_waits, spoken_events
 from adk_confirm.bot.store.repository import (
     BROKEN,

@@ -101,10 +101,11 @@ class Thread:
                         await self._slack.at(lease).update(session.channel, sent.ts, messages[0])
 
     async def _steps(
-        self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
+        self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
     ) -> list[ShownLine]:
         refused = any(line.kind is LineKind.VOTE_REFUSED for line in lines)
         tries = await lease.read(third_tries, lines) if refused else frozenset[int]()
+        about = {line.confirmation for line in lines}
         asks = {line.confirmation for line in lines if LINES[line.kind].approvers}
         shown = {
             row.id: Shown(
@@ -113,8 +114,9 @@ class Thread:
                 card_link=await self._link(row) if row.id in asks else None,
             )
             for row in rows
+            if row.id in about
         }
-        return thread_lines(lines, shown, session.thread_ts, tries)
+        return thread_lines(lines, shown, session.thread_ts, tries, several=len(rows) > 1)
 
     async def _link(self, row: Confirmation) -> str | None:
         """A link to the card that everybody can see who can see the thread."""

@@ -12,7 +12,7 @@ from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.agent_sessions import AgentSessions
 from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.confirmation.model import Confirmation, State
-from adk_confirm.bot.store.due_posts import CARDS_FIRST, SOON
+from adk_confirm.bot.store.marks import CARDS_FIRST, SOON
 from adk_confirm.bot.store.outbox import (
     NextPost,
     SaidInThread,

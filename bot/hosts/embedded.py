@@ -54,8 +54,10 @@ class EmbeddedHost:
         self.runner = Runner(
             agent, database, clock=clock, on_change=on_change, desk=SLACK, lease_term=lease_term, asks_why=asks_why
         )
-        # What was said in a session up to a position. Events never change, so each is read once.
-        self._read: RecentDict[SessionId, tuple[Position, tuple[AgentMessage, ...]]] = RecentDict(_REMEMBERED)
+        # What was said and asked in a session up to a position. Each is read once.
+        self._read: RecentDict[SessionId, tuple[Position, tuple[AgentMessage, ...], dict[str, HostRequest]]] = (
+            RecentDict(_REMEMBERED)
+        )
 
     @property
     def app(self) -> str:
@@ -145,19 +147,20 @@ class EmbeddedHost:
             return await self.runner.take_up(user_id=session.user_id, session_id=session.id, stop=stop, held=held)
 
     async def look(self, session: SessionId, *, after_exchange: bool = False) -> SessionSnapshot:  # noqa: ARG002  (of `Host`)
-        since, said = self._read.pop(session, (None, ()))
+        since, said, asked = self._read.pop(session, (None, (), {}))
         news = await self.runner.news(user_id=session.user_id, session_id=session.id, since=since)
         if news is None:
             return SessionSnapshot()
         heard = tuple(one for event in news.events if (one := _message_in(event)) is not None)
         said = (*said, *heard) if news.continues else heard
-        self._read[session] = news.position, said
-        asked = [call for call in news.calls if call.request is not None]
-        held = (call for call in asked if call.state is CallState.HELD)
-        closed = map(_request, (call for call in asked if call.state is not CallState.HELD))
-        misfits = (call for call in news.calls if call.request is None and call.state is CallState.REFUSED)
-        about = (HostRequest(request_id=x.id, call_id=x.id, tool=x.tool, arguments=x.args, agent="") for x in misfits)
-        return SessionSnapshot(requests=tuple(map(_request, held)), said=said, closed=(*closed, *about))
+        asked = (asked if news.continues else {}) | {call.id: _request(call) for call in news.calls if _is_told(call)}
+        self._read[session] = news.position, said, asked
+        held = {call.id for call in news.calls if call.state is CallState.HELD}
+        return SessionSnapshot(
+            requests=tuple(one for call, one in asked.items() if call in held),
+            said=said,
+            closed=tuple(one for call, one in asked.items() if call not in held),
+        )
 
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:
         name = asked.session
@@ -203,6 +206,13 @@ def _answer(given: HostAnswer) -> Answer:
     return Answer(request, delivery.approves, value, delivery.reason, question=True)
 
 
+def _is_told(call: Call) -> bool:
+    """Whether people are asked about it, or it was refused before anybody was."""
+    return call.request is not None or call.state is CallState.REFUSED
+
+
 def _request(call: Call) -> HostRequest:
+    if call.request is None:
+        return HostRequest(request_id=call.id, call_id=call.id, tool=call.tool, arguments=call.args, agent="")
     about = request_about(call, Ask.INPUT if call.asks_input else Ask.CONFIRMATION)
     return replace(about, previews_edits=about.can_edit and about.preview is not None)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from enum import StrEnum
 
-from adk_confirm.bot.store.due_posts import mark_thread_due
+from adk_confirm.bot.store.marks import mark_thread_due
 from adk_confirm.runtime.jsontypes import as_text
 from adk_confirm.runtime.store.database import Tx
 

@@ -18,8 +18,8 @@ from adk_confirm.bot.confirmation.stored_json import step_content, to_json
 from adk_confirm.bot.confirmation.votes import count, needs_asking, store_vote
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
-from adk_confirm.bot.store.attempts import begin_attempt
 from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.repository import Session, lock_confirmation, now, save, session_is_sealed
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Tx

@@ -7,11 +7,11 @@ import secrets
 from datetime import datetime
 from typing import Any
 
-from adk_confirm.blocks.shown_lines import LINES as SHOWN
+from adk_confirm.blocks.shown_lines import TOLD, TOLD_WITH_REASON
 from adk_confirm.bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, fault, is_sealed, stamp, to_show
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.stored_json import step_content
-from adk_confirm.bot.store.due_posts import mark_thread_due
+from adk_confirm.bot.store.marks import mark_thread_due
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import seal_in, seal_of
@@ -60,7 +60,7 @@ def write_step(
     }
     tx.insert("bot_ledger", stored)
     tx.report(line)
-    if chain != SYSTEM and SHOWN[step.kind].is_told(reasoned=step.reason is not None):
+    if chain != SYSTEM and (step.kind in TOLD or (step.reason is not None and step.kind in TOLD_WITH_REASON)):
         mark_thread_due(tx, chain, wait)
     tx.notify(LINES)
     return line
@@ -113,7 +113,7 @@ def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:
 
 def is_told(line: LedgerLine) -> bool:
     """Whether a thread may show the line. Such a line makes its thread due; the others pass with the next one."""
-    return SHOWN[line.kind].is_told(reasoned=bool((content_of(line) or {}).get("reason")))
+    return line.kind in TOLD or (line.kind in TOLD_WITH_REASON and bool((content_of(line) or {}).get("reason")))
 
 
 def confirmation_lines(tx: Tx, confirmation: str) -> list[LedgerLine]:

@@ -17,8 +17,8 @@ from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.agent_status import end_work, note_stopped
-from adk_confirm.bot.store.attempts import begin_attempt, earlier_attempts
 from adk_confirm.bot.store.ledger_rows import content_of, unbroken_lines, write_step
+from adk_confirm.bot.store.marks import begin_attempt, earlier_attempts
 from adk_confirm.bot.store.repository import (
     Session,
     chain_of,

@@ -17,11 +17,10 @@ from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
 from adk_confirm.bot.store.agent_status import AgentStatus, ShownStatus, read_status
-from adk_confirm.bot.store.attempts import earlier_attempts
 from adk_confirm.bot.store.cast_vote import TRIES
-from adk_confirm.bot.store.due_posts import SLACK_IS_LATE, cards_under_way, mark_thread_due
 from adk_confirm.bot.store.ledger_rows import find_head, is_told, lines_to_tell
 from adk_confirm.bot.store.mailbox import read_session
+from adk_confirm.bot.store.marks import SLACK_IS_LATE, cards_under_way, earlier_attempts, mark_thread_due
 from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations
 from adk_confirm.bot.store.rows import storable
 from adk_confirm.runtime.jsontypes import canonical
@@ -190,9 +189,9 @@ def third_tries(tx: Tx, lines: Sequence[LedgerLine]) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class ThreadLook:
-    """A thread at one moment. `card_under_way`: a card of the session is about to be posted. `copies_until`: when
-    something may have been posted that should not be there, or None. `up_to_date`: nothing is left to do, and that is
-    stored."""
+    """A thread at one moment. `rows`: the session's confirmations, if something is to be posted. `card_under_way`: a
+    card of the session is about to be posted. `copies_until`: when something may have been posted that should not be
+    there, or None. `up_to_date`: nothing is left to do, and that is stored."""
 
     at: datetime
     session: Session
@@ -205,11 +204,12 @@ class ThreadLook:
 
 
 def look_at_thread(tx: Tx, key: str) -> ThreadLook:
+    post = next_post(tx, key)
     return ThreadLook(
         at=now(tx),
         session=read_session(tx, key),
-        rows=tuple(session_confirmations(tx, key)),
-        next_post=next_post(tx, key),
+        rows=() if post is None else tuple(session_confirmations(tx, key)),
+        next_post=post,
         card_under_way=cards_under_way(tx, key),
         copies_until=copies_until(tx, key),
         status=read_status(tx, key),

@@ -23,10 +23,10 @@ from adk_confirm.bot.policy.model import (
     too_many_denials,
 )
 from adk_confirm.bot.policy.redaction import own_words
-from adk_confirm.bot.store.attempts import begin_attempt
 from adk_confirm.bot.store.cast_vote import warn_of_session
 from adk_confirm.bot.store.grants_in_force import grant_for
 from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.repository import (
     Session,
     has_mail,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from adk_confirm.bot.confirmation.model import Confirmation, Place
 from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.seal import seal_in, seal_of
+from adk_confirm.runtime.store.seal import Seal, seal_in, seal_of
 from adk_confirm.runtime.wire import is_storable_id
 
 STORED = """
@@ -36,14 +37,27 @@ def storable(text: str) -> str:
 def load(tx: Tx, found: Any) -> Confirmation | None:
     """The confirmation, if the row and the places of its cards are as this app saved them. Otherwise it is void, and
     None: `repository.lock_confirmation` ends it. A command that reads without the secret can't check."""
-    seal, key = seal_in(tx.context), [found.id, found.session, found.request_id]
-    if seal is not None and not seal.fits(found.sealed, "confirmation", key, found.body, found.last_line):
+    key = (found.id, found.session, found.request_id)
+    return _load(seal_in(tx.context), key, found.body, found.sealed, found.last_line, found.places, found.places_sealed)
+
+
+@lru_cache(maxsize=1000)  # a thread's earlier rows are read at each of its steps, and most have not changed
+def _load(
+    seal: Seal | None,
+    key: tuple[str, str, str],
+    body: str,
+    sealed: str,
+    last_line: int,
+    places: str | None,
+    places_sealed: str | None,
+) -> Confirmation | None:
+    if seal is not None and not seal.fits(sealed, "confirmation", [*key], body, last_line):
         return None
-    if seal is not None and found.places and not seal.fits(found.places_sealed, "cards", found.id, found.places):
+    if seal is not None and places and not seal.fits(places_sealed, "cards", key[0], places):
         return None
     try:
-        row = from_json(Confirmation, found.body)
-        return replace(row, places=from_json(tuple[Place, ...], found.places)) if found.places else row
+        row = from_json(Confirmation, body)
+        return replace(row, places=from_json(tuple[Place, ...], places)) if places else row
     except UnreadableRecord:
         return None
 

@@ -30,7 +30,7 @@ from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.confirmation.votes import take_preview
 from adk_confirm.bot.hosts.asked import answer_from_form
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.store.due_posts import SLACK_IS_LATE
+from adk_confirm.bot.store.marks import SLACK_IS_LATE
 from adk_confirm.bot.store.repository import (
     chain_of,
     lock_confirmation,

@@ -25,9 +25,9 @@ from adk_confirm.bot.confirmation.votes import needs_asking, take_preview, waits
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.store.cast_vote import count_next
-from adk_confirm.bot.store.due_posts import SOON, count_due_cards, waits_for_end
 from adk_confirm.bot.store.grants_in_force import grants_in
 from adk_confirm.bot.store.mailbox import read_pause, read_session
+from adk_confirm.bot.store.marks import SOON, count_due_cards, waits_for_end
 from adk_confirm.bot.store.outbox import look_at_thread, note_possible_copies
 from adk_confirm.bot.store.repository import (
     Session,

@@ -203,15 +203,18 @@ async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> tuple
     """Runs the tool. If it raises, the error is its result: the model reads it and may react. Also returns its actions
     as JSON, if there are any."""
     context = environment.context(call, runs=True)
-    try:
-        # A copy, so that the tool can't change the approved arguments.
+
+    async def runs() -> object:
         with tracing.span(
             f"execute_tool {call.tool}",
             gen_ai__operation__name="execute_tool",
             gen_ai__tool__name=call.tool,
             gen_ai__tool__call__id=call.id,
-        ):
-            returned = await fenced(tool.run(copy.deepcopy(call.run_args), context))
+        ):  # a copy, so that the tool can't change the approved arguments
+            return await tool.run(copy.deepcopy(call.run_args), context)
+
+    try:
+        returned = await fenced(runs())
     except Failed as failed:
         if isinstance(failed.error, ToolOutcomeUnknown):
             return Finish({"error": _words(failed.error)}) if call.gate is GateKind.NONE else Lose(), None

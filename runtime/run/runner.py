@@ -76,11 +76,13 @@ class Position:
     key: int
     created: float
     events: int
+    turn: int
 
 
 @dataclass(frozen=True)
 class SessionNews:
-    """A session's current calls, and its events since a position. For another session, all events are new."""
+    """A session's events since a position, and its calls: those that are held, and those of the turns since then. For
+    another session, all are new."""
 
     position: Position
     continues: bool
@@ -222,10 +224,10 @@ class Runner:
             if stored is None:
                 return None
             continues = since is not None and (since.key, since.created) == (stored.key, stored.created)
-            first = since.events if since is not None and continues else 0
+            first, turn = (since.events, since.turn) if since is not None and continues else (0, 0)
             events = tuple(read_events(tx, stored.key, first)) if first < stored.events else ()
-            position = Position(stored.key, stored.created, stored.events)
-            return SessionNews(position, continues, events, tuple(read_calls(tx, stored.key)))
+            position = Position(stored.key, stored.created, stored.events, stored.turn)
+            return SessionNews(position, continues, events, tuple(read_calls(tx, stored.key, turn)))
 
         database = await self.open()
         return await database.read(read)

@@ -41,6 +41,7 @@ _CALLS = """
     FROM runtime_calls c JOIN runtime_sessions s ON s.key = c.session
     WHERE c.session = :key
 """
+_CALLS_SINCE = f"{_CALLS} AND (c.turn >= :turn OR c.state = 'held')"
 _TURN = f"{_CALLS} AND c.turn = :turn"
 _CALL = f"{_CALLS} AND c.id = :id"
 _UNKNOWN = f"{_CALLS} AND c.state = 'unknown' AND c.since <= :until"
@@ -99,9 +100,9 @@ def find_call(tx: Tx, key: int, call_id: str) -> Call | None:
     return None if row is None else _call(tx, row, as_void=False)
 
 
-def read_calls(tx: Tx, key: int) -> list[Call]:
-    """The calls in the order in which they were made."""
-    return _calls(tx, tx.all(_CALLS, key=key))
+def read_calls(tx: Tx, key: int, turn: int = 0) -> list[Call]:
+    """The calls in the order in which they were made: those that are held, and those of `turn` and later ones."""
+    return _calls(tx, tx.all(_CALLS_SINCE, key=key, turn=turn))
 
 
 def known_calls(tx: Tx, key: int, ids: Collection[str]) -> set[str]:

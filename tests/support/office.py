@@ -22,7 +22,7 @@ from adk_confirm.bot.app import Bot, running_bot
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.config.settings import Settings, parse_settings
 from adk_confirm.bot.slack.api import CallLimits
-from adk_confirm.bot.store.due_posts import SOON
+from adk_confirm.bot.store.marks import SOON
 from adk_confirm.bot.store.repository import JOBS
 from adk_confirm.bot.worker.supervision import RestartPauses
 from adk_confirm.demo.slack_app import our_app

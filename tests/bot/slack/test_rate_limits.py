@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from adk_confirm.bot.slack.errors import Later
 from adk_confirm.bot.slack.lookups import LookupCache
 from adk_confirm.bot.slack.rate_limits import Limiter, Rate
-from adk_confirm.bot.store.attempts import KEPT, begin_attempt, earlier_attempts
+from adk_confirm.bot.store.marks import KEPT, begin_attempt, earlier_attempts
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.store.database import Database

@@ -15,8 +15,8 @@ from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.model import OutcomeKind, Seat, State, VoteKind
 from adk_confirm.bot.hosts import host
 from adk_confirm.bot.ops.command import open_for_reading
-from adk_confirm.bot.store.attempts import begin_attempt
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
+from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.outbox import SaidInThread, ThreadDone, note_and_look, say_later
 from adk_confirm.bot.store.purge import purge_sessions
 from adk_confirm.bot.store.repository import find_session, lock_confirmation, now

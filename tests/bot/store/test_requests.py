@@ -10,8 +10,8 @@ from adk_confirm.bot.config.settings import Rules, WaitingLimits
 from adk_confirm.bot.confirmation.model import Ask, OutcomeKind
 from adk_confirm.bot.store import waiting_index
 from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
-from adk_confirm.bot.store.due_posts import SOON, mark_thread_due
 from adk_confirm.bot.store.ledger_rows import read_lines
+from adk_confirm.bot.store.marks import SOON, mark_thread_due
 from adk_confirm.bot.store.transactions import follow_outcome
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of

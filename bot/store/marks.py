@@ -1,11 +1,16 @@
-"""Keeps which cards must be drawn and which threads have something to post. Transaction functions.
+"""Marks on cards and threads: which are due to be drawn or posted, and what was done once. Transaction functions.
 
 Decisions and runs never wait for a post to Slack. Cards and threads are updated by jobs of their own: one for each
 confirmation whose cards are out of date, and one for each thread with ledger lines or agent's messages that are not
 posted yet.
+
+What is done once is remembered by its mark: a letter that was sent to a server, a note that was given, a message that
+was read. When the next mark of a scope is written, those older than a month are deleted.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.runtime.store.database import Tx
@@ -52,3 +57,39 @@ def cards_under_way(tx: Tx, key: str) -> bool:
 
 
 _UNDER_WAY = "SELECT 1 FROM jobs WHERE kind = 'card' AND turn = :key AND due_at <= :now AND failures = 0 LIMIT 1"
+
+
+KEPT = 30 * 86_400.0
+
+
+@dataclass(frozen=True)
+class EarlierAttempts:
+    """When the first attempt began, and how many there were."""
+
+    at: float
+    tries: int
+
+
+def begin_attempt(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
+    """Notes an attempt, and returns the earlier ones, or None if this is the first. The caller holds the scope's
+    lease."""
+    before, now = earlier_attempts(tx, scope, mark), tx.now()
+    if before is not None:
+        tx.run(
+            "UPDATE bot_attempts SET tries = tries + 1 WHERE scope = :scope AND mark = :mark", scope=scope, mark=mark
+        )
+        return before
+    tx.run("DELETE FROM bot_attempts WHERE scope = :scope AND at < :before", scope=scope, before=now - KEPT)
+    tx.insert("bot_attempts", {"scope": scope, "mark": mark, "at": now, "tries": 1})
+    return None
+
+
+def earlier_attempts(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
+    found = "SELECT at, tries FROM bot_attempts WHERE scope = :scope AND mark = :mark"
+    row = tx.first(found, scope=scope, mark=mark)
+    return None if row is None else EarlierAttempts(row.at, row.tries)
+
+
+def forget_attempt(tx: Tx, scope: str, mark: str) -> None:
+    """Deletes the marks of an attempt that is settled: nothing of it is in Slack, or its result is stored."""
+    tx.run("DELETE FROM bot_attempts WHERE scope = :scope AND mark = :mark", scope=scope, mark=mark)
