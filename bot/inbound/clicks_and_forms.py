@@ -242,8 +242,10 @@ def _read_pressed(
 
 def _from_window(click: Click, view: JsonObject) -> Click:
     """A click in a window belongs to where that was opened."""
+    if view.get("type") != "modal":
+        return click
     _, opened, url = modals.read_metadata(view.get("private_metadata"))
-    if view.get("type") != "modal" or opened is None or opened.person != click.seat.person:
+    if opened is None or opened.person != click.seat.person:
         return click
     return replace(click, seat=replace(opened, trigger=click.seat.trigger, window=click.seat.window), url=url)
 
