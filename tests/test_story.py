@@ -55,7 +55,7 @@ async def test_ask_refuse_vote_run_and_read_the_audit(log: Path, browser: Browse
         await me.clicks("Close", within=me.dialog.locator(".dialog-foot"))
 
         await me.becomes(demo.people["ben"])
-        await expect(me.message("Needs 2 approvals", me.thread).locator(".content")).to_contain_text("+checkout 2.4.1")
+        await expect(me.message("Needs 2 approvals", me.thread).locator(".content")).to_contain_text("+ checkout 2.4.1")
         await me.clicks("Approve: deploy")
         await me.sees("Needs 1 more approval", within=me.thread)
 
@@ -106,7 +106,8 @@ async def test_several_one_by_one_from_home_the_list_an_edit_and_a_grant(log: Pa
         await me.goes_to("adk-confirm")
         await me.sees("Waiting for you (3)", within=me.chat)
         for left in (2, 1):
-            await me.clicks("Approve: reimburse", within=me.chat)
+            await me.clicks("Review…: reimburse", within=me.chat)
+            await me.clicks("Approve", within=me.dialog.locator(".dialog-foot"))
             await me.sees(f"Waiting for you ({left})", within=me.chat)
 
         await me.becomes(demo.people["ana"])
@@ -135,7 +136,7 @@ async def test_several_one_by_one_from_home_the_list_an_edit_and_a_grant(log: Pa
         await me.page.get_by_role("menuitem", name="Approve and allow for 30 min…").click()
         await me.dialog.get_by_role("button", name="Approve").click()
         await expect(me.page.locator("dialog[open]")).to_have_count(0)  # the form closes by itself
-        await me.sees("run without asking until", within=me.thread)
+        await me.sees("allowed more like this until", within=me.thread)
         await me.becomes(demo.people["ana"])
         await me.says("@adk-confirm reimburse 1200 for the taxi", in_thread=True)
         await me.sees("I reimbursed 1200", within=me.thread)
