@@ -18,12 +18,16 @@ from functools import partial
 from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.bot.ops.command import in_columns
 from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.bot.policy.redaction import Redactor
+from adk_confirm.bot.policy.when import arguments_read
 from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.runtime.adk.type_checks import declared
 from adk_confirm.runtime.agent import Agent
-from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
 from adk_confirm.runtime.jsontypes import JsonObject, texts
 from adk_confirm.runtime.models.model import Models
 from adk_confirm.runtime.target import load_object
+from adk_confirm.runtime.titles import title_fields
 from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import TRANSFER_TO_AGENT
 
@@ -56,10 +60,11 @@ fix = partial(Finding, Severity.FIX)
 @dataclass(frozen=True)
 class ListedTool:
     """A tool that the agent has. `may_ask`: it may ask for a confirmation. `ours`: the tool itself, if our own runtime
-    calls it."""
+    calls it. `schema`: its arguments, if it declares them."""
 
     may_ask: bool
     ours: Tool | None = None
+    schema: JsonObject | None = None
 
 
 Tools = Mapping[str, ListedTool]
@@ -97,7 +102,7 @@ async def _tools_of_ours(agent: Agent) -> Tools:
         for one in agent.walk():
             for name, tool in (await one.resolve_tools()).items():
                 if name not in found or not found[name].may_ask:
-                    found[name] = ListedTool(getattr(tool, "may_ask", True), tool)
+                    found[name] = ListedTool(getattr(tool, "may_ask", True), tool, tool.declaration.schema)
     finally:
         await agent.close()
     found.pop(TRANSFER_TO_AGENT, None)
@@ -106,6 +111,8 @@ async def _tools_of_ours(agent: Agent) -> Tools:
 
 async def _tools_of_google(target: object) -> Tools | None:
     """An agent of google-adk, or the agent of an `App` or a `Runner`."""
+    from adk_confirm.runtime.adk.binding import schema_of  # imports google-adk, which may not be installed
+
     agent = getattr(target, "root_agent", None) or getattr(target, "agent", None) or target
     found: dict[str, ListedTool] = {}
     rest = [agent]
@@ -120,7 +127,13 @@ async def _tools_of_google(target: object) -> Tools | None:
         by_callback = bool(getattr(one, "before_tool_callback", None))
         for tool in await listing():
             if tool.name not in found or not found[tool.name].may_ask:
-                found[tool.name] = ListedTool(by_callback or google_may_ask(tool))
+                try:
+                    schema = schema_of(tool)
+                except Exception as error:  # a tool that others wrote
+                    raise ConfirmError(
+                        f"{tool.name} can't say which arguments it takes: {message_of(error)}"
+                    ) from error
+                found[tool.name] = ListedTool(by_callback or google_may_ask(tool), schema=schema)
     return found
 
 
@@ -167,13 +180,16 @@ def coverage(policies: Policies, tools: Tools) -> Iterator[JsonObject]:
 
 
 def coverage_findings(policies: Policies, tools: Tools) -> Iterator[Finding]:
-    """Patterns without a tool, and tools without a policy."""
+    """Patterns without a tool, names without an argument, and tools without a policy."""
     for index, policy in enumerate(policies.entries):
         for pattern in policy.tools:
             if pattern != "*" and not any(fnmatchcase(tool, pattern) for tool in tools):
                 yield fix(
                     f"policy[{index}].tools", f'"{pattern}" matches no tool of the agent{_suggestion(pattern, tools)}'
                 )
+        covered = [tool for name, tool in tools.items() if any(fnmatchcase(name, pattern) for pattern in policy.tools)]
+        for key, mark, said in _strange_names(policy, covered) if covered else ():
+            yield Finding(mark, f"policy[{index}].{key}", said)
     for tool in sorted(name for name, tool in tools.items() if tool.may_ask):
         found = covering_policies(policies, tool)
         if not found:
@@ -182,6 +198,53 @@ def coverage_findings(policies: Policies, tools: Tools) -> Iterator[Finding]:
         elif all(policy.when is not None for _, policy in found):
             said = "is refused where no `when` is true: no policy without a `when` covers it"
             yield warn(tool, said)
+
+
+_WHOLE_ARGUMENTS = ("edit", "grant_on")
+_ALSO_RESULTS = ("redact", "format")
+"""For results too, of which no schema is known."""
+
+
+def _strange_names(policy: Policy, covered: list[ListedTool]) -> Iterator[tuple[str, Severity, str]]:
+    """The names in a policy that are no argument of a tool that it covers. If such a tool may have arguments that its
+    schema does not declare, this may be meant."""
+    known = dict[str, bool]()
+    for tool in covered:
+        for path, opens in _declared(tool).items():
+            known[path] = opens or known.get(path, False)
+    top = [path for path in known if path and "." not in path]
+    inside = list(dict.fromkeys(path.rpartition(".")[2] for path in known if path))
+    hides = Redactor(policy.redact).hides
+    seen = [name for name in inside if not hides(name)]
+    named = {
+        "redact": [(name, seen) for name in policy.redact if not any(map(Redactor([name]).hides, inside))],
+        "edit": [(name, top) for name in (policy.edit if isinstance(policy.edit, tuple) else ()) if name not in top],
+        "grant_on": [(name, top) for name in policy.grant_on or () if name not in top],
+        "title": [(path, [*known]) for path in title_fields(policy.title or "-") if path not in known],
+        "format": [(path, [*known]) for path, _ in policy.format if path not in known],
+        "when": [(path, [*known]) for path in arguments_read(policy.when or "") if path not in known],
+    }
+    for key, strange in named.items():
+        for name, meant in strange:
+            steps = name.split(".")
+            depth = 1 if key in _WHOLE_ARGUMENTS else len(steps)
+            around = [*known] if key == "redact" else [".".join(steps[:at]) for at in range(depth)]
+            said = f"no tool that it covers has an argument {name}"
+            if any(known.get(path, False) for path in around):
+                yield key, Severity.WARN, f"{said} that is declared; one takes any name"
+            elif near := get_close_matches(name, meant, n=1, cutoff=0.75) or [one for one in steps if one in meant]:
+                yield key, Severity.FIX, f"{said}; did you mean {near[-1]}?"
+            elif key in _ALSO_RESULTS:
+                yield key, Severity.WARN, f"{said}, so this is only for results and answers"
+            else:
+                yield key, Severity.FIX, f"{said}; there are {', '.join(top) or 'none'}"
+
+
+def _declared(tool: ListedTool) -> dict[str, bool]:
+    try:
+        return {"": True} if tool.schema is None else declared(tool.schema)
+    except Invalid:  # too large to be searched
+        return {"": True}
 
 
 def _suggestion(pattern: str, tools: Tools) -> str:

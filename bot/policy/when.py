@@ -33,6 +33,8 @@ _TEXT = re.compile(r"[rRbB]{0,2}(?:\"{3}.*?\"{3}|'{3}.*?'{3}|\"(?:\\.|[^\"\\\n])
 _BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
 _FIELD = re.compile(r"\.\s*([A-Za-z_]\w*)\b(?!\s*\()")
 _INDEXED = re.compile(r"(?<=[\w)\]])\[\s*(['\"])(.*?)\1\s*\]")
+_ARGUMENT = re.compile(r"\bargs((?:\.[A-Za-z_]\w*\b(?!\s*\())+)")
+_INDEXED_ARGUMENT = re.compile(r"\bargs\[\s*(['\"])(.*?)\1\s*\]")
 _NAMED = re.compile(r"[A-Za-z]\w*")
 
 
@@ -80,6 +82,16 @@ def names_read(expression: str) -> set[str]:
     """
     fields = _FIELD.findall(_TEXT.sub("''", expression))
     return {*fields, *(name for _, name in _INDEXED.findall(expression))}
+
+
+def arguments_read(expression: str) -> list[str]:
+    """The arguments that an expression reads, as paths, as far as it spells them.
+
+    >>> arguments_read("args.to.id == 'args.x' && args.env.startsWith('a') && args['pin'] > 3")
+    ['to.id', 'env', 'pin']
+    """
+    paths = [path[1:] for path in _ARGUMENT.findall(_TEXT.sub("''", expression))]
+    return list(dict.fromkeys([*paths, *(name for _, name in _INDEXED_ARGUMENT.findall(expression))]))
 
 
 def holds(expression: str, facts: Mapping[str, Json]) -> bool:

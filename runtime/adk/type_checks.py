@@ -61,6 +61,19 @@ def with_defaults(schema: JsonObject, arguments: JsonObject) -> JsonObject:
     return whole
 
 
+def declared(schema: JsonObject) -> dict[str, bool]:
+    """The names that a schema declares, as paths such as `lines.amount`, and whether each may have names inside that it
+    does not declare. The arguments as a whole are at the empty path.
+
+    >>> lines = {"type": "array", "items": {"type": "object", "properties": {"amount": {"type": "number"}}}}
+    >>> declared({"properties": {"lines": lines, "labels": {"type": "object"}}})
+    {'': False, 'lines': False, 'lines.amount': False, 'labels': True}
+    """
+    found: dict[str, bool] = {}
+    _Comparison(schema, None).declare("", schema, found, _DEEPEST)
+    return found
+
+
 class _Comparison:
     """A schema comes from strangers, so this takes only so many steps."""
 
@@ -95,6 +108,22 @@ class _Comparison:
         for name, inner, rules in _places(value, parts):
             found |= self.misfits(_inside(where, name), inner, rules)
         return found
+
+    def declare(self, where: str, rules: Json, found: dict[str, bool], levels: int) -> None:
+        for parts in self._alternatives(rules):
+            items = [one for part in parts for one in (part.get("items"), *objects(part.get("prefixItems"))) if one]
+            known, opens = _properties(parts), any(part.get(key, False) is not False for part in parts for key in _OPEN)
+            ends = not where or known or items or any(key in part for part in parts for key in ("enum", "const"))
+            ends = ends or bool(_wrong_kinds({}, parts) and _wrong_kinds([], parts))
+            found[where] = found.get(where, False) or opens or not ends
+            if not levels:
+                raise Invalid(_ENDLESS)
+            for name, inner in [
+                *((_inside(where, name), of) for name, of in known.items()),
+                *((where, i) for i in items),
+            ]:
+                self._takes(1 + len(name) // 10)
+                self.declare(name, inner, found, levels - 1)
 
     def fill(self, value: Json, rules: Json, levels: int = _DEEPEST) -> None:
         fitting = [one for one in self._alternatives(rules) if not _wrong_kinds(value, one)]

@@ -124,6 +124,94 @@ async def test_a_pattern_that_matches_no_tool_is_an_error(at: Setup) -> None:
     assert said.splitlines()[-2:] == ["", "Nothing to fix."]
 
 
+WATERING = """
+from pydantic import BaseModel
+class To(BaseModel):
+    id: str
+class Step(BaseModel):
+    amount: float
+def water(plant: str, liters: int, token: str, to: To, steps: list[Step]) -> str: return plant
+def label(plant: str, labels: dict[str, str]) -> str: return plant
+"""
+OURS = """
+from adk_confirm import Agent, FunctionTool
+agent = Agent("x", "gemini-2.5-flash", tools=[FunctionTool(one, require_confirmation=True) for one in (water, label)])
+"""
+GOOGLES = """
+from google.adk.agents import LlmAgent
+from google.adk.tools.function_tool import FunctionTool
+tools = [FunctionTool(one, require_confirmation=True) for one in (water, label)]
+agent = LlmAgent(name="x", model="gemini-2.5-flash", tools=tools)
+"""
+NAMES = """
+redact = ["{token}"]
+edit = ["{liters}"]
+grant = "1h"
+grant_on = ["{plant}"]
+title = "Water {{{plant}}} for {{{to.id}}}"
+format = {{ {liters} = "plain", "{steps.amount}" = "EUR" }}
+when = "args.{liters} > 3 && args.{to.id}.startsWith('a') && args['{plant}'] != ''"
+"""
+
+
+def naming(tool: str, names: str, **strange: str) -> str:
+    for name in ("token", "liters", "plant", "to.id", "steps.amount"):
+        names = names.replace(f"{{{name}}}", strange.get(name, name))
+    names = names.replace("{{", "{").replace("}}", "}")
+    return f'[[policy]]\ntools = ["{tool}"]\napprovers = ["user:U0LEAD"]\n{names}\n{POLICY}'
+
+
+@pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
+@pytest.mark.parametrize("made", [OURS, GOOGLES], ids=["ours", "google-adk"])
+async def test_a_name_that_no_tool_has_is_an_error(at: Setup, made: str) -> None:
+    """A mistyped `redact` would show the secret, and a mistyped `when` refuse every call."""
+    at.people()
+    module = f"waters_{'ours' if made is OURS else 'googles'}"
+    (at.folder / f"{module}.py").write_text(WATERING + made)
+    at.monkeypatch.chdir(at.folder)
+    at.monkeypatch.syspath_prepend(at.folder)
+    at.monkeypatch.setenv("GOOGLE_API_KEY", "none")
+    target = f'target = "{module}:agent"'
+    said = await at.says(target, naming("water", NAMES), code=0)
+    assert "argument" not in said
+
+    strange = {"token": "tokn", "liters": "litres", "plant": "plnt", "to.id": "to.idd", "steps.amount": "steps.amuont"}
+    said = await at.says(target, naming("water", NAMES, **strange))
+    for key, name, meant in (
+        ("redact", "tokn", "token"),
+        ("edit", "litres", "liters"),
+        ("grant_on", "plnt", "plant"),
+        ("title", "plnt", "plant"),
+        ("title", "to.idd", "to.id"),
+        ("format", "litres", "liters"),
+        ("format", "steps.amuont", "steps.amount"),
+        ("when", "litres", "liters"),
+        ("when", "to.idd", "to.id"),
+        ("when", "plnt", "plant"),
+    ):
+        assert f"FIX policy[0].{key} no tool that it covers has an argument {name}; did you mean {meant}?" in said
+    assert said.splitlines()[-1] == "10 to fix."
+
+    # These two name arguments as a whole, `redact` names at any depth; whatever is no argument may be for results.
+    paths = 'redact = ["steps.amount", "ID", "price*"]\nedit = ["to.id", "soil"]\nformat = { cost = "EUR" }\n'
+    said = await at.says(target, naming("water", paths))
+    for line in (
+        "FIX policy[0].edit no tool that it covers has an argument to.id; did you mean to?",
+        "FIX policy[0].redact no tool that it covers has an argument steps.amount; did you mean amount?",
+        "FIX policy[0].edit no tool that it covers has an argument soil; there are plant, liters, token, to, steps",
+        "warn policy[0].redact no tool that it covers has an argument price*, so this is only for results and answers",
+        "warn policy[0].format no tool that it covers has an argument cost, so this is only for results and answers",
+    ):
+        assert line in said
+    assert "argument ID" not in said
+
+    # `labels` takes any name, so this may be one.
+    said = await at.says(target, naming("label", 'redact = ["tokn"]\ntitle = "On {labels.place}"'), code=0)
+    warned = "warn policy[0].redact no tool that it covers has an argument tokn that is declared; one takes any name"
+    assert warned in said
+    assert "FIX" not in said
+
+
 async def test_which_policy_covers_each_tool_and_who_may_approve(at: Setup) -> None:
     at.people()
     first = '[[policy]]\ntools = ["deploy"]\nwhen = "args.env == \'prod\'"\napprovers = ["user:U0LEAD"]\n'
