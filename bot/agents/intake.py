@@ -20,12 +20,12 @@ from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import NOBODY, Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
-from adk_confirm.bot.policy.redaction import Redactor, own_words
+from adk_confirm.bot.policy.redaction import Redactor, mask_said, own_words
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory, NotWritable
 from adk_confirm.bot.slack.errors import Gone, SlackTrouble
 from adk_confirm.bot.store.grants_in_force import Rights, grants_in, rights_of
-from adk_confirm.bot.store.repository import Session, find_session, now, read_confirmation
+from adk_confirm.bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
 from adk_confirm.bot.store.requests import Opening, asked_call
 from adk_confirm.bot.store.rows import letter_is_sealed, storable
 from adk_confirm.runtime.errors import Invalid
@@ -62,6 +62,7 @@ class Intake:
         if request.misfit and isinstance(found, GoverningPolicy):
             why = Redactor(found.policy.redact, request.arguments).mask_text(f"{request.misfit:.600}")
             found = CallRefusal(CallRefusalReason.MISFIT, found.index, why)
+        asked = await self._without_hidden(lease, session, asked)
         opening = Opening(place=session.place, asked=asked, governs=found)
         if isinstance(found, CallRefusal):
             return opening
@@ -75,6 +76,16 @@ class Intake:
         if isinstance(places, CallRefusal):
             return replace(opening, governs=places)
         return replace(opening, places=places, rights=await self._rights(lease, session, asked, found.policy))
+
+    async def _without_hidden(self, lease: Lease, session: Session, asked: AskedCall) -> AskedCall:
+        """The call without what the policies of the session's earlier calls hide, where the agent says why it makes it,
+        or asks a question."""
+        words = asked.hint if asked.question else ""
+        if not asked.why and not words:
+            return asked
+        rows = await lease.read(session_confirmations, session.key)
+        why, words = await mask_said((row.redactor for row in rows), asked.why, words)
+        return replace(asked, why=why, hint=words if asked.question else asked.hint)
 
     async def _governing_policy(self, call: CallFacts) -> GoverningPolicy | CallRefusal:
         policies = self._rules.policies

@@ -34,6 +34,7 @@ from adk_confirm.bot.hosts.host import (
     TurnBegun,
     Unreachable,
 )
+from adk_confirm.bot.policy.redaction import mask_said
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.files import attachments
 from adk_confirm.bot.store.mailbox import (
@@ -378,7 +379,7 @@ class _LeasedSession:
         for said in said_now:
             if said.event not in spoken:
                 spoken.add(said.event)
-                masked = self._mask(session, said, (*look.open_requests, *unkept))
+                masked = await self._mask(session, said, (*look.open_requests, *unkept))
                 await self._put_in_outbox(session, masked, letter)
         operations = [one.request for one in look.waits if one.request and self._intake.decides(session, one.request)]
         for waits in look.waits:
@@ -395,13 +396,11 @@ class _LeasedSession:
         if {request.request_id for request in new} & look.calls.keys():
             await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
 
-    def _mask(self, session: Session, said: AgentMessage, requests: Sequence[HostRequest]) -> AgentMessage:
+    async def _mask(self, session: Session, said: AgentMessage, requests: Sequence[HostRequest]) -> AgentMessage:
         """Masks what the policies of these requests hide: of open ones, and of those about which nobody was asked or
         whose row is void. The thread masks what stored calls hide."""
-        text = said.text
-        for request in requests:
-            hidden = self._rules.policies.redactor(asked_call(session, request, session.starter).facts())
-            text = hidden.mask_text(text)
+        calls = (asked_call(session, request, session.starter).facts() for request in requests)
+        (text,) = await mask_said(map(self._rules.policies.redactor, calls), said.text)
         return replace(said, text=text)
 
     async def _look_again(self, session: Session, sent_any: bool) -> float | None:

@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 
 from adk_confirm.bot.config.settings import Rules
+from adk_confirm.bot.policy.redaction import mask_said
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.errors import Later, SlackTrouble
 from adk_confirm.bot.slack.rate_limits import RENAME_SESSION, SET_SESSION_STATUS, Method
@@ -60,9 +61,8 @@ class AgentSessions:
         rows = await lease.read(session_confirmations, session.key)
         if not rows and any(policy.redact for policy in self._rules.policies.entries):
             return ""
-        title = title_of(await lease.read(first_words, session.key))
-        for row in rows:
-            title = row.redactor.mask_text(title)
+        words = title_of(await lease.read(first_words, session.key))
+        (title,) = await mask_said((row.redactor for row in rows), words)
         return title
 
     async def _ask(self, lease: Lease, session: Session, method: Method, args: JsonObject) -> JsonObject:

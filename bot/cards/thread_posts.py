@@ -24,6 +24,7 @@ from adk_confirm.bot.cards.places import accounts_of
 from adk_confirm.bot.confirmation.model import Confirmation, State
 from adk_confirm.bot.confirmation.shown import Shown
 from adk_confirm.bot.hosts.host import AgentMessage
+from adk_confirm.bot.policy.redaction import mask_said
 from adk_confirm.bot.slack.api import SentMessage, Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
@@ -146,7 +147,8 @@ class Thread:
         What the policies of `rows` hide is masked. `retry`: a failed turn gets a button to try again. `into`: the
         message that showed it while it was written. `doubt`: until when somebody may have posted some of it.
         """
-        messages = _reply_messages(session, _mask(said, rows), retry)
+        (text,) = await mask_said((row.redactor for row in rows), said.text)
+        messages = _reply_messages(session, replace(said, text=text), retry)
         there = {} if doubt is None else await self._posted_by_identity(session, doubt - _LONGEST_FREEZE)
         posted: list[str] = []
         for message in messages:
@@ -214,13 +216,6 @@ class Thread:
 
     async def _read_messages(self, session: Session, since: float) -> list[SentMessage]:
         return await self._slack.sent(session.channel, thread_ts=session.thread_ts, since=since)
-
-
-def _mask(said: AgentMessage, rows: Iterable[Confirmation]) -> AgentMessage:
-    text = said.text
-    for row in rows:
-        text = row.redactor.mask_text(text)
-    return replace(said, text=text)
 
 
 def _reply_messages(session: Session, said: AgentMessage, retry: str | None) -> list[Message]:

@@ -1,6 +1,6 @@
 """`redact`: finds values that no output may show, by name and at any depth, and masks them in other texts too.
 
-Pure. Everything that a card, form, file, log line, ledger line or export shows has passed through here. Two rules:
+Everything that a card, form, file, log line, ledger line or export shows has passed through here. Two rules:
 
 - In a *call*, only what has a hidden name is masked (`mask_call`). A mask anywhere else could hide from the approvers
   what runs. So a call that holds a hidden value outside of a hidden name is not shown at all (`repeats`).
@@ -10,6 +10,7 @@ Pure. Everything that a card, form, file, log line, ledger line or export shows 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
@@ -30,8 +31,13 @@ SHORTEST = 6
 _LONGEST = 100
 """Of a longer value only the beginning is searched for. Where that occurs, the whole text is hidden."""
 
-_MOST_STEPS, _TO_COMPILE, _MOST_PLACES = 20_000_000, 4000, 50_000
+_MOST_STEPS, _TO_KNOW, _TO_LOOK, _TO_COMPILE, _MOST_PLACES = 20_000_000, 2000, 100, 4000, 50_000
 """What is masked at once takes about a second at most, however many texts are in it. What is left then is hidden."""
+
+_WINDOW, _LONGEST_SPELLING = 10_000, 12 * _LONGEST
+"""The search stops this often, since no other thread works while it runs. A letter is spelled with at most 12."""
+
+_ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}|\\[u\"\\/bfnrt]")
 
 _SHORT_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 
@@ -41,22 +47,22 @@ class _Search:
 
     def __init__(self, secrets: frozenset[str]) -> None:
         self.secrets = secrets
-        self._letters = sum(min(len(value), _LONGEST) for value in secrets)
-        self._left = _MOST_STEPS - self._letters * _TO_COMPILE
+        self._left = _MOST_STEPS - len(secrets) * _TO_KNOW
+        self._compiled = set[str]()
 
     def blacken(self, text: str) -> str:
         """The text with hidden values masked."""
         if not self.secrets or len(text) < SHORTEST:
             return text
-        self._left -= self._letters * len(text)
-        if self._left < 0:
-            return MASK
         places: list[tuple[int, int]] = []
+        escaped = _ESCAPED.search(text) is not None
         for value in self.secrets:
-            for found in _pattern(value[:_LONGEST]).finditer(text):
-                places.append(found.span(1))
+            for place in self._places(value[:_LONGEST], text, escaped):
+                places.append(place)
                 if len(value) > _LONGEST or len(places) > _MOST_PLACES:
                     return MASK
+            if self._left < 0:
+                return MASK
         parts, at = list[str](), 0
         for start, end in sorted(places):
             if start >= at:
@@ -64,12 +70,33 @@ class _Search:
             at = max(at, end)  # places that overlap are one
         return "".join([*parts, text[at:]])
 
+    def _places(self, value: str, text: str, escaped: bool) -> Iterator[tuple[int, int]]:
+        """Where the value stands in the text. Ends early when no steps are left."""
+        self._left -= len(text) + _TO_LOOK
+        spelled = escaped or (" " in value and "+" in text)
+        if self._left < 0 or not (spelled or any(way in text for way in _unescaped(value))):
+            return
+        self._left -= len(value) * (len(text) + (0 if value in self._compiled else _TO_COMPILE))
+        if self._left < 0:
+            return
+        self._compiled.add(value)
+        for start in range(0, len(text), _WINDOW):
+            for found in _pattern(value).finditer(text, start, start + _WINDOW + _LONGEST_SPELLING):
+                if found.start() < start + _WINDOW:
+                    yield found.span(1)
+
 
 @lru_cache(maxsize=1024)
 def _pattern(value: str) -> re.Pattern[str]:
     """Matches wherever the value begins, also inside another match. Group 1 is the value as it is written there."""
-    ways = ["".join(map(_letter, value)), *map(re.escape, _in_base64(value))]
+    ways = ["".join(map(_letter, value)), *map(re.escape, _unescaped(value)[1:])]
     return re.compile(f"(?=({'|'.join(ways)}))")
+
+
+@lru_cache(maxsize=1024)
+def _unescaped(value: str) -> tuple[str, ...]:
+    """The value as it is, and in Base64."""
+    return value, *_in_base64(value)
 
 
 def _letter(letter: str) -> str:
@@ -96,7 +123,7 @@ def _in_base64(value: str) -> Iterator[str]:
             yield from {inner, inner.replace("+", "-").replace("/", "_")}
 
 
-__all__ = ["MASK", "MaskedObject", "MaskedText", "Redactor", "own_words"]
+__all__ = ["MASK", "MaskedObject", "MaskedText", "Redactor", "mask_said", "own_words"]
 
 MaskedText = NewType("MaskedText", str)
 MaskedObject = NewType("MaskedObject", JsonObject)
@@ -131,6 +158,18 @@ def own_words(text: str) -> MaskedText:
     return MaskedText(text)
 
 
+async def mask_said(redactors: Iterable[Redactor], *texts: str) -> tuple[MaskedText, ...]:
+    """Masks what an agent says in what the policies of all these calls hide, as one search within one budget. In a
+    thread, as is the making of the redactors if they come from an iterator: an agent chooses how much is read."""
+
+    def mask() -> tuple[MaskedText, ...]:
+        shown = Redactor.union(redactors).mask(list(texts))
+        assert isinstance(shown, list)
+        return tuple(MaskedText(str(text)) for text in shown)
+
+    return await asyncio.to_thread(mask)
+
+
 class Redactor:
     """
     >>> redactor = Redactor(["token"], {"url": "https://x/?t=s3cr3t-1", "auth": {"Token": "s3cr3t-1"}})
@@ -146,6 +185,14 @@ class Redactor:
         """`known`: what else the call holds. The hidden values in it are masked wherever they appear."""
         self._names = tuple(map(_name_pattern, names))
         self._secrets = frozenset(secret for value in known if self._names for secret in self._find(value))
+
+    @classmethod
+    def union(cls, parts: Iterable[Redactor]) -> Redactor:
+        """Hides what any of these hides."""
+        whole, every = cls(()), [one for one in parts if one._names]
+        whole._names = tuple(dict.fromkeys(name for one in every for name in one._names))
+        whole._secrets = frozenset[str]().union(*(one._secrets for one in every))
+        return whole
 
     def hides(self, name: str) -> bool:
         """Names are matched as shell patterns, however they are written: `API-Token` is `api_token`."""

@@ -35,7 +35,6 @@ from adk_confirm.bot.store.repository import (
     now,
     put_mail,
     save,
-    session_confirmations,
     session_is_sealed,
 )
 from adk_confirm.bot.store.rows import storable
@@ -75,7 +74,7 @@ def open_request(tx: Tx, key: str, opening: Opening, limits: WaitingLimits) -> C
     A refused request stays refused, even if its agent does not know yet.
     """
     session = lock_session(tx, key)
-    asked, at = _without_hidden(tx, key, replace(opening.asked, speakers=session.speakers)), now(tx)
+    asked, at = replace(opening.asked, speakers=session.speakers), now(tx)
     known = tx.first(_KNOWN, key=key, request=storable(asked.request_id)) is not None
     if known or has_mail(tx, key, _refusal_mark(asked)):
         return None
@@ -99,16 +98,6 @@ def open_request(tx: Tx, key: str, opening: Opening, limits: WaitingLimits) -> C
         change = approve_by_grant(uuid4().hex, asked, found.policy, at, grant)
     change = replace(change, row=replace(change.row, places=opening.places))
     return save(tx, session, change, new=True)
-
-
-def _without_hidden(tx: Tx, key: str, asked: AskedCall) -> AskedCall:
-    """The call without what the policies of the session's earlier calls hide, where the agent says why it makes it, or
-    asks a question."""
-    why, words = asked.why, asked.hint if asked.question else ""
-    if why or words:
-        for row in session_confirmations(tx, key):
-            why, words = row.redactor.mask_text(why), row.redactor.mask_text(words)
-    return replace(asked, why=why, hint=words if asked.question else asked.hint)
 
 
 def asked_call(session: Session, request: HostRequest, asked_by: Person) -> AskedCall:
