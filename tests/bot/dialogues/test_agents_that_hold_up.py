@@ -37,7 +37,6 @@ async def beating() -> AsyncIterator[list[float]]:
         beats.cancel()
 
 
-@pytest.mark.slow
 @pytest.mark.office(HIDES, target=LAB)
 async def test_what_an_agent_says_in_a_session_of_many_hidden_values(at: Office) -> None:
     """Each of them is a long one, and what is said begins like all of them at every letter."""
