@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -19,22 +18,21 @@ BEAT = 0.005
 pytestmark = ON_SQLITE
 
 
-@asynccontextmanager
-async def beating() -> AsyncIterator[list[float]]:
+@contextmanager
+def beating() -> Iterator[list[float]]:
     """For how many seconds at a time the loop was held."""
-    held = list[float]()
+    held, loop = list[float](), asyncio.get_running_loop()
 
-    async def beat() -> None:
-        while True:
-            before = time.perf_counter()
-            await asyncio.sleep(BEAT)
-            held.append(time.perf_counter() - before - BEAT)
+    def beat(due: float) -> None:
+        nonlocal handle
+        held.append(loop.time() - due)
+        handle = loop.call_later(BEAT, beat, loop.time() + BEAT)
 
-    beats = asyncio.create_task(beat())
+    handle = loop.call_later(BEAT, beat, loop.time() + BEAT)
     try:
         yield held
     finally:
-        beats.cancel()
+        handle.cancel()
 
 
 @pytest.mark.office(HIDES, target=LAB)
@@ -42,7 +40,7 @@ async def test_what_an_agent_says_in_a_session_of_many_hidden_values(at: Office)
     """Each of them is a long one, and what is said begins like all of them at every letter."""
     thread = await at.ann.says("@adk-confirm hello", at.deploys)
     await at.sees(thread, "You said: hello")
-    async with beating() as held:
+    with beating() as held:
         for call in range(20):
             tokens = json.dumps([f"{100 * call + number:w>100}" for number in range(25)])
             args = json.dumps({"to": f"Ada {call}", "amount": 1, "token": tokens})
