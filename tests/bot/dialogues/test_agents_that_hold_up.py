@@ -23,16 +23,18 @@ def beating() -> Iterator[list[float]]:
     """For how many seconds at a time the loop was held."""
     held, loop = list[float](), asyncio.get_running_loop()
 
-    def beat(due: float) -> None:
-        nonlocal handle
-        held.append(loop.time() - due)
-        handle = loop.call_later(BEAT, beat, loop.time() + BEAT)
+    ended = False
 
-    handle = loop.call_later(BEAT, beat, loop.time() + BEAT)
+    def beat(due: float) -> None:
+        held.append(loop.time() - due)
+        if not ended:
+            loop.call_later(BEAT, beat, loop.time() + BEAT)
+
+    beat(loop.time())
     try:
         yield held
     finally:
-        handle.cancel()
+        ended = True
 
 
 @pytest.mark.office(HIDES, target=LAB)
