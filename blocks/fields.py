@@ -8,9 +8,9 @@ another reader could understand differently is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum, auto
 
@@ -32,11 +32,17 @@ Path = tuple[str | int, ...]
 
 _LABEL, _HINT = 150, 200
 _MULTILINE = 60
-_MENU = 100
+_MENU, _CHECKBOXES = 100, 10
 
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 _PLAIN_DIGITS = 15  # a client that uses doubles would change a larger number
+
+_SECONDS = range(1_000_000_020, 10**10, 60)
+"""The moments that Slack's input can show: whole minutes, as seconds of ten digits."""
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)([T ])(\d\d:\d\d)((?::00(?:\.0+)?)?)(Z|[+-]\d\d:?\d\d)", re.ASCII)
+_NO_MOMENT = "2001-09-10T00:00:00Z"
+"""Spells a moment that is chosen where there was none."""
 
 _DATES = {
     "date": (r"\d{4}-\d\d-\d\d", words.FIELD_DATE),
@@ -50,10 +56,14 @@ class Wrong(Exception):
 
 
 class Kind(Enum):
-    TEXT = auto()  # exactly as typed; also a date, without the spaces around it
+    TEXT = auto()  # exactly as typed; also a date that a calendar can't show, without the spaces around it
+    LINES = auto()  # a list of texts
+    DAY = auto()
+    MOMENT = auto()  # a day and a time, with an offset
     NUMBER = auto()
     YES_NO = auto()
     MENU = auto()  # one of a few values, read by its index, so its label may be shortened
+    SEVERAL = auto()  # some of a few values, in a list
     ONE_OF = auto()  # one of more values than a menu can hold, typed
     JSON = auto()  # any other value
 
@@ -75,15 +85,18 @@ class Field:
 
     @property
     def chooses(self) -> bool:
-        return self.kind in (Kind.YES_NO, Kind.MENU)
+        return self.kind in (Kind.YES_NO, Kind.MENU, Kind.SEVERAL)
 
     # Drawing
 
     def block(self) -> JsonObject:
-        hints = [self.note] if self.note else []
-        hints += [words.HINT_JSON] if self.kind is Kind.JSON else []
+        hints = [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
+        hints += [self.note] if self.note else []
+        if rule := {Kind.JSON: words.HINT_JSON, Kind.LINES: words.HINT_LINES, Kind.MOMENT: words.HINT_MOMENT}.get(
+            self.kind
+        ):
+            hints.append(rule.format(offset=self._spelling[5]))
         hints += [words.HINT_EMPTY_NULL] if self.shape.nullable and not self.chooses else []
-        hints += [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
         element = self._choices() if self.chooses else self._box()
         shown, hint = label(self.label, _LABEL), words.DOT.join(hints)
         return input_block(shown, element, self.block_id, optional=self._optional, hint=hint)
@@ -93,19 +106,25 @@ class Field:
         if self.current is ABSENT:
             return not self.shape.required
         unshown = self.kind is Kind.MENU and not any(map(self.is_now, self.options))
-        return self.shape.nullable or self.current in (None, "") or unshown or len(self.path) > 1
+        may_be_empty = self.shape.nullable or self.current in (None, "") or self.kind in (Kind.LINES, Kind.SEVERAL)
+        return may_be_empty or unshown or len(self.path) > 1
 
     def _box(self) -> JsonObject:
         if self.kind is Kind.NUMBER:
             limits = [None if one is None else _digits(one) for one in (self.shape.minimum, self.shape.maximum)]
             if max(len(one or "") for one in (self.drawn, *limits)) <= _PLAIN_DIGITS:
                 return self._number_box(*limits)
+        if self.kind is Kind.DAY:
+            return part("datepicker", action_id=ACTION, initial_date=self.drawn or None)
+        if self.kind is Kind.MOMENT:
+            now = int(self.drawn) if self.drawn else None
+            return part("datetimepicker", action_id=ACTION, initial_date_time=now)
         multiline = self.kind is Kind.TEXT and ("\n" in self.drawn or units(self.drawn) > _MULTILINE)
         return part(
             "plain_text_input",
             action_id=ACTION,
             initial_value=fit(self.drawn, INPUT).text or None,
-            multiline=multiline or self.kind is Kind.JSON or None,
+            multiline=multiline or self.kind in (Kind.JSON, Kind.LINES) or None,
             max_length=INPUT,
         )
 
@@ -126,6 +145,12 @@ class Field:
         yes_no = {True: words.YES, False: words.NO, None: words.NONE} if self.kind is Kind.YES_NO else {}
         labels = [yes_no[one] if one in yes_no else spell_on_one_line(one) for one in self.options]  # type: ignore[index]  # yes, no or null
         options = [option(str(index), plain(text, OPTION)) for index, text in enumerate(labels)]
+        if self.kind is Kind.SEVERAL:
+            ticked: list[JsonValue] = [
+                shown for shown, one in zip(options, self.options, strict=True) if self._holds(one)
+            ]
+            element = "checkboxes" if len(options) <= _CHECKBOXES else "multi_static_select"
+            return part(element, action_id=ACTION, options=[*options], initial_options=ticked or None)
         initial = next((shown for shown, one in zip(options, self.options, strict=True) if self.is_now(one)), None)
         if yes_no:
             return part("radio_buttons", action_id=ACTION, options=[*options], initial_option=initial)
@@ -146,22 +171,48 @@ class Field:
             entry = entry_in(values, self.block_id)
             if entry is None:
                 raise Wrong(words.FIELD_UNREADABLE)
-            found = self._chosen(entry) if self.chooses else self._typed(_text_of(entry))
+            found = self._chosen(entry) if self.chooses else self._typed(self._text_of(entry))
         if found is ABSENT and self.shape.required:
             raise Wrong(words.FIELD_REQUIRED)
         return self.current if found is not ABSENT and self.is_now(found) else found
 
+    def is_emptied(self, values: Mapping[str, object]) -> bool:
+        entry = entry_in(values, self.block_id)
+        return entry is not None and not any(str(one or "").strip() for name, one in entry.items() if name != "type")
+
     def is_now(self, value: JsonValue) -> bool:
         return self.current is not ABSENT and same(value, self.current)
 
+    def _holds(self, value: JsonValue) -> bool:
+        return isinstance(self.current, list) and any(same(value, one) for one in self.current)
+
     def _chosen(self, entry: Mapping[str, object]) -> Value:
-        chosen = entry.get("selected_option")
-        if chosen is None:
-            return self.current
+        if self.kind is not Kind.SEVERAL:
+            chosen = entry.get("selected_option")
+            return self.current if chosen is None else self.options[self._index(chosen)]
+        chosen = entry.get("selected_options")
+        if not isinstance(chosen, list):
+            raise Wrong(words.FIELD_UNREADABLE)
+        picked = [self.options[index] for index in sorted({*map(self._index, chosen)})]
+        if not isinstance(self.current, list):
+            return picked or self.current
+        # Those that stay keep their order.
+        stay = [one for one in self.current if any(same(one, each) for each in picked)]
+        return stay + [one for one in picked if not self._holds(one)]
+
+    def _index(self, chosen: object) -> int:
         index = chosen.get("value") if isinstance(chosen, Mapping) else None
         if not isinstance(index, str) or not re.fullmatch("[0-9]{1,2}", index) or int(index) >= len(self.options):
             raise Wrong(words.FIELD_UNREADABLE)
-        return self.options[int(index)]
+        return int(index)
+
+    def _text_of(self, entry: Mapping[str, object]) -> str:
+        name = {Kind.DAY: "selected_date", Kind.MOMENT: "selected_date_time"}.get(self.kind, "value")
+        entered = entry.get(name)
+        fits = type(entered) is int and entered in _SECONDS if self.kind is Kind.MOMENT else isinstance(entered, str)
+        if entered is not None and not fits:
+            raise Wrong(words.FIELD_UNREADABLE)
+        return "" if entered is None else str(entered)
 
     def _typed(self, text: str) -> Value:
         if as_typed(text) == as_typed(self.drawn):
@@ -176,8 +227,30 @@ class Field:
         if not text.strip():
             if self.shape.nullable or self.current is None:
                 return None
+            if self.kind is Kind.LINES:
+                return []
             raise Wrong(words.FIELD_REQUIRED)
-        return self._number(text.strip()) if self.kind is Kind.NUMBER else parse_json(text)
+        match self.kind:
+            case Kind.NUMBER:
+                return self._number(text.strip())
+            case Kind.LINES:
+                return [one.strip() for one in as_lines(text).split("\n") if one.strip()]
+            case Kind.DAY:
+                return self._string(text)
+            case Kind.MOMENT:
+                return self._moment(int(text))
+        return parse_json(text)
+
+    def _moment(self, seconds: int) -> str:
+        """With the offset of the value before, spelled as it was."""
+        _, between, _, end, offset = self._spelling.groups()
+        there = datetime.fromtimestamp(seconds, datetime.fromisoformat(_NO_MOMENT[:16] + offset).tzinfo)
+        return f"{there:%Y-%m-%d}{between}{there:%H:%M}{end}{offset}"
+
+    @property
+    def _spelling(self) -> re.Match[str]:
+        spelled = _MOMENT.fullmatch(self.current if isinstance(self.current, str) else "")
+        return spelled or _MOMENT.match(_NO_MOMENT)  # type: ignore[return-value]  # it is one
 
     def _string(self, text: str) -> JsonValue:
         if isinstance(self.current, str) and "\r\n" in self.current:
@@ -223,9 +296,8 @@ def field_for(path: Path, called: str, block_id: str, current: Value, shape: Sha
     unset, null = current is None or current is ABSENT, (None,) if shape.nullable else ()
     if shape.options is not None:
         options = (*shape.options, *null)
-        few = len(options) <= _MENU and len({plain(spell_on_one_line(one), OPTION) for one in options}) == len(options)
         drawn = "" if current is ABSENT else spell_on_one_line(current)
-        return made(Kind.MENU if few else Kind.ONE_OF, drawn, options)
+        return made(Kind.MENU if _fits_menu(options) else Kind.ONE_OF, drawn, options)
     kinds = {*shape.kinds} or _kinds_of(current)
     if kinds == {"boolean"} and (unset or isinstance(current, bool)):
         return made(Kind.YES_NO, options=(True, False, *null))
@@ -235,8 +307,22 @@ def field_for(path: Path, called: str, block_id: str, current: Value, shape: Sha
             return made(Kind.NUMBER, number)
     if kinds == {"string"} and (unset or isinstance(current, str)):
         text = as_lines(current if isinstance(current, str) else "")
+        if shape.format == "date" and (not text or _is_day(text)):
+            return made(Kind.DAY, text)
+        moment = _seconds_of(text) if text else ""
+        if shape.format == "date-time" and moment is not None:
+            return made(Kind.MOMENT, moment)
         if _is_typable(text, current):
             return made(Kind.TEXT, text)
+    items = current if isinstance(current, list) else []
+    if kinds == {"array"} and (unset or isinstance(current, list)):
+        each = shape.each or Shape(kinds=["string"] if items else [])
+        if each.options and not each.nullable and _fits_menu(each.options) and _are_some(items, each.options):
+            return made(Kind.SEVERAL, options=(*each.options,))
+        if each.options is None and each.kinds == ["string"]:
+            lines = [one for one in items if isinstance(one, str) and one and [one.strip()] == one.splitlines()]
+            if len(lines) == len(items) and _is_typable("\n".join(lines), None):
+                return made(Kind.LINES, "\n".join(lines))
     written = "" if current is ABSENT else json_text(current, indented=True)
     if units(written) > INPUT:
         written = json_text(current) if current is not ABSENT else ""
@@ -247,7 +333,40 @@ def _kinds_of(current: Value) -> set[str]:
     """Without a schema: the kind of the value itself."""
     if isinstance(current, bool):
         return {"boolean"}
+    if isinstance(current, list):
+        return {"array"}
     return {"string"} if isinstance(current, str) else {"number"} if isinstance(current, int | float) else set()
+
+
+def _fits_menu(options: Sequence[JsonValue]) -> bool:
+    return len(options) <= _MENU and len({plain(spell_on_one_line(one), OPTION) for one in options}) == len(options)
+
+
+def _are_some(items: list[JsonValue], options: list[JsonValue]) -> bool:
+    """Whether boxes beside the options can show a list."""
+    return (
+        len(items) <= len(options)
+        and all([same(one, each) for each in options].count(True) == 1 for one in items)
+        and not any(same(one, other) for number, one in enumerate(items) for other in items[:number])
+    )
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _seconds_of(text: str) -> str | None:
+    """The seconds of a moment that Slack's input can show."""
+    if (spelled := _MOMENT.fullmatch(text)) is None:
+        return None
+    try:
+        seconds = int(datetime.fromisoformat(f"{spelled[1]}T{spelled[3]}{spelled[5]}").timestamp())
+    except ValueError:
+        return None
+    return str(seconds) if seconds in _SECONDS else None
 
 
 def _exact_digits(current: Value, *, whole: bool) -> str | None:
@@ -286,13 +405,6 @@ def text_in(values: Mapping[str, object], block_id: str) -> str:
     """The text in a block, without the spaces around it."""
     text = (entry_in(values, block_id) or {}).get("value")
     return text.strip() if isinstance(text, str) else ""
-
-
-def _text_of(entry: Mapping[str, object]) -> str:
-    text = entry.get("value")
-    if text is not None and not isinstance(text, str):
-        raise Wrong(words.FIELD_UNREADABLE)
-    return text or ""
 
 
 def as_lines(text: str) -> str:

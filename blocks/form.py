@@ -194,7 +194,7 @@ class Form:
             path
             for path, boxes in items.items()
             if any(one.drawn.strip() for one in boxes)
-            if all(one.block_id in values and not text_in(values, one.block_id) for one in boxes)
+            if all(one.is_emptied(values) for one in boxes)
         ]
 
     def _change(self, changes: dict[str, JsonValue], path: Path, value: Value) -> None:

@@ -43,7 +43,9 @@ class Shape:
     minimum: float | int | None = None
     maximum: float | int | None = None
     items: dict[str, Shape] = field(default_factory=dict)
-    """Of a list of objects: the shapes of what each of them holds."""
+    """Of an object, or a list of objects: the shapes of what each of them holds."""
+    each: Shape | None = None
+    """Of a list: the shape of its items, if they have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ def shapes(schema: Schema, names: Sequence[str]) -> dict[str, Shape]:
 
 
 def _shape(found: dict[str, Any]) -> Shape:
-    return Shape(**found | {"items": {name: _shape(one) for name, one in found["items"].items()}})
+    items = {name: _shape(one) for name, one in found.get("items", {}).items()}
+    return Shape(**found | {"items": items, "each": _shape(found["each"]) if "each" in found else None})
 
 
 def problems(schema: Schema, values: Mapping[str, JsonValue]) -> dict[str, Problem]:

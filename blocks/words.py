@@ -205,6 +205,8 @@ GRANT_SCOPE_EXACT = "Only in this conversation, and only with exactly these argu
 NOW = "Now: {value}"
 PICK = "Choose"
 HINT_JSON = "JSON. Keep quotes and brackets."
+HINT_LINES = "One on each line."
+HINT_MOMENT = "In your own time zone. The agent gets it as …{offset}."
 HINT_EMPTY_NULL = "Leave empty for no value"
 HINT_TAKE_OUT = "Empty all fields of an item to take it out"
 

@@ -206,7 +206,8 @@ def _shapes_in(rules: Rules, root: Rules, names: list[str] | None = None) -> dic
             inner, nullable = _followed(properties[name], root)
             found[name] = {**_shape(inner, nullable), "required": name in required, "items": {}}
             if names is not None and isinstance(items := inner.get("items"), dict):
-                found[name]["items"] = _shapes_in(_followed(items, root)[0], root)
+                each, nullable = _followed(items, root)
+                found[name] |= {"items": _shapes_in(each, root), "each": _shape(each, nullable)}
     return found
 
 

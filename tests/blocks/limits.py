@@ -20,7 +20,18 @@ Payload = Mapping[str, JsonValue]
 BLOCKS = {"header", "rich_text", "section", "context", "actions", "divider"}
 RICH_BYTES, MESSAGE_BYTES, VIEW_BYTES = 24_000, 30_000, 250_000
 TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
-ACTING = {"button", "static_select", "radio_buttons", "checkboxes", "overflow", "plain_text_input", "number_input"}
+ACTING = {
+    "datepicker",
+    "datetimepicker",
+    "multi_static_select",
+    "button",
+    "static_select",
+    "radio_buttons",
+    "checkboxes",
+    "overflow",
+    "plain_text_input",
+    "number_input",
+}
 
 
 def check(payload: Payload, surface: str) -> None:

@@ -68,7 +68,10 @@ def test_one_field_is_changed_and_the_others_keep_their_exact_values() -> None:
 
 
 @thorough
-@given(strategies.many_arguments, st.lists(st.sampled_from(["s", "i", "n", "b", "e", "d", "t", "o", "-"]), max_size=40))
+@given(
+    strategies.many_arguments,
+    st.lists(st.sampled_from(["s", "i", "n", "b", "e", "d", "t", "o", "l", "m", "-"]), max_size=40),
+)
 def test_a_form_that_nobody_touches_changes_nothing(arguments: tuple[Argument, ...], kinds: list[str]) -> None:
     properties = {
         argument.name: SCHEMAS[kind] for argument, kind in zip(arguments, kinds, strict=False) if kind in SCHEMAS
@@ -93,6 +96,8 @@ SCHEMAS: Schema = {
     "d": {"type": "string", "format": "date"},
     "t": {"type": "string", "format": "date-time"},
     "o": {"type": "object", "properties": {"a": {"type": "integer"}}},
+    "l": {"type": "array", "items": {"type": "string"}},
+    "m": {"type": "array", "items": {"enum": ["", "a", 1, True]}},
 }
 
 
@@ -284,7 +289,7 @@ def test_a_text_keeps_to_the_schema() -> None:
 @pytest.mark.parametrize(
     ("kind", "before", "after", "wrong", "sentence"),
     [
-        ("date", "2026-11-21", "2026-12-01", "tomorrow", "Write a date as year-month-day, such as 2026-01-31."),
+        ("date", "2026-02-30", "2026-12-01", "tomorrow", "Write a date as year-month-day, such as 2026-01-31."),
         ("date", "soon", "2028-02-29", "2027-02-29", "Write a date as year-month-day, such as 2026-01-31."),
         (
             "date-time",
@@ -302,7 +307,7 @@ def test_a_text_keeps_to_the_schema() -> None:
         ),
     ],
 )
-def test_a_date_is_text_that_is_checked_once_it_is_changed(
+def test_a_date_that_no_calendar_shows_is_text_that_is_checked_once_it_is_changed(
     kind: str, before: str, after: str, wrong: str, sentence: str
 ) -> None:
     schema: Schema = {"at": {"type": "string", "format": kind}}
@@ -315,7 +320,121 @@ def test_a_date_is_text_that_is_checked_once_it_is_changed(
     assert lead.refused("at") == sentence
 
 
+def test_a_day_is_picked_from_a_calendar() -> None:
+    lead = edit({"day": {"type": "string", "format": "date"}}, day="2026-12-05", n=1)
+    assert lead.form.element("day")["type"] == "datepicker"
+    lead.form.enter("n", "2")
+    assert lead.submit() == {"n": 2}
+    lead.form.enter("day", "2026-12-06")
+    assert lead.submit() == {"day": "2026-12-06", "n": 2}
+    lead.form.enter("day", None)
+    assert lead.refused("day") == "Fill this in."
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("2026-12-05T22:00:00+01:00", "2026-12-06T00:30:00+01:00"),
+        ("2026-12-05T21:00Z", "2026-12-05T23:30Z"),
+        ("2026-12-05 16:30:00.000-0430", "2026-12-05 19:00:00.000-0430"),
+        ("", "2026-12-05T23:30:00Z"),
+    ],
+)
+def test_a_moment_goes_back_in_its_own_offset_and_spelling(before: str, after: str) -> None:
+    lead = edit({"at": {"type": "string", "format": "date-time"}}, at=before, n=1)
+    assert lead.form.element("at")["type"] == "datetimepicker"
+    lead.form.enter("n", "2")
+    assert lead.submit() == {"n": 2}
+    if before:
+        lead.form.enter("at", "2026-12-05 21:00")
+        assert lead.submit() == {"n": 2}, "the same moment again is no change"
+    lead.form.enter("at", "2026-12-05 23:30")
+    assert lead.submit() == {"at": after, "n": 2}
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        "2026-12-05T22:00:30Z", "2026-12-05T22:00:00.5Z", "2026-12-05T22:00:00", "1999-12-05T22:00:00Z",
+        "2026-12-05t22:00:00z", "2026-13-05T22:00:00Z", "2300-01-01T00:00:00Z",
+    ],
+)  # fmt: skip
+def test_a_moment_that_slacks_input_could_not_show_is_text(now: str) -> None:
+    lead = edit({"at": {"type": "string", "format": "date-time"}}, at=now)
+    assert lead.form.element("at")["initial_value"] == now
+
+
+@pytest.mark.parametrize("forged", [1_780_000_001, True, "2026-12-05", 10**11, -60, 1.78e9])
+def test_a_forged_moment_is_refused(forged: JsonValue) -> None:
+    lead = edit({"at": {"type": "string", "format": "date-time"}}, at="2026-12-05T22:00:00Z")
+    key = (lead.form.block_id("at"), Action.FIELD.value)
+    lead.form.entered[key] = {"type": "datetimepicker", "selected_date_time": forged}
+    assert lead.refused("at") == "This could not be read. Close the form and open it again."
+
+
 # -- lists and objects
+
+
+def a_list_of(options: list[JsonValue], **more: JsonValue) -> Schema:
+    return {"rows": {"type": "array", "items": {"enum": options}, **more}}
+
+
+def test_some_of_a_few_values_are_ticked_and_keep_their_order() -> None:
+    lead = edit(a_list_of(["eu", "us", 7, True], maxItems=3), rows=["us", "eu"], n=1)
+    assert lead.form.element("rows")["type"] == "checkboxes"
+    lead.form.enter("n", "2")
+    assert lead.submit() == {"n": 2}
+    lead.form.enter("rows", ["eu", "us"])
+    assert lead.submit() == {"n": 2}
+    lead.form.enter("rows", ["eu", "7", "us"])
+    assert same(lead.submit()["rows"], ["us", "eu", 7])
+    lead.form.enter("rows", [])
+    assert lead.submit()["rows"] == []
+    lead.form.enter("rows", ["eu", "7", "us", "true"])
+    assert lead.refused("rows") == "This takes at most 3 items."
+
+
+def test_more_values_are_a_menu_and_too_many_are_json() -> None:
+    names: list[JsonValue] = [f"city-{number}" for number in range(101)]
+    lead = edit(a_list_of(names[:100]), rows=["city-7"])
+    assert lead.form.element("rows")["type"] == "multi_static_select"
+    lead.form.enter("rows", ["city-7", "city-99"])
+    assert lead.submit() == {"rows": ["city-7", "city-99"]}
+    assert edit(a_list_of(names), rows=["city-7"]).form.element("rows")["type"] == "plain_text_input"
+
+
+@pytest.mark.parametrize("now", [["live"], ["eu", "eu"], [1.0], "eu"])
+def test_what_boxes_could_not_show_is_json(now: JsonValue) -> None:
+    lead = edit(a_list_of(["eu", "us", 1]), rows=now)
+    assert lead.form.element("rows")["initial_value"] == json_text(now, indented=True)
+
+
+@pytest.mark.parametrize("forged", [None, "0", ["0"], [{"value": "3"}], [{"value": 0}], [{}]])
+def test_forged_ticks_are_refused(forged: JsonValue) -> None:
+    lead = edit(a_list_of(["eu", "us"]), rows=["us"])
+    key = (lead.form.block_id("rows"), Action.FIELD.value)
+    lead.form.entered[key] = {"type": "checkboxes", "selected_options": forged}
+    assert lead.refused("rows") == "This could not be read. Close the form and open it again."
+
+
+def test_a_list_of_texts_has_one_on_each_line() -> None:
+    schema: Schema = {"to": {"type": "array", "minItems": 1, "items": {"type": "string", "maxLength": 9}}}
+    lead = edit(schema, to=["ops@a", "sup@a"], n=1)
+    assert lead.form.element("to")["initial_value"] == "ops@a\nsup@a"
+    lead.form.enter("n", "2").enter("to", "ops@a \n\n sup@a\n")
+    assert lead.submit() == {"n": 2}
+    lead.form.enter("to", '"ann"\r\nsup@a')
+    assert lead.submit()["to"] == ['"ann"', "sup@a"]
+    lead.form.enter("to", "ann\n0123456789")
+    assert lead.refused("to") == "Item 2 takes at most 9 characters."
+    lead.form.enter("to", None)
+    assert lead.refused("to") == "This needs at least 1 items."
+
+
+@pytest.mark.parametrize("now", [["a\nb"], [""], [" a"], ["a\u2028b"], ["a\u202eb"], ["a\rb"], ["a", 1], ["a\r\n"]])
+def test_a_list_that_lines_could_not_show_is_json(now: JsonValue) -> None:
+    lead = edit({"to": {"type": "array", "items": {"type": "string"}}}, to=now)
+    assert lead.form.element("to")["initial_value"] == json_text(now, indented=True)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +457,7 @@ def test_a_date_is_text_that_is_checked_once_it_is_changed(
     ],
 )
 def test_wrong_json_is_refused_at_the_field_with_its_place(typed: str, sentence: str) -> None:
-    lead = edit({"tags": {"type": "array", "items": {"type": "string"}}}, tags=["x"])
+    lead = edit({"tags": {"type": "array", "items": {"type": "string"}}}, tags=[" x"])
     lead.form.enter("tags", typed)
     assert lead.refused("tags").startswith(sentence)
 
@@ -418,7 +537,7 @@ def test_only_what_the_policy_names_is_a_field_and_the_rest_is_shown() -> None:
 
 
 def test_a_value_over_3000_is_shown_in_full_and_not_editable() -> None:
-    lead = edit(note="x" * 3001, short="x" * 3000, log=["y" * 2999])
+    lead = edit(note="x" * 3001, short="x" * 3000, log={"y": "y" * 2999})
     assert lead.form.labels == ["short"]
     text = inert.shown(lead.form.view)
     assert text.count("x") > 3001

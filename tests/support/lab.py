@@ -131,6 +131,25 @@ def order(
     )
 
 
+class Owner(BaseModel):
+    name: str
+    mail: str
+    pager: int = 0
+
+
+def launch(
+    day: Annotated[str, Field(json_schema_extra={"format": "date"})],
+    starts_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})],
+    regions: list[Literal["eu", "us", "asia"]],
+    tell: list[str],
+    owner: Owner,
+    tool_context: ToolContext,
+) -> JsonObject:
+    """Takes what people pick."""
+    picked = {"day": day, "starts_at": starts_at, "regions": regions, "tell": tell, "owner": owner.model_dump()}
+    return _log("launch", tool_context, **picked)
+
+
 def loses(what: str) -> JsonObject:
     """Can't say whether it happened."""
     raise ToolOutcomeUnknown(f"The connection broke: {what}.")
@@ -261,6 +280,7 @@ agent = Agent(
         FunctionTool(breaks, require_confirmation=True),
         FunctionTool(loses, require_confirmation=True),
         FunctionTool(order, require_confirmation=True),
+        FunctionTool(launch, require_confirmation=True),
         note,
         agree,
         survey,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.office import LAB, ON_EITHER, ONE, Office, withdraws
 
@@ -163,3 +163,36 @@ async def test_a_list_of_objects_is_edited_field_by_field(at: Office) -> None:
     await at.sees(card, "Done:")
     [ran] = at.ran()
     assert ran["lines"] == [{"item": "the mug", "amount": 12.5}, {"item": "the spoon", "amount": 5.0}]
+
+
+LAUNCH: JsonObject = {
+    "day": "2026-12-05",
+    "starts_at": "2026-12-05 22:00+01:00",
+    "regions": ["us", "eu"],
+    "tell": ["ops@acme.example", "support@acme.example"],
+    "owner": {"name": "Ada", "mail": "ada@acme.example", "pager": 7},
+}
+
+
+@pytest.mark.office(ONE, target=LAB)
+@pytest.mark.parametrize(
+    ("field", "entered", "change"),
+    [
+        ("day", "2026-12-06", {"day": "2026-12-06"}),
+        ("starts at", 1_780_000_020, {"starts_at": "2026-05-28 21:27+01:00"}),
+        ("regions", ["eu", "asia"], {"regions": ["eu", "asia"]}),
+        ("tell", "ann@acme.example\n\nops@acme.example", {"tell": ["ann@acme.example", "ops@acme.example"]}),
+    ],
+)
+async def test_what_is_picked_is_run_and_what_is_not_touched_comes_back_exactly(
+    at: Office, field: str, entered: Json, change: JsonObject
+) -> None:
+    card = await at.ask(f"launch {json.dumps(LAUNCH)}")
+    await at.bob.clicks(card, "Edit…")
+    form = await at.bob.gets_modal("Edit")
+    await form.submits()
+    assert "Nothing has changed yet. Change a field, or cancel." in form.errors.values()
+    await form.submits({field: entered})
+    await at.sees(card, "Done:")
+    [ran] = at.ran()
+    assert {name: ran[name] for name in LAUNCH} == LAUNCH | change
