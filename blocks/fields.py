@@ -107,7 +107,7 @@ class Field:
             return not self.shape.required
         unshown = self.kind is Kind.MENU and not any(map(self.is_now, self.options))
         may_be_empty = self.shape.nullable or self.current in (None, "") or self.kind in (Kind.LINES, Kind.SEVERAL)
-        return may_be_empty or unshown or len(self.path) > 1
+        return may_be_empty or unshown or (len(self.path) > 2 and not self.chooses)
 
     def _box(self) -> JsonObject:
         if self.kind is Kind.NUMBER:

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import JsonValue
@@ -39,7 +40,7 @@ from adk_confirm.blocks.full_view import (
     split_pages,
     what_runs,
 )
-from adk_confirm.blocks.json_schema import Schema, Shape, problems, shapes
+from adk_confirm.blocks.json_schema import Schema, Shape, problems, property_names, shapes
 from adk_confirm.blocks.kit import JsonObject, actions, header, input_block, modal, option, plain_text, small_print
 from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.readable import LONGEST_TITLE, readable_name, scalar
@@ -48,11 +49,12 @@ from adk_confirm.blocks.text import plain
 from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantOffer, Shown, payload_fields
 from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.errors import ConfirmError
-from adk_confirm.runtime.jsontypes import canonical
+from adk_confirm.runtime.jsontypes import canonical, objects
 
 REASON, GRANT = "reason", "grant"
 REASON_LENGTH = 1000
 _FIELD = "field."
+_MOST_IN_OBJECT = 5
 
 
 class FormErrors(ConfirmError):
@@ -84,8 +86,10 @@ class Form:
         labels = Counter(readable_name(one) for one in {*self._given, *may})
         known = shapes(schema, [*may]) if schema is not None and may else {}
         values: list[tuple[str, Value, bool]] = [(one.name, one.value, one.masked) for one in arguments]
-        # Names that only the schema has come last, empty.
         values += [(one, ABSENT, False) for one in may if one not in self._given and one in known]
+        # In the schema's order. Names that only the call has come last.
+        order = {one: number for number, one in enumerate(property_names(schema))}
+        values.sort(key=lambda one: order.get(one[0], len(order)))
         self._in_items = min(MOST_IN_ITEMS, MOST_FIELDS - len(values))
         for called, value, masked in values:
             shown = readable_name(called) if labels[readable_name(called)] == 1 else called
@@ -100,7 +104,7 @@ class Form:
         """Whether there are fields for this value now. Once one had no room, later ones get none either."""
         formats = self._formats.get(called, {})
         whole = field_for((called,), shown, block_id, value, shape, _as_shown(value, formats.get("")))
-        fields = _in_items(called, shown, block_id, value, shape, formats)
+        fields = _inside(called, shown, block_id, value, shape, formats)
         if 0 < len(fields) <= self._in_items:
             self._in_items -= len(fields)
         else:
@@ -188,7 +192,7 @@ class Form:
         """The items of lists of which somebody emptied every text box."""
         items: dict[Path, list[Field]] = defaultdict(list)
         for one in self.fields:
-            if len(one.path) > 1 and not one.chooses:
+            if len(one.path) > 2 and not one.chooses:
                 items[one.path[:2]].append(one)
         return [
             path
@@ -236,36 +240,46 @@ def _as_shown(value: Value, kind: str | None) -> str:
     return words.NOW.format(value=spoken(scalar(value, kind, "")))
 
 
-def _in_items(
+def _inside(
     called: str, shown: str, block_id: str, value: Value, shape: Shape, formats: Mapping[str, str]
 ) -> list[Field]:
-    """A field for each value in a list of flat objects. None for any other value, or for too many."""
-    items = value if isinstance(value, list) and shape.options is None and {*shape.kinds} <= {"array"} else []
-    flat = [
-        item
-        for item in items
-        if isinstance(item, dict) and not any(isinstance(one, dict | list) for one in item.values())
-    ]
-    if len(flat) < len(items) or not all(flat) or sum(map(len, flat)) > MOST_IN_ITEMS:
+    """A field for each value in a flat object whose schema names them all, or in a list of flat objects. None for any
+    other value, or for too many."""
+    if shape.options is not None:
         return []
-    found = []
-    for number, item in enumerate(flat):
-        labels = Counter(map(readable_name, item))
-        for at, (inner, one) in enumerate(item.items()):
-            take_out = "" if number or at else words.HINT_TAKE_OUT
-            title = readable_name(inner) if labels[readable_name(inner)] == 1 else inner
-            found.append(
-                field_for(
-                    (called, number, inner),
-                    words.IN_ITEM.format(list=shown, number=number + 1, name=title),
-                    f"{block_id}.{number}.{at}",
-                    one,
-                    shape.items.get(inner, Shape()),
-                    words.DOT.join(filter(None, (_as_shown(one, formats.get(inner)), take_out))),
-                )
+    holders: list[tuple[Path, str, str, Mapping[str, Value]]] = []  # where it is, its title, its block, what it holds
+    if isinstance(value, dict) and {*shape.kinds} <= {"object"} and {*value} <= {*shape.items}:
+        holders = [((called,), shown, block_id, {**dict.fromkeys(shape.items, ABSENT), **value})]
+    if isinstance(value, list) and {*shape.kinds} <= {"array"} and all(isinstance(item, dict) for item in value):
+        for number, item in enumerate(objects(value)):
+            title = words.IN_ITEM.format(list=shown, number=number + 1)
+            holders.append(((called, number), title, f"{block_id}.{number}", item))
+    flat = [
+        shape.items.get(one, Shape()).is_flat and not isinstance(held, dict | list)
+        for *_, holder in holders
+        for one, held in holder.items()
+    ]
+    most = MOST_IN_ITEMS if isinstance(value, list) else _MOST_IN_OBJECT
+    if not all(holder for *_, holder in holders) or not all(flat) or len(flat) > most:
+        return []
+    fields: list[Field] = []
+    for path, title, block, holder in holders:
+        labels, here = Counter(map(readable_name, holder)), len(fields)
+        for at, inner in enumerate(sorted(holder, key=[*shape.items, *holder].index)):
+            label = words.INSIDE.format(
+                holder=title, name=readable_name(inner) if labels[readable_name(inner)] == 1 else inner
             )
-    fields = [one for one in found if one is not None]
-    return fields if len(fields) == len(found) else []
+            note, rules = _as_shown(holder[inner], formats.get(inner)), shape.items.get(inner, Shape())
+            made = field_for((*path, inner), label, f"{block}.{at}", holder[inner], rules, note)
+            if made is None:
+                return []
+            fields.append(made)
+        boxes = [at for at in range(here, len(fields)) if not fields[at].chooses]
+        if isinstance(value, list) and boxes:
+            last = fields[boxes[-1]]
+            note = words.DOT.join(filter(None, (last.note, words.hint_take_out(len(boxes)))))
+            fields[boxes[-1]] = replace(last, note=note)
+    return fields
 
 
 # -- Approve

@@ -208,7 +208,7 @@ HINT_JSON = "JSON. Keep quotes and brackets."
 HINT_LINES = "One on each line."
 HINT_MOMENT = "In your own time zone. The agent gets it as …{offset}."
 HINT_EMPTY_NULL = "Leave empty for no value"
-HINT_TAKE_OUT = "Empty all fields of an item to take it out"
+HINT_TAKE_OUT = "Empty {fields} to remove this item."
 
 FIELD_REQUIRED = "Fill this in."
 FIELD_WHOLE = "Write a whole number, such as 3."
@@ -230,7 +230,8 @@ FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
 FIELD_GONE = "The policy has changed meanwhile. Close this form and open it again."
 THIS = "This"
 ITEM = "item {number}"
-IN_ITEM = "{list}, item {number}: {name}"
+IN_ITEM = "{list}, item {number}"
+INSIDE = "{holder}: {name}"
 
 # -- the thread and the history
 
@@ -399,3 +400,8 @@ def duration(seconds: float) -> str:
             rest = whole % unit // below
             return f"{whole // unit} {name}" + (f" {rest} {below_name}" if rest else "")
     return f"{whole} s"
+
+
+def hint_take_out(fields: int) -> str:
+    """`Empty all 3 to remove this item.`"""
+    return HINT_TAKE_OUT.format(fields={1: "this", 2: "both"}.get(fields, f"all {fields}"))

@@ -205,7 +205,9 @@ def _shapes_in(rules: Rules, root: Rules, names: list[str] | None = None) -> dic
         if isinstance(properties.get(name), dict):
             inner, nullable = _followed(properties[name], root)
             found[name] = {**_shape(inner, nullable), "required": name in required, "items": {}}
-            if names is not None and isinstance(items := inner.get("items"), dict):
+            if names is not None and isinstance(inner.get("properties"), dict):
+                found[name]["items"] = _shapes_in(inner, root)
+            elif names is not None and isinstance(items := inner.get("items"), dict):
                 each, nullable = _followed(items, root)
                 found[name] |= {"items": _shapes_in(each, root), "each": _shape(each, nullable)}
     return found

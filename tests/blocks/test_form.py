@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from adk_confirm.blocks import form, words
+from adk_confirm.blocks import form
 from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.exact_values import json_text
 from adk_confirm.blocks.fields import Wrong, parse_json
@@ -503,6 +503,45 @@ def test_an_item_whose_fields_are_emptied_is_taken_out() -> None:
     assert lead.refused("expenses, item 1: amount") == "Fill this in."
 
 
+OWNER: Schema = {
+    "owner": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "mail": {"type": "string", "maxLength": 9},
+            "age": {"type": "integer"},
+        },
+        "required": ["name"],
+    }
+}
+
+
+def test_a_small_object_has_a_field_for_each_of_its_values_in_the_schemas_order() -> None:
+    lead = edit(OWNER, owner={"mail": "a@b", "name": "Ada"}, n=1)
+    assert lead.form.labels == ["owner: name", "owner: mail", "owner: age", "n"]
+    optional = [block.get("optional") for block in lead.form.inputs.values()]
+    assert optional == [False, False, True, False]
+    lead.form.enter("n", "2")
+    assert lead.submit() == {"n": 2}
+    lead.form.enter("owner: age", "7")
+    assert lead.submit() == {"n": 2, "owner": {"mail": "a@b", "name": "Ada", "age": 7}}
+    lead.form.enter("owner: mail", "0123456789")
+    assert lead.refused("owner: mail") == "This takes at most 9 characters."
+
+
+@pytest.mark.parametrize("owner", [{}, {"name": "Ada", "more": 1}, {"name": ["Ada"]}, ["Ada"], None])
+def test_another_object_is_json(owner: JsonValue) -> None:
+    schema: Schema = {"owner": {"type": "object", "properties": {f"p{n}": {} for n in range(6)}}}
+    assert edit(schema, owner={"p1": 1}).form.labels == ["owner"]
+    assert edit(schema if owner == {} else OWNER, owner=owner).form.labels == ["owner"]
+    assert edit(owner={"name": "Ada"}).form.labels == ["owner"], "without a schema more names may be written"
+
+
+def test_fields_are_in_the_schemas_order() -> None:
+    schema: Schema = {"model": {"type": "string"}, "memory": {"type": "integer"}, "note": {"type": "string"}}
+    assert edit(schema, extra=1, memory=32, model="16").form.labels == ["model", "memory", "note", "extra"]
+
+
 def test_what_is_wrong_in_an_item_is_said_at_its_field() -> None:
     item: Schema = {"type": "object", "properties": {"amount": {"type": "integer", "maximum": 9, "description": "€"}}}
     schema: Schema = {"rows": {"type": "array", "minItems": 2, "items": {"$ref": "#/properties/row"}}, "row": item}
@@ -591,7 +630,7 @@ def test_an_answer_of_many_lists_leaves_room_for_the_call() -> None:
 
 def test_an_argument_that_the_call_lacks_can_be_added() -> None:
     lead = edit({"dry_run": {"type": "boolean"}, "note": {"type": "string"}}, note="x")
-    assert lead.form.labels == ["note", "dry run"]
+    assert lead.form.labels == ["dry run", "note"], "in the schema's order"
     lead.form.enter("dry run", "yes")
     assert lead.submit() == {"dry_run": True}
 
@@ -698,4 +737,4 @@ def test_a_field_says_what_its_digits_mean() -> None:
     size = Argument("size", 20, formats=(("", "bytes"),))
     lines = Argument("lines", EXPENSES, formats=(("amount", "EUR"),))
     fields = form.Form(samples.WAITING.but(arguments=(size, lines), editable=("size", "lines")), None).fields
-    assert [one.note for one in fields[:3]] == ["Now: 20 bytes", words.HINT_TAKE_OUT, "Now: €148.50"]
+    assert [one.note for one in fields[:3]] == ["Now: 20 bytes", "", "Now: €148.50 · Empty both to remove this item."]

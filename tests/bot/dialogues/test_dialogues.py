@@ -181,6 +181,7 @@ LAUNCH: JsonObject = {
         ("day", "2026-12-06", {"day": "2026-12-06"}),
         ("starts at", 1_780_000_020, {"starts_at": "2026-05-28 21:27+01:00"}),
         ("regions", ["eu", "asia"], {"regions": ["eu", "asia"]}),
+        ("owner: mail", "eve@acme.example", {"owner": {"name": "Ada", "mail": "eve@acme.example", "pager": 7}}),
         ("tell", "ann@acme.example\n\nops@acme.example", {"tell": ["ann@acme.example", "ops@acme.example"]}),
     ],
 )
