@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from adk_confirm.bot.config.settings import Rules, WaitingLimits
-from adk_confirm.bot.confirmation.model import Ask, OutcomeKind
+from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.store import waiting_index
 from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
 from adk_confirm.bot.store.ledger_rows import read_lines
@@ -33,22 +33,6 @@ async def test_a_tool_whose_name_no_database_takes_is_refused(at: Backoffice) ->
         assert "can't be shown to anybody" in await at.refuses(name, {})
     lines = await at.database.read(read_lines, at.key)
     assert [line.kind for line in lines] == ["call refused"] * 3
-
-
-async def test_what_an_earlier_call_hid_is_hidden_in_what_the_agent_says_and_asks_on_later_cards(
-    at: Backoffice,
-) -> None:
-    """Their own policies hide nothing, and know nothing of it."""
-    at.policies(
-        '[[policy]]\ntools = ["unlock"]\napprovers = ["user:U0ANNA"]\nredact = ["token"]\n'
-        '[[policy]]\ntools = ["*"]\napprovers = ["user:U0ANNA"]\nreason = true\n'
-        '[[policy]]\ninputs = ["*"]\napprovers = ["user:U0ANNA"]\n'
-    )
-    await at.asks("unlock", {"token": "hunter2-hunter2"})
-    call = await at.row(await at.asks("deploy", {}, why="the safe opens with hunter2-hunter2"))
-    question = await at.row(await at.asks("ask", {}, ask=Ask.INPUT, hint="Is hunter2-hunter2 still good?"))
-    assert (call.asked.why, question.asked.hint) == ("the safe opens with ••••", "Is •••• still good?")
-    assert "hunter2" not in str([line.content for line in await at.lines()])
 
 
 @pytest.mark.parametrize("here", [2, 3], ids=["in one session", "for one person"])
