@@ -318,7 +318,8 @@ def status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
     """Who decides, or who decided and what came of it: right below the title, in every state."""
     if view.stage is OutcomeKind.UNKNOWN:
         begun = say(" {when}", when=When(view.started_at)) if view.started_at is not None else ()
-        return [line(words.UNKNOWN_STATUS, begun=begun), *approval_status(view, most)]
+        alone = "" if view.voted else words.NOT_BY_ITSELF
+        return [line(words.UNKNOWN_STATUS + alone, begun=begun), *approval_status(view, most)]
     return approval_status(view, most) if view.stage is State.WAITING else [Line(state_sentence(view))]
 
 

@@ -56,10 +56,9 @@ PLAN_TITLES = {  # a text, or a diff
     "would have": ("What it would have done", "What would have changed"),
 }
 PREVIEW_AWAITED = "What the edited call would do is being looked up. It can be approved after that."
-UNKNOWN_STATUS = (
-    "It started{begun}, and nobody knows how it ended. Look in the system that it changes, then say what you found. It "
-    "won't run again by itself."
-)
+UNKNOWN_STATUS = "It started{begun}, and nobody knows how it ended. Look in the system that it changes."
+NOT_BY_ITSELF = " It won't run again by itself."
+"""Until somebody wants it to."""
 FAILED_STATUS = ". It may have done part of it: look before you ask again."
 NEWER_CARD = "Newer card"
 UNBOUND = "⚠️ The agent's server does not list this tool's arguments, so a default may be missing here."

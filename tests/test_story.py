@@ -114,7 +114,7 @@ async def test_several_one_by_one_from_home_the_list_an_edit_and_a_grant(log: Pa
         await me.goes_to("deploys")
         await me.says("/approvals")
         await me.sees("Waiting in this channel", within=me.chat)
-        await me.chat.get_by_role("link", name="Card", exact=True).click()
+        await me.chat.get_by_role("link", name="Open card", exact=True).first.click()
         card = me.message("Request time off", me.thread)  # cards of one turn come in any order
         await expect(card).to_be_focused()
         await me.clicks("More options", within=card)
@@ -167,7 +167,7 @@ async def test_on_a_phone_hints_lead_time_moves_and_the_bot_crashes_and_comes_ba
         await me.clicks("Write it for me")
         await me.chat.get_by_role("combobox").press("Enter")
         await me.clicks("Be ben")
-        await me.clicks("Open card")
+        await me.clicks("Open the card")
         await expect(me.thread.get_by_role("button", name="Approve").last).to_be_visible()
 
         await me.clicks("Let 10 minutes pass")

@@ -1,9 +1,8 @@
-"""The runner's tests on both databases. A runner sees the sessions of its own app only: tests share one PostgreSQL
-database, each with an app of its own, which saves a database and its tables per test."""
+"""The runner's tests on both databases. Each has a store of its own, since a store belongs to one secret."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 
 from adk_confirm import Agent, Runner
-from tests.support.postgres import PostgresServer
 from tests.support.stores import new_store
 
 _apps = count(1)
@@ -20,16 +18,10 @@ _apps = count(1)
 MakeRunner = Callable[..., Runner]
 
 
-@pytest.fixture(scope="session")
-def shared_postgres(postgres: PostgresServer) -> Iterator[str]:
-    with postgres.database() as url:
-        yield url
-
-
 def _store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return new_store(tmp_path)
-    url: str = request.getfixturevalue("shared_postgres")
+    url: str = request.getfixturevalue("postgres_stocked")
     return url
 
 

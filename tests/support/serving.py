@@ -39,7 +39,9 @@ LEASE = 1.0
 POINT = "stop"
 AHEAD = "SERVE_AHEAD"
 STANDS_BY = "SERVE_STANDS_BY"
-UNIMPORTANT = {*("claim_due", "renew", "release", "pause_runs", "_upgrade", "upgrade_ledger", "postpone")}
+UNIMPORTANT = {
+    *("claim_due", "renew", "release", "pause_runs", "_upgrade", "upgrade_ledger", "postpone", "take", "take_store")
+}
 """What a process does all the time. A kill there is a kill before or after something important."""
 
 

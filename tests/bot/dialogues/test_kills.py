@@ -25,7 +25,7 @@ from tests.support.waiting import until
 PAY = '@adk-confirm pay {"to": "Ada", "amount": 20}'
 PAY_AT_LENGTH = f"{PAY}\nat length"
 """Its reply is too long to stand in one message with the line of the decision."""
-STORY = "✅ @ann, done. Approved by bob"
+STORY = ". Approved by bob."
 ANSWER = 'pay: {"did":"pay"}'
 DEAD_LETTERS = 61  # seconds after which Slack tells again what was not acknowledged
 PATIENCE = 30.0
@@ -126,7 +126,7 @@ async def test_what_could_not_begin_in_time_does_not_begin_because_a_server_came
     await bot.starts(hours_later=3)
 
     await at.sees(
-        card, "Not started in time: Pay", "Approved by bob · did not start in time", "did not start within 1h"
+        card, "Not started in time: Pay", "it did not start in time. Approved by bob.", "did not start within 1h"
     )
     assert at.ran() == []
 
@@ -312,7 +312,7 @@ async def test_killed_in_the_tool_people_say_what_became_of_it(
     await at.ann.finds(sentence, at.deploys)
     (card,) = at.cards()
     assert card.buttons == ("See everything", "History")
-    assert at.ann.sees(at.deploys).count("started, but nobody knows how it ended") == 1
+    assert at.ann.sees(at.deploys).count("did this happen?") == 1
     assert [line["tool"] for line in at.ran()] == ["begins"]
 
 
@@ -327,7 +327,7 @@ async def test_killed_in_the_tool_people_have_it_run_again(at: Staff, bot: Servi
     await at.ann.finds('work: {"did":"work"}', at.deploys)
     (card,) = at.cards()
     assert card.buttons == ("See everything", "History")
-    await at.ann.finds("done. Approved by cyd", at.deploys)
+    await at.ann.finds("done in a second run. Approved by cyd", at.deploys)
     assert [line["tool"] for line in at.ran()] == ["begins", "begins", "work"]
 
 

@@ -234,6 +234,6 @@ async def test_two_replicas_share_the_work_and_do_nothing_twice(open_office: Ope
         await at.rests()
         for thread in threads:
             seen = at.ann.sees(at.deploys, thread=thread)
-            for line in ("✅ @ann, done. Approved by bob", 'pay: {"did":"pay"}'):
+            for line in ("done. Approved by bob.", 'pay: {"did":"pay"}'):
                 assert seen.count(line) == 1, seen
         assert sorted(str(line["to"]) for line in at.ran()) == [f"p{n}" for n in range(1, 9)]

@@ -45,7 +45,7 @@ async def bot(at: Staff, server: Foreign, sqlite_url: str, tmp_path: Path) -> As
 
 async def asked_for_two(at: Staff) -> tuple[Seen, list[Seen]]:
     said = await at.ann.says("@adk-confirm please pay 1500 and deploy search", at.deploys)
-    return said, [await at.ann.finds(card, at.deploys, thread=said) for card in ("Reimburse (", "Deploy (")]
+    return said, [await at.ann.finds(card, at.deploys, thread=said) for card in ("Reimburse: amount", "Deploy search")]
 
 
 async def both_ran_once(at: Staff, server: Foreign, said: Seen) -> None:

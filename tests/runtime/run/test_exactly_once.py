@@ -150,12 +150,12 @@ async def answer_from_here(url: str, app: str, log: str, session: str, verdict: 
 
 @pytest.mark.parametrize("verdicts", [("approve", "approve"), ("approve", "deny"), ("deny", "deny")])
 async def test_two_processes_with_the_same_request_run_it_once(
-    shared_postgres: str, app: str, log: Log, verdicts: tuple[str, str]
+    postgres_stocked: str, app: str, log: Log, verdicts: tuple[str, str]
 ) -> None:
-    async with Runner(operator(log), shared_postgres, app_name=app) as runner:
+    async with Runner(operator(log), postgres_stocked, app_name=app) as runner:
         chat = Chat(runner)
         await chat.say("ship a b")
-        arguments = [(shared_postgres, app, str(log.path), chat.session, verdict, "25") for verdict in verdicts]
+        arguments = [(postgres_stocked, app, str(log.path), chat.session, verdict, "25") for verdict in verdicts]
         async with child(answer_from_here, *arguments[0]) as one, child(answer_from_here, *arguments[1]) as other:
             await asyncio.gather(one.reached("ready"), other.reached("ready"))
             one.go_on()
@@ -190,11 +190,11 @@ async def work_here(url: str, app: str, log: str, session: str, term: str) -> No
             print(error)
 
 
-async def test_a_second_process_waits_for_the_first(shared_postgres: str, app: str, log: Log) -> None:
+async def test_a_second_process_waits_for_the_first(postgres_stocked: str, app: str, log: Log) -> None:
     session = "waiting"
     async with (
-        Runner(operator(log), shared_postgres, app_name=app) as runner,
-        child(work_here, shared_postgres, app, str(log.path), session, "5") as first,
+        Runner(operator(log), postgres_stocked, app_name=app) as runner,
+        child(work_here, postgres_stocked, app, str(log.path), session, "5") as first,
     ):
         await first.reached("in the tool")
         chat = Chat(runner, session)
@@ -211,12 +211,12 @@ async def test_a_second_process_waits_for_the_first(shared_postgres: str, app: s
 
 
 async def test_a_process_that_was_frozen_beyond_its_lease_can_write_nothing(
-    shared_postgres: str, app: str, log: Log
+    postgres_stocked: str, app: str, log: Log
 ) -> None:
     session = "frozen"
     async with (
-        Runner(operator(log), shared_postgres, app_name=app) as runner,
-        child(work_here, shared_postgres, app, str(log.path), session, "1") as frozen,
+        Runner(operator(log), postgres_stocked, app_name=app) as runner,
+        child(work_here, postgres_stocked, app, str(log.path), session, "1") as frozen,
     ):
         await frozen.reached("in the tool")
         os.kill(frozen.pid, signal.SIGSTOP)

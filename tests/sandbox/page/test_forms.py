@@ -61,11 +61,12 @@ async def test_every_kind_of_field_says_what_was_entered(scene: Scene, visits: V
     await me.dialog.get_by_label("replicas").fill("4")
     await me.dialog.get_by_role("radiogroup", name="dry run").get_by_label("yes").check()
     await me.dialog.get_by_label("when").fill("2026-12-01")
-    await me.clicks("Approve edited")
+    await me.clicks("Approve with edits")
     await expect(me.dialog).to_have_count(0)
     [values] = scene.app.submitted
     entered = [next(iter(block.values())) for block in values.values()]
-    assert [each.get("value") for each in entered if "value" in each] == ["2.14.1", "4", "2026-12-01"]
+    assert [each.get("value") for each in entered if "value" in each] == ["2.14.1", "4"]
+    assert [each["selected_date"] for each in entered if "selected_date" in each] == ["2026-12-01"]
     options = [each["selected_option"]["text"]["text"] for each in entered if "selected_option" in each]
     assert options == ["staging", "yes"]
     await me.sees("env prod → staging")

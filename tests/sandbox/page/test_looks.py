@@ -85,7 +85,7 @@ async def test_what_was_supplied_stays_text(scene: Scene, visits: Visits) -> Non
     me = await visits()
     message = me.message(heading(samples.HOSTILE))
     await expect(message.locator("h3")).to_have_text(heading(samples.HOSTILE))
-    assert await message.locator(".mention").all_inner_texts() == ["@dana", "@oncall", "@lea"]
+    assert await message.locator(".mention").all_inner_texts() == ["@oncall", "@lea", "@dana"]
     assert await message.locator(".content a, img, script, em, s").count() == 0
     await expect(message.locator("blockquote")).to_contain_text("Approved by <@U0LEAD> <!here>")
     await expect(message.locator("code", has_text="evil")).to_have_text(
@@ -173,7 +173,8 @@ async def test_a_new_message_is_announced_by_its_text(scene: Scene, visits: Visi
     me = await visits()
     news = me.page.get_by_role("log")
     await scene.app.asks(scene.deploys.id, "")
-    await expect(news).to_contain_text(f"adk-confirm: {heading(samples.EDITABLE)} Asked by @dana")
+    await expect(news).to_contain_text(f"adk-confirm: {heading(samples.EDITABLE)}")
+    await expect(news).to_contain_text("Asked by @dana")
     await scene.app.redraws(samples.DONE)
     await expect(news).to_contain_text("adk-confirm, changed: ✅ Done: Deploy")
     await scene.olu.says("elsewhere", scene.general)

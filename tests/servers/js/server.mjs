@@ -18,7 +18,11 @@ let last = Promise.resolve();
 function reply(contents, agent) {
   return last = last.then(async () => {
     beside.stdin.write(JSON.stringify({agent, contents}) + '\n');
-    return JSON.parse((await lines.next()).value);
+    const parts = JSON.parse((await lines.next()).value);
+    for (const {functionCall: call} of parts) { // this ADK names that argument otherwise
+      if (call?.name === 'transfer_to_agent') call.args = {agentName: call.args.agent_name};
+    }
+    return parts;
   });
 }
 
