@@ -126,8 +126,8 @@ class ClicksAndForms:
             self._after_ack.tell(str(wrong), click.seat)
         self._redraw(ballot, click.seat, click.url)
 
-    def _known_facts(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
-        return self._directory.fresh_facts(row, vote, self._rules.policies, speakers)
+    def _known_facts(self, row: Confirmation, vote: Vote) -> Facts | None:
+        return self._directory.fresh_facts(row, vote, self._rules.policies)
 
     def _redraw(self, ballot: SubmittedVote, seat: Seat, url: str) -> None:
         """Draws the list or the Home tab again from which it was decided, once the vote is counted."""

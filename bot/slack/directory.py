@@ -52,6 +52,14 @@ class NotWritable:
 
 
 @dataclass(frozen=True)
+class NamesNobody:
+    """An address that no account has, or a group that is switched off. Nobody may decide by it. Whom it should bar is
+    not known."""
+
+    as_bar: Unresolved
+
+
+@dataclass(frozen=True)
 class ChannelFacts:
     shared: bool
     public: bool
@@ -78,14 +86,18 @@ class Directory:
         """What Slack says about an account in this workspace."""
         user = person.user
         found = await self._lookups.answer(user, _account_key(person), lambda: self._ask_account(person), anew=anew)
-        return found if isinstance(found, Unresolved) else _with_person(found, person)
+        return _with_person(found, person)
 
-    async def members(self, entry: Approver, call: CallFacts, *, anew: bool = False, listing: bool = False) -> Members:
-        """The people behind an entry of a policy now. `listing`: for a list, which no vote may have to wait for."""
+    async def members(
+        self, entry: Approver, call: CallFacts, *, anew: bool = False, listing: bool = False, bars: bool = False
+    ) -> Members:
+        """The people behind an entry of a policy now. `listing`: for a list, which no vote may have to wait for.
+        `bars`: the entry says who may never decide."""
         if entry.kind is ApproverKind.USER:
             return frozenset({Person(call.team, entry.value)})
         key = _key(entry, call, listing=listing)
-        return await self._lookups.answer(str(entry), key, lambda: self._ask_members(entry, call, listing), anew=anew)
+        found = await self._lookups.answer(str(entry), key, lambda: self._ask_members(entry, call, listing), anew=anew)
+        return _read_members(found, bars=bars)
 
     async def facts(
         self,
@@ -99,26 +111,37 @@ class Directory:
     ) -> Facts:
         """Everything that `authorise` needs to know about this vote, asked at once. `anew`: without the cache."""
         barred, people, questions = _to_ask(row, vote, policies)
+        bars = {*row.policy.barred, *barred}
         # Questions that were put off before come first. Otherwise they might never be asked.
         questions.sort(key=lambda question: not self._lookups.known.put_off(_key(*question)))
         accounts, answers = await asyncio.gather(
             asyncio.gather(*(self.account(person, anew=anew) for person in people)),
-            asyncio.gather(*(self.members(entry, call, anew=anew, listing=listing) for entry, call in questions)),
+            asyncio.gather(*(self.members(e, c, anew=anew, listing=listing, bars=e in bars) for e, c in questions)),
         )
         others, members = dict(zip(people[1:], accounts[1:], strict=True)), _combine(row, barred, questions, answers)
         return Facts(account=accounts[0], others=others, members=members, barred=barred, speakers=speakers)
 
     def fresh_facts(
-        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
+        self, row: Confirmation, vote: Vote, policies: Policies, asked: Facts | None = None
     ) -> Facts | None:
-        """The same facts from the cache alone. None if the cache lacks one of them."""
+        """The same facts from the cache alone. None if the cache lacks one of them. What is unresolved in `asked` is in
+        no cache, and stays so."""
         barred, people, questions = _to_ask(row, vote, policies)
-        accounts: list[Any] = [self._lookups.known.peek(_account_key(person)) for person in people]
-        answers: list[Any] = [self._lookups.known.peek(_key(entry, call)) for entry, call in questions]
+        bars = {*row.policy.barred, *barred}
+        unresolved = _unresolved(people, asked)
+        accounts: list[Any] = [
+            self._lookups.known.peek(_account_key(person)) or unresolved.get(person) for person in people
+        ]
+        found = [(entry, self._lookups.known.peek(_key(entry, call))) for entry, call in questions]
+        answers: list[Any] = [
+            unresolved.get(entry) if known is None else _read_members(known, bars=entry in bars)
+            for entry, known in found
+        ]
         if any(known is None for known in (*accounts, *answers)):
             return None
         account, *rest = (_with_person(account, person) for account, person in zip(accounts, people, strict=True))
         others, members = dict(zip(people[1:], rest, strict=True)), _combine(row, barred, questions, answers)
+        speakers = asked.speakers if asked else frozenset[Person]()  # whoever counts the vote adds those until then
         return Facts(account=account, others=others, members=members, barred=barred, speakers=speakers)
 
     def forget(self, user: str) -> None:
@@ -196,7 +219,7 @@ class Directory:
         self.names.note(person.user, answer)
         return _account(person, answer)
 
-    async def _ask_members(self, entry: Approver, call: CallFacts, listing: bool) -> Members:
+    async def _ask_members(self, entry: Approver, call: CallFacts, listing: bool) -> Members | NamesNobody:
         match entry.kind:
             case ApproverKind.USER:
                 return frozenset({Person(call.team, entry.value)})
@@ -210,26 +233,40 @@ class Directory:
                 return named if isinstance(named, Unresolved) else _people(call.team, named)
         assert_never(entry.kind)
 
-    async def _group(self, entry: Approver, team: str) -> Members:
+    async def _group(self, entry: Approver, team: str) -> Members | NamesNobody:
         try:
             answer = await self._ask(GROUP_USERS, usergroup=entry.value)
         except Gone:
             return await self._members_if_disabled(entry)
         return _people(team, texts(answer.get("users")))
 
-    async def _members_if_disabled(self, entry: Approver) -> Members:
-        """A disabled group has no members. A group that never existed is a mistake, and is reported."""
+    async def _members_if_disabled(self, entry: Approver) -> NamesNobody | Unresolved:
+        """A group that never existed is a mistake, whatever it was named for."""
         answer = await self._ask(GROUPS, include_disabled=True)
         if any(group.get("id") == entry.value for group in objects(answer.get("usergroups"))):
-            return frozenset()
+            return NamesNobody(Unresolved(str(entry), "this user group is switched off in Slack"))
         return Unresolved(str(entry), "Slack knows no user group of this id")
 
-    async def _email(self, entry: Approver, team: str) -> Members:
+    async def _email(self, entry: Approver, team: str) -> Members | NamesNobody:
         try:
             answer = await self._ask(BY_EMAIL, email=entry.value)
         except Gone:
-            return frozenset()
+            return NamesNobody(Unresolved(str(entry), "no account has this address"))
         return _people(team, [as_text(as_object(answer.get("user")).get("id"))])
+
+
+def _read_members(found: Members | NamesNobody, *, bars: bool) -> Members:
+    if isinstance(found, NamesNobody):
+        return found.as_bar if bars else frozenset()
+    return found
+
+
+def _unresolved(people: Sequence[Person], asked: Facts | None) -> dict[Person | Approver, Unresolved]:
+    """What the facts lack."""
+    if asked is None:
+        return {}
+    known: dict[Person | Approver, Any] = {**asked.others, people[0]: asked.account, **asked.members}
+    return {what: answer for what, answer in known.items() if isinstance(answer, Unresolved)}
 
 
 def _people(team: str, users: Iterable[str]) -> frozenset[Person]:
@@ -250,9 +287,11 @@ def _account(person: Person, answer: JsonObject) -> Account:
     )
 
 
-def _with_person(account: Account, person: Person) -> Account:
+def _with_person(account: Account | Unresolved, person: Person) -> Account | Unresolved:
     """The cached account with the person from the click: the cache knows users by id only."""
-    return replace(account, person=person) if account.person.user == person.user else account
+    if isinstance(account, Unresolved) or account.person.user != person.user:
+        return account
+    return replace(account, person=person)
 
 
 def _account_key(person: Person) -> Key:

@@ -51,12 +51,11 @@ class CastResult:
     refusal: Refusal | None = None
 
 
-KnownFacts = Callable[[Confirmation, Vote, frozenset[Person]], Facts | None]
-"""Returns what was already looked up about a voter, given who spoke in the session. None if Slack must be asked. No
-I/O."""
+KnownFacts = Callable[[Confirmation, Vote], Facts | None]
+"""Returns what was already looked up about a voter. None if Slack must be asked. No I/O."""
 
 
-def nothing_known(row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:  # noqa: ARG001
+def nothing_known(row: Confirmation, vote: Vote) -> Facts | None:  # noqa: ARG001
     return None  # a `KnownFacts`
 
 
@@ -80,7 +79,7 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
     change, counted = stored, all(waiting.id != vote.id for waiting in stored.row.pending_votes)
     first = stored.row.pending_votes[:1]
     if first and first[0].id == vote.id:
-        facts = known(stored.row, vote, session.speakers)
+        facts = known(stored.row, vote)
         if facts is not None:
             facts = with_speakers(tx, session, stored.row, facts)
         if facts is not None or not needs_asking(stored.row, vote):

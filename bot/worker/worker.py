@@ -63,6 +63,8 @@ class PeopleLookup(Protocol):
         self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = ...
     ) -> Facts: ...
 
+    def fresh_facts(self, row: Confirmation, vote: Vote, policies: Policies, asked: Facts) -> Facts | None: ...
+
 
 class BackgroundLookup(Generic[T]):
     """Asks Slack or an agent in a task that goes on after the row was put off. The row finds the answer when it is
@@ -229,10 +231,13 @@ class Worker:
         facts = None
         if needs_asking(row, vote):
             session = await lease.read(read_session, chain_of(row.asked.session))
-            facts = await self._facts.answer(
+            asked = await self._facts.answer(
                 (row.id, row.version, vote.id),
                 lambda: self._people.facts(row, vote, self._rules.policies, session.speakers),
             )
+            facts = self._people.fresh_facts(row, vote, self._rules.policies, asked)
+            if facts is None:
+                raise NotNow(LATER, "What was looked up first is too old by now.")
             after = waits_for_slack(row, vote, facts)
             if after is not None and await lease.read(seconds_waiting, vote) < HELD_FOR:
                 raise NotNow(after, "Slack answers no more questions about who may decide for now.")

@@ -366,9 +366,16 @@ class TestReapply:
         assert desk.vote(VoteKind.APPROVE, BEN, reason="checked") is None
         assert desk.state() is State.APPROVED
 
+    def test_a_failed_preview_is_approved_by_no_earlier_vote_where_it_is_required(self) -> None:
+        desk = Desk(make_policy(quorum=2, preview="optional"), make_asked(preview={"failed": "no plan"}))
+        assert desk.approve(ANNA) is None
+        desk.reapply(make_policy(quorum=1, preview="required"))
+        assert (desk.state(), desk.row.approvals) == (State.WAITING, ())
+
     def test_who_was_reminded_is_not_reminded_again(self) -> None:
         desk = Desk(make_policy(remind_after="10m"))
         desk.wait(minutes=10)
+        assert desk.kinds.count(LineKind.REMINDED) == 1
         desk.reapply(make_policy(remind_after="15m"))
         desk.wait(minutes=10)
         assert desk.kinds.count(LineKind.REMINDED) == 1

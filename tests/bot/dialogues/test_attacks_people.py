@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from adk_confirm.bot.slack.api import CallLimits
 from adk_confirm.sandbox.people.people import Person
+from tests.support import python_approvers
 from tests.support.office import AT_ONCE, IMPATIENT, LAB, Office, Opens, withdraws
 
 DINNER = "reimburse 1500 for the team dinner"
@@ -324,3 +327,30 @@ async def test_a_vote_of_who_left_the_group_meanwhile_makes_no_quorum(at: Office
     await at.lead.clicks(card, "Approve")
 
     await at.sees(card, "by bob no longer counts: they are no longer an approver.")
+
+
+@pytest.mark.office(policy("group:S0ONCALL", more=f'barred = ["{PYTHON}hangs"]'))
+async def test_who_left_the_group_while_something_else_was_looked_up_decides_nothing(
+    at: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(python_approvers, "hanging", answers := threading.Event())
+    card = await at.ask(DINNER)
+    before = len(at.slack.calls_of("usergroups.users.list"))
+    await at.bob.clicks(card, "Approve")
+    await at.slack.until(lambda: len(at.slack.calls_of("usergroups.users.list")) > before, what="the group to be asked")
+    at.slack.group("oncall", at.cyd, id="S0ONCALL")
+    at.slack.clock.advance(31)
+    answers.set()
+    await at.bob.finds("The policy names others", at.deploys, thread=card)
+    assert at.ran() == []
+
+
+@pytest.mark.parametrize("bar", ["email:gone@example.com", "group:S0GONE"])
+async def test_a_bar_that_names_nobody_lets_nobody_decide_and_says_so(open_office: Opens, bar: str) -> None:
+    async with open_office(policy("group:S0ONCALL", more=f'barred = ["{bar}"]')) as at:
+        at.slack.group("gone", at.bob, id="S0GONE", disabled=True)
+        card = await at.ask(DINNER)
+        for _ in range(2):
+            await at.bob.clicks(card, "Approve")
+            (await at.bob.gets_modal(f"{bar} could not be looked up")).closes()
+        assert at.ran() == []

@@ -260,6 +260,17 @@ async def test_who_is_only_notified_or_barred_need_not_be_able_to_decide(at: Set
     assert "FIX group:S0NOBODY there is no such user group, or it is switched off" in said
 
 
+async def test_whom_a_bar_does_not_find_is_a_mistake(at: Setup) -> None:
+    at.people()
+    at.slack.group("gone", id="S0GONE", disabled=True)
+    policy = (
+        '[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\nbarred = ["group:S0GONE", "email:gone@example.com"]\n'
+    )
+    said = await at.says(policies=policy)
+    assert "FIX group:S0GONE there is no such user group, or it is switched off" in said
+    assert "FIX email:gone@example.com no account has this address" in said
+
+
 async def test_a_slack_that_wants_to_be_asked_less_often_is_asked_again_and_is_no_mistake(at: Setup) -> None:
     at.people()
     at.slack.faults.limits("usergroups.users.list", retry_after=0.1)
