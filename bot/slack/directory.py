@@ -265,8 +265,8 @@ def _unresolved(people: Sequence[Person], asked: Facts | None) -> dict[Person | 
     """What the facts lack."""
     if asked is None:
         return {}
-    known: dict[Person | Approver, Any] = {**asked.others, people[0]: asked.account, **asked.members}
-    return {what: answer for what, answer in known.items() if isinstance(answer, Unresolved)}
+    known = ((people[0], asked.account), *asked.others.items(), *asked.members.items())
+    return {what: answer for what, answer in known if isinstance(answer, Unresolved)}
 
 
 def _people(team: str, users: Iterable[str]) -> frozenset[Person]:
