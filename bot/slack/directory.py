@@ -265,6 +265,7 @@ def _unresolved(people: Sequence[Person], asked: Facts | None) -> dict[Person | 
     """What the facts lack."""
     if asked is None:
         return {}
+    known: tuple[tuple[Person | Approver, Any], ...]
     known = ((people[0], asked.account), *asked.others.items(), *asked.members.items())
     return {what: answer for what, answer in known if isinstance(answer, Unresolved)}
 
