@@ -176,8 +176,8 @@ class ClicksAndForms:
 
     def _known_refusal(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
         """Decides by what is known without asking Slack. For anybody else the form opens, and the submit decides."""
-        facts = self._known_facts(row, vote, speakers) or best_case_facts(row, vote, speakers)
-        ruling = authorise(row.policy, claim_of(row, vote), facts)
+        known = self._known_facts(row, vote) or best_case_facts(row, vote, speakers)
+        ruling = authorise(row.policy, claim_of(row, vote), replace(known, speakers=known.speakers | speakers))
         return ruling if isinstance(ruling, Refusal) and ruling.reason is not Reason.CANNOT_ASK else None
 
     # Forms
