@@ -283,10 +283,12 @@ class Settings(File):
     """The file together with the environment. `store_url` may hold a password, and no `repr` shows it."""
 
     environment: Environment
+    policy_lines: tuple[int, ...] = ()
+    """Where each policy begins in the file."""
 
     @cached_property
     def policies(self) -> Policies:
-        return Policies(self.policy)
+        return Policies(self.policy, self.policy_lines)
 
     @property
     def channels(self) -> list[str]:
@@ -301,7 +303,7 @@ class Settings(File):
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """They are printed, and the service starts anyway."""
-        found = policy_warnings(self.policy)
+        found = policy_warnings(self.policy, self.policy_lines)
         environment = self.environment
         unsealed = environment.secret is None and environment.sealing_secret is not None
         return (*found, _UNSEALED) if unsealed else found
@@ -331,7 +333,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     """
     >>> parse_settings('[[policy]]\\ntools = ["deploy*"]\\nquorum = 0', {})
     Traceback (most recent call last):
-    adk_confirm.bot.policy.checks.SettingsError: policy[0].quorum: must be at least 1, not 0
+    adk_confirm.bot.policy.checks.SettingsError: policy 1 (line 1), quorum: must be at least 1, not 0
     """
     try:
         tables = tomllib.loads(text)
@@ -339,17 +341,19 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
         raise SettingsError([Problem(name, f"is not TOML: {error}")]) from error
     if isinstance(tables.get("policy"), dict):
         raise SettingsError([Problem("policy", "is a list of tables; write [[policy]], with two brackets")])
+    begins = (number for number, line in enumerate(text.split("\n"), 1) if re.match(r"\s*\[\[\s*policy\s*\]\]", line))
+    lines = tuple(begins) if tables.get("policy") else ()
     try:
         file = File.model_validate(tables)
     except ValidationError as error:
-        raise SettingsError(from_pydantic(each, _known_keys(each["loc"])) for each in error.errors()) from error
-    problems = policy_problems(file.policy)
+        raise SettingsError(from_pydantic(each, _known_keys(each["loc"]), lines) for each in error.errors()) from error
+    problems = policy_problems(file.policy, lines)
     if problems:
         raise SettingsError(problems)
     environment = Environment.read(env)
     if (url := environment.database_url) is not None and not re.match(_STORE, url):
         raise SettingsError([Problem("DATABASE_URL", f"must be {_STORE_SHAPE}")])  # the address may contain a password
-    return Settings.model_construct(**dict(file), environment=environment)
+    return Settings.model_construct(**dict(file), environment=environment, policy_lines=lines)
 
 
 def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Problem, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from adk_confirm.bot.policy.durations import spell_duration
-from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason
+from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason, policy_name
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
@@ -121,12 +121,12 @@ _ASK_OPERATOR = "Ask whoever runs this app if it should be possible."
 
 def ungoverned_to_operator(found: CallRefusal) -> str:
     """The same in `adk-confirm explain`, with how to fix it."""
-    policy = "The policy" if found.index is None else f"policy[{found.index}]"
+    policy = "The policy" if found.index is None else policy_name(found.index)
     match found.why:
         case CallRefusalReason.NO_POLICY:
             return "No policy covers this call. To allow approvals, add a [[policy]] for it."
         case CallRefusalReason.NO_APPROVERS:
-            return f"{policy} names no approvers. To allow approvals, name some there."
+            return f"{policy.capitalize()} names no approvers. To allow approvals, name some there."
         case CallRefusalReason.WHEN_FAILED:
             return f"The `when` of {policy} has no answer for this call: {found.detail}. Fix the expression."
     return ungoverned(found)

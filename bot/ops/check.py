@@ -46,7 +46,7 @@ from adk_confirm.runtime.target import load_object
 R = TypeVar("R")
 PATIENCE = 30.0
 """Seconds. An agent, its server or a server of its tools that takes longer counts as unreachable."""
-WIDTH = 17
+WIDTH = 20
 _COLOURS = {Severity.OK: "green", Severity.NOTE: "cyan", Severity.WARN: "yellow", Severity.FIX: "red"}
 
 
@@ -68,7 +68,7 @@ async def check(call: CommandLine) -> int:
             # Servers choose the names of their tools.
             tell(f"{mark} {visible(f'{finding.what:<{width}}  {finding.said}', keep=chr(10))}")
     broken = sum(finding.mark is Severity.FIX for finding in found)
-    lines = ["", *map(visible, table(covered, KnownNames(names)))] if covered else []
+    lines = ["", *map(visible, table(covered, call.settings.policies, KnownNames(names)))] if covered else []
     call.tell(
         {
             "findings": [{"what": one.what, "mark": str(one.mark), "said": one.said} for one in found],
@@ -104,7 +104,7 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
     except ConfirmError as error:
         yield fix("tools", str(error))
     if tools is not None:
-        yield fine("tools", ", ".join(sorted(tools)) or "none")
+        yield fine("tools", f"{len(tools)}, of which {sum(tool.may_ask for tool in tools.values())} may ask people")
     for finding in _policies(settings):
         yield finding
     if tools is not None:

@@ -65,15 +65,16 @@ async def explain(call: CommandLine, tool: str, asking: str, given: str | None, 
     if called is not None and called.ours is not None:
         args = _as_the_tool_gets_them(called.ours, args, partial=given is None)
     facts = CallFacts(tool=tool or asking, args=args, question=bool(asking), **about)
-    found, policies = settings.policies.resolve(facts), settings.policies.entries
+    policies = settings.policies
+    found = policies.resolve(facts)
     if isinstance(found, CallRefusal) and found.why is CallRefusalReason.WHEN_FAILED and given is None:
         _ask_for_arguments(policies, found)
     governed = isinstance(found, GoverningPolicy)
-    lines = [visible(line) for line in explanation(settings.policies, found, facts, await _known_names(call))]
+    lines = [visible(line) for line in explanation(policies, found, facts, await _known_names(call))]
     if called is not None and not called.may_ask:
         lines.insert(0, f"{visible(tool)} has no gate: the agent runs it without asking. If it asked, this would hold:")
     call.tell({"governed": governed, "lines": [*lines]}, *lines)
-    concerned = ("policy", *(f"policy[{index}]" for index, policy in enumerate(policies) if policy.covers(facts)))
+    concerned = ("policy", *(policies.name(at) for at, policy in enumerate(policies.entries) if policy.covers(facts)))
     for warning in settings.warnings:
         if warning.key in concerned:  # warnings about the others say nothing about the call
             print(f"Warning: {warning}", file=sys.stderr)
@@ -92,13 +93,12 @@ def _arguments(text: str) -> JsonObject:
     return arguments
 
 
-def _ask_for_arguments(policies: tuple[Policy, ...], found: CallRefusal) -> None:
-    when = None if found.index is None else policies[found.index].when
-    if when is not None and (read := re.findall(r"\bargs\.(\w+)\b(?!\()", when)):
+def _ask_for_arguments(policies: Policies, found: CallRefusal) -> None:
+    when = None if found.index is None else policies.entries[found.index].when
+    if found.index is not None and when is not None and (read := re.findall(r"\bargs\.(\w+)\b(?!\()", when)):
         example = json.dumps(dict.fromkeys(read, "…"), ensure_ascii=False)
-        raise Invalid(
-            f"policy[{found.index}] depends on the call's arguments: {when}. Add them, as in --args '{example}'."
-        )
+        name = policies.name(found.index).capitalize()
+        raise Invalid(f"{name} depends on the call's arguments: {when}. Add them, as in --args '{example}'.")
 
 
 async def _known_names(call: CommandLine) -> KnownNames:
@@ -142,21 +142,26 @@ def _as_the_tool_gets_them(tool: Tool, args: JsonObject, *, partial: bool) -> Js
 def explanation(
     policies: Policies, found: GoverningPolicy | CallRefusal, call: CallFacts, names: KnownNames
 ) -> Iterator[str]:
+    """The answer first, and last why none of the policies before applies."""
+    if isinstance(found, GoverningPolicy):
+        yield from _governed(policies, found, call, names)
+    else:
+        yield "The call would be refused at once, and nobody would be asked:"
+        yield decision_texts.ungoverned_to_operator(found)
     last = found.index if found.index is not None else len(policies.entries)
     for index, policy in enumerate(policies.entries[:last]):
         why = f"its `when` is false: {policy.when}" if policy.covers(call) else f"its {' are '.join(_subject(policy))}"
-        yield f"policy[{index}] does not apply: {why}"
-    if not isinstance(found, GoverningPolicy):
-        yield "The call would be refused at once, and nobody would be asked:"
-        yield decision_texts.ungoverned_to_operator(found)
-        return
+        yield f"{policies.name(index).capitalize()} does not apply: {why}"
+
+
+def _governed(policies: Policies, found: GoverningPolicy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     policy = found.policy
     if found.index is None:
         yield f"No policy is about this question, so it is for {call.asker}, who asked the agent."
     else:
         when = "" if policy.when is None else f"; when {policy.when}"
         what = "question" if call.question else "call"
-        yield f"policy[{found.index}] applies to this {what} ({' '.join(_subject(policy))}{when})."
+        yield f"{policies.name(found.index).capitalize()} applies to this {what} ({' '.join(_subject(policy))}{when})."
     yield from _who_decides(policies, policy, call, names)
     yield from policy.sentences()
     yield from _what_is_shown(policy, call, names)

@@ -184,12 +184,11 @@ def coverage_findings(policies: Policies, tools: Tools) -> Iterator[Finding]:
     for index, policy in enumerate(policies.entries):
         for pattern in policy.tools:
             if pattern != "*" and not any(fnmatchcase(tool, pattern) for tool in tools):
-                yield fix(
-                    f"policy[{index}].tools", f'"{pattern}" matches no tool of the agent{_suggestion(pattern, tools)}'
-                )
+                said = f'its tools: "{pattern}" matches no tool of the agent{_suggestion(pattern, tools)}'
+                yield fix(policies.name(index), said)
         covered = [tool for name, tool in tools.items() if any(fnmatchcase(name, pattern) for pattern in policy.tools)]
         for key, mark, said in _strange_names(policy, covered) if covered else ():
-            yield Finding(mark, f"policy[{index}].{key}", said)
+            yield Finding(mark, policies.name(index), f"its {key}: {said}")
     for tool in sorted(name for name, tool in tools.items() if tool.may_ask):
         found = covering_policies(policies, tool)
         if not found:
@@ -254,7 +253,7 @@ def _suggestion(pattern: str, tools: Tools) -> str:
     return f"; it has {', '.join(sorted(tools))}" if tools else ", which has no tools"
 
 
-def table(rows: list[JsonObject], names: KnownNames) -> Iterator[str]:
+def table(rows: list[JsonObject], policies: Policies, names: KnownNames) -> Iterator[str]:
     """The table as text: tool, policy, when, approvers, quorum."""
     cells = [("tool", "policy", "approvals", "who may approve")]
     for before, row in zip([None, *rows], rows, strict=False):
@@ -264,5 +263,5 @@ def table(rows: list[JsonObject], names: KnownNames) -> Iterator[str]:
             cells.append((tool, "none", "", who))
             continue
         when = f"; if {row['when']}" if row["when"] is not None else ""
-        cells.append((tool, f"policy[{row['policy']}]", str(row["quorum"]), who + when))
+        cells.append((tool, policies.name(int(str(row["policy"]))), str(row["quorum"]), who + when))
     yield from in_columns(cells)

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.policy.durations import spell_duration
-from adk_confirm.bot.policy.model import CALLS_ONLY, Policy, may_decide
+from adk_confirm.bot.policy.model import CALLS_ONLY, Policy, may_decide, policy_name
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.policy.when import check_expression, names_read
 from adk_confirm.runtime.errors import ConfirmError, Invalid
@@ -24,8 +24,8 @@ from adk_confirm.runtime.errors import ConfirmError, Invalid
 @dataclass(frozen=True)
 class Problem:
     """
-    >>> print(Problem("policy[2].quorum", "must be at least 1, not 0"))
-    policy[2].quorum: must be at least 1, not 0
+    >>> print(Problem("policy 3 (line 12), quorum", "must be at least 1, not 0"))
+    policy 3 (line 12), quorum: must be at least 1, not 0
     """
 
     key: str
@@ -52,16 +52,20 @@ _EXAMPLES = {
 }
 
 
-def from_pydantic(error: ErrorDetails, known: Sequence[str]) -> Problem:
-    """An error of pydantic as a problem of the file. `known`: the keys of the table, to suggest the nearest."""
-    return Problem(key_of(error["loc"]), _describe(error, known))
+def from_pydantic(error: ErrorDetails, known: Sequence[str], lines: Sequence[int] = ()) -> Problem:
+    """An error of pydantic as a problem of the file. `known`: the keys of the table, to suggest the nearest. `lines`:
+    where each policy begins."""
+    return Problem(key_of(error["loc"], lines), _describe(error, known))
 
 
-def key_of(loc: Sequence[int | str]) -> str:
+def key_of(loc: Sequence[int | str], lines: Sequence[int] = ()) -> str:
     """
     >>> key_of(("policy", 2, "approvers", 0))
-    'policy[2].approvers[0]'
+    'policy 3, approvers[0]'
     """
+    match loc:
+        case ["policy", int(index), *rest]:
+            return ", ".join(filter(None, (policy_name(index, lines), key_of(rest))))
     key = ""
     for part in loc:
         key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else part
@@ -110,20 +114,22 @@ def spell_value(value: object) -> str:
     return spelled if len(spelled) <= 80 else spelled[:79] + "…"
 
 
-def policy_problems(policies: Sequence[Policy]) -> tuple[Problem, ...]:
+def policy_problems(policies: Sequence[Policy], lines: Sequence[int] = ()) -> tuple[Problem, ...]:
     return tuple(
-        Problem(f"policy[{index}].{key}", what)
+        Problem(f"{policy_name(index, lines)}, {key}", what)
         for index, policy in enumerate(policies)
         for key, what in _mistakes(policy)
     )
 
 
-def policy_warnings(policies: Sequence[Policy]) -> tuple[Problem, ...]:
+def policy_warnings(policies: Sequence[Policy], lines: Sequence[int] = ()) -> tuple[Problem, ...]:
     """Warnings: the service starts, but the policy probably means something else."""
     if not policies:
         return (Problem("policy", "there is none: every call that needs a confirmation is refused"),)
     return tuple(
-        Problem(f"policy[{index}]", what) for index, _ in enumerate(policies) for what in _oddities(policies, index)
+        Problem(policy_name(index, lines), what)
+        for index, _ in enumerate(policies)
+        for what in _oddities(policies, index, lines)
     )
 
 
@@ -212,7 +218,7 @@ def _names(policy: Policy) -> Iterator[_Finding]:
         yield "grant", 'is missing; grant_on needs a length, such as grant = "30m" or "session"'
 
 
-def _oddities(policies: Sequence[Policy], index: int) -> Iterator[str]:
+def _oddities(policies: Sequence[Policy], index: int, lines: Sequence[int]) -> Iterator[str]:
     policy = policies[index]
     if not policy.approvers:
         yield "names no approvers: every call that it covers is refused"
@@ -222,7 +228,7 @@ def _oddities(policies: Sequence[Policy], index: int) -> Iterator[str]:
     for earlier, other in enumerate(policies[:index]):
         if other.when is None and _covers_all_of(other, policy):
             what = "questions" if policy.inputs else "tools"
-            yield f"is never reached: policy[{earlier}] comes first and covers the same {what}"
+            yield f"is never reached: {policy_name(earlier, lines)} comes first and covers the same {what}"
             return
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -270,6 +270,15 @@ class CallRefusal:
     detail: MaskedText | None = None
 
 
+def policy_name(index: int, lines: Sequence[int] = ()) -> str:
+    """As people find it in the file, whose policies begin on these lines.
+
+    >>> policy_name(1, (3, 12)), policy_name(1)
+    ('policy 2 (line 12)', 'policy 2')
+    """
+    return f"policy {index + 1}" + (f" (line {lines[index]})" if index < len(lines) else "")
+
+
 @dataclass(frozen=True)
 class Policies:
     """The file's policies, in its order.
@@ -282,6 +291,10 @@ class Policies:
     """
 
     entries: tuple[Policy, ...] = ()
+    lines: tuple[int, ...] = ()
+
+    def name(self, index: int) -> str:
+        return policy_name(index, self.lines)
 
     @classmethod
     def of(cls, *entries: Policy) -> Policies:

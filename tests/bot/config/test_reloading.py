@@ -63,7 +63,7 @@ async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
 
         file.write_text(policies(1).replace("quorum = 1", "quorum = 0"))
         wrong = await running.logs("the policies stay as they were")
-        assert "policy[0].quorum: must be at least 1, not 0" in wrong
+        assert "policy 1 (line 1), quorum: must be at least 1, not 0" in wrong
         assert "Needs 2 approvals" in await at.ask(PAY)
 
         file.write_text(policies(1, '"user:U0BOB"'))

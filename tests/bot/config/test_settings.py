@@ -63,56 +63,77 @@ class TestWhole:
 
 
 WRONG = [
-    (policy("quorum = 0"), "policy[0].quorum: must be at least 1, not 0"),
-    (policy("") + policy("quorum = '2'"), 'policy[1].quorum: must be a whole number, not "2"'),
-    (policy("quorum = true"), "policy[0].quorum: must be a whole number, not true"),
-    (policy("qorum = 2"), "policy[0].qorum: is not a setting; did you mean quorum?"),
-    (policy("zzz = 2"), "policy[0].zzz: is not a setting; there are tools, inputs, when, approvers"),
+    (policy("quorum = 0"), "policy 1: quorum: must be at least 1, not 0"),
+    (policy("") + policy("quorum = '2'"), 'policy 2 (line 5), quorum: must be a whole number, not "2"'),
+    (policy("quorum = true"), "policy 1: quorum: must be a whole number, not true"),
+    (policy("qorum = 2"), "policy 1: qorum: is not a setting; did you mean quorum?"),
+    (policy("zzz = 2"), "policy 1: zzz: is not a setting; there are tools, inputs, when, approvers"),
     ("[[polcy]]", "polcy: is not a setting; did you mean policy?"),
     ("[slack]\nlisen = 'x'", "slack.lisen: is not a setting; did you mean listen?"),
     ("[policy]\ntools = ['*']", "policy: is a list of tables; write [[policy]], with two brackets"),
     ("policy = 3", 'policy: must be a list, such as ["…"], not 3'),
-    ("[[policy]]\nquorum = 1", 'policy[0].tools: is missing; write tools = ["deploy*"]'),
-    ("[[policy]]\ntools = []", 'policy[0].tools: must not be empty; write tools = ["deploy*"]'),
-    ("[[policy]]\ntools = 'deploy*'", 'policy[0].tools: must be a list, such as ["…"], not "deploy*"'),
-    ("[[policy]]\ntools = ['a', 3]", "policy[0].tools[1]: must be a text in quotes, not 3"),
-    ("[[policy]]\ntools = [' ']", "policy[0].tools[0]: must be a tool's name or a shell pattern"),
-    (policy("confirm_dialog = 'yes'"), 'policy[0].confirm_dialog: must be true or false, not "yes"'),
+    ("[[policy]]\nquorum = 1", 'policy 1: tools: is missing; write tools = ["deploy*"]'),
+    ("[[policy]]\ntools = []", 'policy 1: tools: must not be empty; write tools = ["deploy*"]'),
+    ("[[policy]]\ntools = 'deploy*'", 'policy 1: tools: must be a list, such as ["…"], not "deploy*"'),
+    ("[[policy]]\ntools = ['a', 3]", "policy 1: tools[1]: must be a text in quotes, not 3"),
+    ("[[policy]]\ntools = [' ']", "policy 1: tools[0]: must be a tool's name or a shell pattern"),
+    (policy("confirm_dialog = 'yes'"), 'policy 1: confirm_dialog: must be true or false, not "yes"'),
     (
         policy("expires_after = 3600"),
-        'policy[0].expires_after: must be a text such as "30s", "10m", "1h" or "2d", not 3600',
+        'policy 1: expires_after: must be a text such as "30s", "10m", "1h" or "2d", not 3600',
     ),
-    (policy("expires_after = '10 min'"), 'policy[0].expires_after: must be a duration such as "30s"'),
-    (policy("edit = 'version'"), 'policy[0].edit: must be true, false, or names such as ["version"]'),
-    (policy("allow_requester = 'everyone'"), 'policy[0].allow_requester: must be true, false, or "speakers"'),
-    (policy("deny_reason = true"), 'policy[0].deny_reason: must be "optional" or "required"'),
-    (policy("grant = 'forever'"), 'policy[0].grant: must be a duration such as "30s"'),
-    (policy("max_denials = 0"), "policy[0].max_denials: must be at least 1, not 0"),
-    (policy("barred = ['anna']"), "policy[0].barred[0]: must begin with group:, user:, email: or python:"),
-    (policy("barred = ['group:oncall']"), "policy[0].barred[0]: must be the group's id, such as group:S0ONCALL"),
-    (policy("channel = '#deploys'"), 'policy[0].channel: must be the channel\'s id, such as "C0DEPLOYS"'),
-    (policy("when = \"args.env = 'prod'\""), "policy[0].when: is not a CEL expression: use == to compare"),
-    (policy("when = \"env == 'prod'\""), "policy[0].when: there is no `env`; an expression can use tool, args"),
-    (policy('when = "args.env == prod"'), "policy[0].when: there is no `prod`; an expression can use tool, args"),
-    (policy("when = \"args.env == 'prod' and args.n > 1\""), "policy[0].when: is not a CEL expression: use && for "),
-    (policy("quorum = 3"), "policy[0].quorum: must be at most 2, since only 2 people may decide, not 3"),
-    (policy("quorum = 2\nbarred = ['user:U1']"), "policy[0].quorum: must be at most 1, since only 1 person may decide"),
-    (policy("remind_after = '24h'"), "policy[0].remind_after: must be shorter than expires_after (1d), not 1d"),
+    (policy("expires_after = '10 min'"), 'policy 1: expires_after: must be a duration such as "30s"'),
+    (policy("edit = 'version'"), 'policy 1: edit: must be true, false, or names such as ["version"]'),
+    (policy("allow_requester = 'everyone'"), 'policy 1: allow_requester: must be true, false, or "speakers"'),
+    (policy("deny_reason = true"), 'policy 1: deny_reason: must be "optional" or "required"'),
+    (policy("grant = 'forever'"), 'policy 1: grant: must be a duration such as "30s"'),
+    (policy("max_denials = 0"), "policy 1: max_denials: must be at least 1, not 0"),
+    (policy("barred = ['anna']"), "policy 1: barred[0]: must begin with group:, user:, email: or python:"),
+    (
+        policy("barred = ['group:oncall']"),
+        "policy 1: barred[0]: must be the group's id, such as group:S0ONCALL",
+    ),
+    (policy("channel = '#deploys'"), 'policy 1: channel: must be the channel\'s id, such as "C0DEPLOYS"'),
+    (policy("when = \"args.env = 'prod'\""), "policy 1: when: is not a CEL expression: use == to compare"),
+    (
+        policy("when = \"env == 'prod'\""),
+        "policy 1: when: there is no `env`; an expression can use tool, args",
+    ),
+    (
+        policy('when = "args.env == prod"'),
+        "policy 1: when: there is no `prod`; an expression can use tool, args",
+    ),
+    (
+        policy("when = \"args.env == 'prod' and args.n > 1\""),
+        "policy 1: when: is not a CEL expression: use && for ",
+    ),
+    (policy("quorum = 3"), "policy 1: quorum: must be at most 2, since only 2 people may decide, not 3"),
+    (
+        policy("quorum = 2\nbarred = ['user:U1']"),
+        "policy 1: quorum: must be at most 1, since only 1 person may decide",
+    ),
+    (
+        policy("remind_after = '24h'"),
+        "policy 1: remind_after: must be shorter than expires_after (1d), not 1d",
+    ),
     (
         policy("escalate_after = '2h'\nexpires_after = '1h'\nescalate_to = ['group:S1']"),
-        "policy[0].escalate_after: must be shorter than expires_after (1h), not 2h",
+        "policy 1: escalate_after: must be shorter than expires_after (1h), not 2h",
     ),
-    (policy("escalate_after = '2h'"), "policy[0].escalate_to: is missing; escalate_after needs people"),
+    (policy("escalate_after = '2h'"), "policy 1: escalate_to: is missing; escalate_after needs people"),
     (
         policy("escalate_to = ['group:S1']"),
-        'policy[0].escalate_after: is missing; escalate_to needs a time, such as "20m"',
+        'policy 1: escalate_after: is missing; escalate_to needs a time, such as "20m"',
     ),
-    (policy("edit = ['Token']\nredact = ['token']"), "policy[0].edit: names Token, which redact hides"),
-    (policy("when = 'args.a[\"to-ken\"] == 1'\nredact = ['token']"), "policy[0].when: reads to-ken, which"),
-    (policy("when = 'args.a.token == 1'\nredact = ['tok*']"), "policy[0].when: reads token, which redact hides"),
-    (policy("barred = ['user:U3', 'user:U3']"), "policy[0].barred: names user:U3 twice; once is enough"),
-    ("[[policy]]\ntools = ['a', 'a']", "policy[0].tools: names a twice; once is enough"),
-    (policy("grant_on = ['a']"), "policy[0].grant: is missing; grant_on needs a length"),
+    (policy("edit = ['Token']\nredact = ['token']"), "policy 1: edit: names Token, which redact hides"),
+    (policy("when = 'args.a[\"to-ken\"] == 1'\nredact = ['token']"), "policy 1: when: reads to-ken, which"),
+    (
+        policy("when = 'args.a.token == 1'\nredact = ['tok*']"),
+        "policy 1: when: reads token, which redact hides",
+    ),
+    (policy("barred = ['user:U3', 'user:U3']"), "policy 1: barred: names user:U3 twice; once is enough"),
+    ("[[policy]]\ntools = ['a', 'a']", "policy 1: tools: names a twice; once is enough"),
+    (policy("grant_on = ['a']"), "policy 1: grant: is missing; grant_on needs a length"),
     ("[agent]", "agent: must have target or url, and has neither"),
     ("[agent]\ntarget = 'a:b'\nurl = 'http://x'", "agent: must have target or url, not both"),
     ("[agent]\nurl = 'http://x'", 'agent: must name the app as well as the url, as in app = "oncall"'),
@@ -140,17 +161,25 @@ WRONG = [
 @pytest.mark.parametrize(("text", "said"), WRONG, ids=[said for _, said in WRONG])
 def test_each_mistake_is_named_with_its_key(text: str, said: str) -> None:
     (problem,) = wrong(text)
-    assert problem.startswith(said)
+    assert problem.replace("policy 1 (line 1), ", "policy 1: ").startswith(said)
 
 
 def test_all_mistakes_at_once() -> None:
     text = policy("quorum = 0\nredacted = ['x']") + policy("dm = 3")
-    assert [line.split(":")[0] for line in wrong(text)] == ["policy[0].quorum", "policy[0].redacted", "policy[1].dm"]
+    assert [line.split(":")[0] for line in wrong(text)] == [
+        "policy 1 (line 1), quorum",
+        "policy 1 (line 1), redacted",
+        "policy 2 (line 6), dm",
+    ]
 
 
 def test_contradictions_of_all_policies_at_once() -> None:
     text = policy("quorum = 3") + policy("when = 'x'\nchannel = 'acme'")
-    assert [line.split(":")[0] for line in wrong(text)] == ["policy[0].quorum", "policy[1].channel", "policy[1].when"]
+    assert [line.split(":")[0] for line in wrong(text)] == [
+        "policy 1 (line 1), quorum",
+        "policy 2 (line 5), channel",
+        "policy 2 (line 5), when",
+    ]
 
 
 class TestQuorum:
@@ -171,8 +200,8 @@ class TestWarnings:
             + "[[policy]]\ntools = ['deploy']\napprovers = ['user:U1']"
         )
         assert [str(warning) for warning in settings.warnings] == [
-            "policy[2]: is never reached: policy[1] comes first and covers the same tools",
-            "policy[3]: is never reached: policy[1] comes first and covers the same tools",
+            "policy 3 (line 9): is never reached: policy 2 (line 5) comes first and covers the same tools",
+            "policy 4 (line 13): is never reached: policy 2 (line 5) comes first and covers the same tools",
         ]
 
     @pytest.mark.parametrize(
@@ -193,13 +222,13 @@ class TestWarnings:
 
     def test_nobody_to_ask(self) -> None:
         (warning,) = parse("[[policy]]\ntools = ['rm']").warnings
-        assert str(warning) == "policy[0]: names no approvers: every call that it covers is refused"
+        assert str(warning) == "policy 1 (line 1): names no approvers: every call that it covers is refused"
         (warning,) = parse("").warnings
         assert str(warning) == "policy: there is none: every call that needs a confirmation is refused"
 
     def test_escalating_to_who_is_there_already(self) -> None:
         (warning,) = parse(policy("escalate_after = '1h'\nescalate_to = ['user:U2']")).warnings
-        assert str(warning) == "policy[0]: escalates to user:U2, who may decide from the start"
+        assert str(warning) == "policy 1 (line 1): escalates to user:U2, who may decide from the start"
 
     def test_without_a_secret_of_its_own(self) -> None:
         settings = parse(policy(""), {**SECRETS, "ADK_CONFIRM_SECRET": ""})

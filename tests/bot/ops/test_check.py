@@ -87,7 +87,7 @@ async def test_when_all_is_well_it_says_so(at: Setup) -> None:
     assert "FIX" not in said
     for line in (
         "ok agent adk_confirm.examples.oncall:agent is oncall, on adk-confirm's own runtime",
-        "ok tools deploy",
+        "ok tools 5, of which 4 may ask people",
         "ok policies 1 in the file",
         "ok python:adk_confirm.examples.oncall:over_1000 can be called",
         "ok SLACK_APP_TOKEN Socket Mode can connect",
@@ -119,7 +119,7 @@ async def test_a_pattern_that_matches_no_tool_is_an_error(at: Setup) -> None:
     at.people()
     strict = '[[policy]]\ntools = ["deplyo"]\nwhen = "args.env == \'prod\'"\napprovers = ["user:U0LEAD"]\n'
     said = await at.says(policies=strict + POLICY)
-    assert 'FIX policy[0].tools "deplyo" matches no tool of the agent; did you mean deploy?' in said
+    assert 'its tools: "deplyo" matches no tool of the agent; did you mean deploy?' in said
     said = await at.says(policies=(strict + POLICY).replace("deplyo", "deploy*"), code=0)
     assert said.splitlines()[-2:] == ["", "Nothing to fix."]
 
@@ -161,6 +161,9 @@ def naming(tool: str, names: str, **strange: str) -> str:
     return f'[[policy]]\ntools = ["{tool}"]\napprovers = ["user:U0LEAD"]\n{names}\n{POLICY}'
 
 
+THERE = "policy 1 (line 3)"
+
+
 @pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 @pytest.mark.parametrize("made", [OURS, GOOGLES], ids=["ours", "google-adk"])
 async def test_a_name_that_no_tool_has_is_an_error(at: Setup, made: str) -> None:
@@ -189,25 +192,27 @@ async def test_a_name_that_no_tool_has_is_an_error(at: Setup, made: str) -> None
         ("when", "to.idd", "to.id"),
         ("when", "plnt", "plant"),
     ):
-        assert f"FIX policy[0].{key} no tool that it covers has an argument {name}; did you mean {meant}?" in said
+        assert f"FIX {THERE} its {key}: no tool that it covers has an argument {name}; did you mean {meant}?" in said
     assert said.splitlines()[-1] == "10 to fix."
 
     # These two name arguments as a whole, `redact` names at any depth; whatever is no argument may be for results.
     paths = 'redact = ["steps.amount", "ID", "price*"]\nedit = ["to.id", "soil"]\nformat = { cost = "EUR" }\n'
     said = await at.says(target, naming("water", paths))
     for line in (
-        "FIX policy[0].edit no tool that it covers has an argument to.id; did you mean to?",
-        "FIX policy[0].redact no tool that it covers has an argument steps.amount; did you mean amount?",
-        "FIX policy[0].edit no tool that it covers has an argument soil; there are plant, liters, token, to, steps",
-        "warn policy[0].redact no tool that it covers has an argument price*, so this is only for results and answers",
-        "warn policy[0].format no tool that it covers has an argument cost, so this is only for results and answers",
+        f"FIX {THERE} its edit: no tool that it covers has an argument to.id; did you mean to?",
+        f"FIX {THERE} its redact: no tool that it covers has an argument steps.amount; did you mean amount?",
+        f"FIX {THERE} its edit: no tool that it covers has an argument soil; there are plant, liters, token, to, steps",
+        f"warn {THERE} its redact: no tool that it covers has an argument price*, so this is only for",
+        f"warn {THERE} its format: no tool that it covers has an argument cost, so this is only for",
     ):
         assert line in said
     assert "argument ID" not in said
 
     # `labels` takes any name, so this may be one.
     said = await at.says(target, naming("label", 'redact = ["tokn"]\ntitle = "On {labels.place}"'), code=0)
-    warned = "warn policy[0].redact no tool that it covers has an argument tokn that is declared; one takes any name"
+    warned = (
+        f"warn {THERE} its redact: no tool that it covers has an argument tokn that is declared; one takes any name"
+    )
     assert warned in said
     assert "FIX" not in said
 
@@ -217,8 +222,8 @@ async def test_which_policy_covers_each_tool_and_who_may_approve(at: Setup) -> N
     first = '[[policy]]\ntools = ["deploy"]\nwhen = "args.env == \'prod\'"\napprovers = ["user:U0LEAD"]\n'
     said = await at.says(policies=first + POLICY.replace('tools = ["*"]', 'tools = ["reimburse", "request_*"]'))
     table = said.partition("tool policy approvals who may approve\n")[2].splitlines()
-    assert table[0] == "deploy policy[0] 1 lead (user:U0LEAD); if args.env == 'prod'"
-    assert [line for line in table if line.startswith("reimburse policy[1] 1 @oncall (group:S0ONCALL), ")]
+    assert table[0] == "deploy policy 1 (line 3) 1 lead (user:U0LEAD); if args.env == 'prod'"
+    assert [line for line in table if line.startswith("reimburse policy 2 (line 8) 1 @oncall (group:S0ONCALL), ")]
     assert "refund none nobody: its calls are refused" in table
     assert "warn deploy is refused where no `when` is true" in said
     assert "FIX refund no policy covers it, so each of its calls is refused. Write one with tools = " in said

@@ -78,7 +78,7 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
     call = '{"env": "prod", "version": "2.4.1", "secret_key": "hunter2hunter2", "note": "fine"}'
     said = explained("--tool", "deploy_api", "--args", call, "--asker", "U0ASKER")
     assert said == [
-        "policy[0] applies to this call (tools deploy*; when args.env == 'prod').",
+        "Policy 1 (line 2) applies to this call (tools deploy*; when args.env == 'prod').",
         "2 people have to approve. One Deny is enough to stop it.",
         "Who may decide: members of the group S0ONCALL; the account with the address cto@example.com; "
         "those whom this function names: my.rota:on_call.",
@@ -102,7 +102,7 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
 def test_a_warning_is_shown_where_it_concerns_the_call(
     capsys: pytest.CaptureFixture[str], explained: Explained
 ) -> None:
-    warning = "Warning: policy[3]: names no approvers: every call that it covers is refused\n"
+    warning = "Warning: policy 4 (line 33): names no approvers: every call that it covers is refused\n"
     for tool, code, said in (("refund", 0, ""), ("lookup", 1, warning)):
         assert main(["explain", "--tool", tool]) == code
         assert capsys.readouterr().err == said
@@ -110,16 +110,16 @@ def test_a_warning_is_shown_where_it_concerns_the_call(
 
 def test_why_none_of_those_before(explained: Explained) -> None:
     said = explained("--tool", "deploy_api", "--args", '{"env": "test"}')
-    assert said[:3] == [
-        "policy[0] does not apply: its `when` is false: args.env == 'prod'",
-        "policy[1] does not apply: its `when` is false: asker == 'U0OTHER'",
-        "policy[2] applies to this call (tools refund, deploy*).",
+    assert said[0] == "Policy 3 (line 27) applies to this call (tools refund, deploy*)."
+    assert said[-2:] == [
+        "Policy 1 (line 2) does not apply: its `when` is false: args.env == 'prod'",
+        "Policy 2 (line 22) does not apply: its `when` is false: asker == 'U0OTHER'",
     ]
     assert "Who asked for it may not approve; others who spoke to the agent may." in said
     assert "May be edited: nothing." in said
-    assert explained("--tool", "refund")[0] == "policy[0] does not apply: its tools are deploy*"
-    assert explained("--tool", "refund", "--asker", "U0OTHER")[1] == (
-        "policy[1] applies to this call (tools *; when asker == 'U0OTHER')."
+    assert explained("--tool", "refund")[-2] == "Policy 1 (line 2) does not apply: its tools are deploy*"
+    assert explained("--tool", "refund", "--asker", "U0OTHER")[0] == (
+        "Policy 2 (line 22) applies to this call (tools *; when asker == 'U0OTHER')."
     )
 
 
@@ -151,7 +151,7 @@ def test_a_policy_decides_on_the_arguments_that_the_tool_gets(explained: Explain
     )
     Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "mine:agent"\n{FILE}')
     said = explained("--tool", "deploy", "--args", '{"service": "checkout", "replicas": "3"}')
-    assert said[0] == "policy[0] applies to this call (tools deploy*; when args.env == 'prod')."
+    assert said[0] == "Policy 1 (line 4) applies to this call (tools deploy*; when args.env == 'prod')."
     assert "Arguments: service checkout, replicas 3, env prod." in said
     assert explained.warned == ""
     assert "Arguments: service checkout, env prod." in explained(
@@ -167,7 +167,7 @@ def test_who_answers_a_question(explained: Explained) -> None:
         '[[policy]]\ninputs = ["ask_*"]\napprovers = ["user:U0HR"]\nstart_within = "15m"\n'
     )
     assert explained("--input", "ask_days") == [
-        "policy[0] applies to this question (inputs ask_*).",
+        "Policy 1 (line 1) applies to this question (inputs ask_*).",
         "Who may answer: U0HR.",
         "Without an answer it expires after 1d.",
         "An answer must reach the agent within 15m, or it does not count.",
@@ -178,21 +178,21 @@ def test_who_answers_a_question(explained: Explained) -> None:
 
 def test_what_nobody_would_be_asked(explained: Explained) -> None:
     refused = "The call would be refused at once, and nobody would be asked:"
-    assert explained("--tool", "reboot", code=1)[-2:] == [
+    assert explained("--tool", "reboot", code=1)[:2] == [
         refused,
         "No policy covers this call. To allow approvals, add a [[policy]] for it.",
     ]
-    assert explained("--tool", "lookup", code=1)[-2:] == [
+    assert explained("--tool", "lookup", code=1)[:2] == [
         refused,
-        "policy[3] names no approvers. To allow approvals, name some there.",
+        "Policy 4 names no approvers. To allow approvals, name some there.",
     ]
     assert explained.refusal("--tool", "deploy") == (
-        "adk-confirm explain: policy[0] depends on the call's arguments: args.env == 'prod'. "
+        "adk-confirm explain: Policy 1 (line 2) depends on the call's arguments: args.env == 'prod'. "
         """Add them, as in --args '{"env": "…"}'.\n"""
     )
     said = explained("--tool", "deploy", "--args", "{}", code=1)
     assert said[0] == refused
-    assert said[1].startswith("The `when` of policy[0] has no answer for this call: the call has no 'env'.")
+    assert said[1].startswith("The `when` of policy 1 has no answer for this call: the call has no 'env'.")
 
 
 def test_a_secret_that_makes_a_condition_fail_is_not_quoted(tmp_path: Path, explained: Explained) -> None:
@@ -201,7 +201,7 @@ def test_a_secret_that_makes_a_condition_fail_is_not_quoted(tmp_path: Path, expl
         'approvers = ["user:U0LEAD"]\nredact = ["token"]\n'
     )
     said = explained("--tool", "deploy", "--args", '{"token": "hunter2hunter2"}', code=1)
-    assert "The `when` of policy[0] has no answer" in said[-1]
+    assert "The `when` of policy 1 has no answer" in said[-1]
     assert "hunter2" not in "".join(said)
 
 

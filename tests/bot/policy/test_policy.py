@@ -103,7 +103,7 @@ class TestFirstMatchWins:
         found = lenient.resolve(call(amount="1500"))
         assert isinstance(found, CallRefusal)
         assert (found.why, found.index) == (CallRefusalReason.WHEN_FAILED, 0)
-        assert "policy[0]" in ungoverned_to_operator(found)
+        assert "policy 1" in ungoverned_to_operator(found)
         assert ungoverned_to_model(found)
 
     def test_an_expression_sees_the_call(self) -> None:
