@@ -279,7 +279,7 @@ class People:
 
 def shown_amount(text: str) -> int:
     """The amount with which a card says that the call runs. After an edit the card shows the old amount before it."""
-    found = re.search(r"^amount (?:[\d,]+ → )?([\d,]+)$", text, re.MULTILINE)
+    found = re.search(r"\bamount [\d,]+ → ([\d,]+)", text) or re.search(r"\bamount ([\d,]+)", text)
     return int(found[1].replace(",", "")) if found else -1
 
 
