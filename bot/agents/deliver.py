@@ -100,8 +100,7 @@ class Deliveries:
         letter by its mark or its request."""
         if self._host.tells:
             return None
-        before = await self._lease.run(begin_attempt, session.key, _mark(letter))
-        return None if before is None else before.at
+        return await self._lease.run(begin_attempt, session.key, _mark(letter))
 
     async def _answer(self, session: Session, mail: Mail, letter: Letter) -> HostAnswer | None:
         if letter.kind == "refusal":

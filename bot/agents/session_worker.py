@@ -50,7 +50,7 @@ from adk_confirm.bot.store.mailbox import (
     refuse_letter,
     session_done,
 )
-from adk_confirm.bot.store.marks import earlier_attempts
+from adk_confirm.bot.store.marks import earlier_attempt
 from adk_confirm.bot.store.outbox import say_later, say_waits, spoken_events
 from adk_confirm.bot.store.repository import (
     BROKEN,
@@ -449,8 +449,8 @@ def read_known(tx: Tx, key: str) -> tuple[list[Confirmation], set[str]]:
 
 def may_still_end(tx: Tx, key: str, patience: float) -> bool:
     """Whether a call of the session runs, or a run broke off so recently that it may still end, or ask."""
-    at, broken = now(tx), earlier_attempts(tx, key, BROKEN)
-    return (broken is not None and tx.now() - broken.at < patience) or any(
+    at, broken = now(tx), earlier_attempt(tx, key, BROKEN)
+    return (broken is not None and tx.now() - broken < patience) or any(
         row.outcome is not None
         and row.outcome.kind in (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)
         and (at - row.outcome.at).total_seconds() < patience

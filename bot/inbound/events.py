@@ -83,7 +83,7 @@ class Events:
             await ack()
             return
         first = self._mentions.get(mention := (found.heard.team, found.heard.channel, found.heard.ts))
-        if found.by_name and first is not None and await first:
+        if found.by_name and first is not None and await asyncio.shield(first):
             await ack()  # a mention arrives as two events, often at once: this is the second
             return
         stored = self._mentions[mention] = asyncio.get_running_loop().create_future()

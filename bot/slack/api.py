@@ -1,8 +1,9 @@
 """One way to Slack: `slack.call(METHOD, **arguments)`, and a function for each thing that takes more than one call.
 
-Each call waits for its turn by Slack's rates, has a time limit, and raises an error that says what to do next. Nothing
-is repeated here: a job is done again when `Later` says so, and the SDK's own retries are off, since they repeat a post
-whose answer was lost, and wait without a limit. `slack.at(lease)` is the same for the holder of a lease: right before
+Each call waits for its turn by Slack's rates, has a time limit, and raises an error that says what to do next. Only a
+call that Slack refused with a 429 is made again here, if its turn comes soon. Any other is made again by its job when
+`Later` says so, and the SDK's own retries are off, since they repeat a post whose answer was lost, and wait without a
+limit. `slack.at(lease)` is the same for the holder of a lease: right before
 the call it makes sure that the lease is still held.
 
 A post is not idempotent. If its answer is lost, it raises `Unsure`. The caller then repeats it with `sure=False`: the

@@ -18,7 +18,7 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.agent_status import end_work, note_stopped
 from adk_confirm.bot.store.ledger_rows import content_of, unbroken_lines, write_step
-from adk_confirm.bot.store.marks import begin_attempt, earlier_attempts
+from adk_confirm.bot.store.marks import begin_attempt, earlier_attempt
 from adk_confirm.bot.store.repository import (
     Session,
     chain_of,
@@ -205,7 +205,7 @@ def _turn(letter: Letter, turns: Mapping[str, str]) -> str:
 
 def is_stopped(tx: Tx, key: str, letter: int) -> bool:
     """Whether somebody stopped the run about this letter."""
-    return earlier_attempts(tx, key, stop_mark(letter)) is not None
+    return earlier_attempt(tx, key, stop_mark(letter)) is not None
 
 
 def stop_mark(letter: int) -> str:

@@ -10,8 +10,6 @@ was read. When the next mark of a scope is written, those older than a month are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import owe
@@ -62,32 +60,22 @@ _UNDER_WAY = "SELECT 1 FROM jobs WHERE kind = 'card' AND turn = :key AND due_at 
 KEPT = 30 * 86_400.0
 
 
-@dataclass(frozen=True)
-class EarlierAttempts:
-    """When the first attempt began, and how many there were."""
-
-    at: float
-    tries: int
-
-
-def begin_attempt(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
-    """Notes an attempt, and returns the earlier ones, or None if this is the first. The caller holds the scope's
-    lease."""
-    before, now = earlier_attempts(tx, scope, mark), tx.now()
+def begin_attempt(tx: Tx, scope: str, mark: str) -> float | None:
+    """Notes an attempt, and returns when the first one was noted, or None if this is the first. The caller holds the
+    scope's lease."""
+    before, now = earlier_attempt(tx, scope, mark), tx.now()
     if before is not None:
-        tx.run(
-            "UPDATE bot_attempts SET tries = tries + 1 WHERE scope = :scope AND mark = :mark", scope=scope, mark=mark
-        )
         return before
     tx.run("DELETE FROM bot_attempts WHERE scope = :scope AND at < :before", scope=scope, before=now - KEPT)
     tx.insert("bot_attempts", {"scope": scope, "mark": mark, "at": now, "tries": 1})
     return None
 
 
-def earlier_attempts(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
-    found = "SELECT at, tries FROM bot_attempts WHERE scope = :scope AND mark = :mark"
-    row = tx.first(found, scope=scope, mark=mark)
-    return None if row is None else EarlierAttempts(row.at, row.tries)
+def earlier_attempt(tx: Tx, scope: str, mark: str) -> float | None:
+    """When an attempt was noted, or None."""
+    found = "SELECT at FROM bot_attempts WHERE scope = :scope AND mark = :mark"
+    at: float | None = tx.value(found, scope=scope, mark=mark)
+    return at
 
 
 def forget_attempt(tx: Tx, scope: str, mark: str) -> None:

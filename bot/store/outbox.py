@@ -20,7 +20,7 @@ from adk_confirm.bot.store.agent_status import AgentStatus, ShownStatus, read_st
 from adk_confirm.bot.store.cast_vote import TRIES
 from adk_confirm.bot.store.ledger_rows import find_head, is_told, lines_to_tell
 from adk_confirm.bot.store.mailbox import read_session
-from adk_confirm.bot.store.marks import SLACK_IS_LATE, cards_under_way, earlier_attempts, mark_thread_due
+from adk_confirm.bot.store.marks import SLACK_IS_LATE, cards_under_way, earlier_attempt, mark_thread_due
 from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations
 from adk_confirm.bot.store.rows import storable
 from adk_confirm.runtime.jsontypes import canonical
@@ -120,8 +120,7 @@ def note_lost_answer(tx: Tx, key: str, late: float = 0.0) -> None:
 
 def copies_until(tx: Tx, key: str) -> float | None:
     """When something may have been posted that should not be there, or None."""
-    doubt = earlier_attempts(tx, key, _COPIES)
-    return None if doubt is None else doubt.at
+    return earlier_attempt(tx, key, _COPIES)
 
 
 def note_copy_search(tx: Tx, key: str) -> None:
@@ -237,9 +236,9 @@ def note_and_look(tx: Tx, key: str, done: ThreadDone) -> ThreadLook:
         return look
     if searches:
         note_copy_search(tx, key)
-    doubt = earlier_attempts(tx, key, _COPIES)
+    doubt = copies_until(tx, key)
     times = [
-        None if doubt is None else doubt.at + SLACK_IS_LATE,
+        None if doubt is None else doubt + SLACK_IS_LATE,
         None if look.status.again is None else tx.now() + look.status.again,
     ]
     settle(tx, "thread", key, min((at for at in times if at is not None), default=None))

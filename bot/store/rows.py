@@ -25,6 +25,9 @@ STORED = """
 """
 """Confirmations as `load` reads them."""
 
+LARGE = 10_000
+"""Rows with more letters are not kept in memory: a call may have hundreds of thousands."""
+
 _LETTER = ("kind", "person", "confirmation", "body", "turn", "line")
 
 
@@ -37,11 +40,10 @@ def storable(text: str) -> str:
 def load(tx: Tx, found: Any) -> Confirmation | None:
     """The confirmation, if the row and the places of its cards are as this app saved them. Otherwise it is void, and
     None: `repository.lock_confirmation` ends it. A command that reads without the secret can't check."""
-    key = (found.id, found.session, found.request_id)
-    return _load(seal_in(tx.context), key, found.body, found.sealed, found.last_line, found.places, found.places_sealed)
+    key, read = (found.id, found.session, found.request_id), _load if len(found.body) > LARGE else _load_kept
+    return read(seal_in(tx.context), key, found.body, found.sealed, found.last_line, found.places, found.places_sealed)
 
 
-@lru_cache(maxsize=1000)  # a thread's earlier rows are read at each of its steps, and most have not changed
 def _load(
     seal: Seal | None,
     key: tuple[str, str, str],
@@ -60,6 +62,10 @@ def _load(
         return replace(row, places=from_json(tuple[Place, ...], places)) if places else row
     except UnreadableRecord:
         return None
+
+
+_load_kept = lru_cache(maxsize=1000)(_load)
+"""A thread's earlier rows are read at each of its steps, and most have not changed."""
 
 
 def sealed_body(tx: Tx, session: str, row: Confirmation) -> dict[str, object]:

@@ -191,12 +191,12 @@ CREATE TABLE bot_replies (
 CREATE INDEX bot_replies_person ON bot_replies (person, matter) WHERE told_at IS NULL;
 CREATE INDEX ix_bot_replies_told_at ON bot_replies (told_at);
 
--- posts that were begun, and other marks: `marks.py`
+-- what is done once: `marks.py`
 CREATE TABLE bot_attempts (
     scope VARCHAR(512) NOT NULL, -- a session's key, or a confirmation's id
     mark VARCHAR(320) NOT NULL,
     at DOUBLE PRECISION NOT NULL,
-    tries INTEGER NOT NULL,
+    tries INTEGER NOT NULL, -- always 1: nothing reads it any more
     PRIMARY KEY (scope, mark)
 ) WITHOUT ROWID;
 

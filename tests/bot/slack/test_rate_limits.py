@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from adk_confirm.bot.slack.errors import Later
 from adk_confirm.bot.slack.lookups import LookupCache
 from adk_confirm.bot.slack.rate_limits import Limiter, Rate
-from adk_confirm.bot.store.marks import KEPT, begin_attempt, earlier_attempts
+from adk_confirm.bot.store.marks import KEPT, begin_attempt, earlier_attempt
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.store.database import Database
@@ -165,5 +165,5 @@ async def test_attempts_of_a_month_ago_go(sqlite_url: str) -> None:
     time.now += KEPT + 1
     assert await database.run(begin_attempt, "s", "said:1") is not None  # asked for, it still counts
     await database.run(begin_attempt, "s", "said:2")
-    assert await database.read(earlier_attempts, "s", "said:1") is None
+    assert await database.read(earlier_attempt, "s", "said:1") is None
     await database.close()
