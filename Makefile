@@ -34,7 +34,7 @@ $(VENV)/.developing: $(VENV)/.installed
 	@touch $@
 
 demo: setup
-	@$(BIN)/adk-confirm demo $(if $(PORT),--port $(PORT))
+	@$(BIN)/adk-confirm demo $(if $(AGENT),--agent $(AGENT)) $(if $(CONFIG),--config $(CONFIG)) $(if $(PORT),--port $(PORT))
 
 check: dev
 	@$(BIN)/ruff check .

@@ -59,7 +59,7 @@ class CommandGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        _find_users_modules()
+        find_users_modules()
         command = getattr(importlib.import_module(f"adk_confirm.bot.ops.{entry.module}"), cmd_name)
         assert isinstance(command, click.Command)
         command.short_help = entry.summary
@@ -147,7 +147,7 @@ def _report_refusal(program: str, sentence: str, given: Iterable[str]) -> int:
     return 2
 
 
-def _find_users_modules() -> None:
+def find_users_modules() -> None:
     """Makes the modules in this folder importable, but never instead of those that are installed."""
     here = os.getcwd()
     sys.path[:] = [*(path for path in sys.path if path not in ("", here)), here]

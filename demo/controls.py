@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from adk_confirm.demo.orders import AHEAD, CRASH_IN_CALL
-from adk_confirm.runtime.errors import ConfirmError, Invalid
+from adk_confirm.demo.orders import AHEAD, CRASH_IN_CALL, FRAGILE
+from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.sandbox.page.controls import BotState
+from adk_confirm.sandbox.refusals import Invalid, Refused
 from adk_confirm.sandbox.server.server import FakeSlack
 
 _LOOK_AGAIN = 0.05
@@ -21,7 +22,7 @@ _END = 5.0
 """Seconds that the bot gets to end."""
 
 
-class BotDidNotStart(ConfirmError):
+class BotDidNotStart(ConfirmError, Refused):
     """The bot's process ended before it listened."""
 
 
@@ -29,11 +30,12 @@ class DemoBot:
     """`environment` is the process's whole environment, `settings` its configuration file."""
 
     def __init__(self, slack: FakeSlack, settings: Path, environment: Mapping[str, str]) -> None:
-        self._slack, self._settings, self._environment = slack, settings, environment
+        self._slack, self._settings, self.environment = slack, settings, environment
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
         self._ahead = 0.0
+        self._fragile = False
         self.state = BotState.DOWN
         self.crashes_in_call = False
         self.database: Database | None = None
@@ -49,17 +51,18 @@ class DemoBot:
                 return
             self._set_state(BotState.STARTING)
             self._process = process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "adk_confirm.demo.bot_process", str(self._settings), str(self._ahead)),
-                env=self._environment,
+                *(sys.executable, "-P", "-m", "adk_confirm.demo.bot_process", str(self._settings), str(self._ahead)),
+                env=self.environment,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C is for the demo, which then ends the bot
             )
             assert process.stdout is not None
-            address = (await process.stdout.readline()).decode().strip()
+            address, _, can_crash = (await process.stdout.readline()).decode().strip().partition(" ")
             if not address:
                 self._set_state(BotState.DOWN)
                 raise BotDidNotStart("The bot ended before it was ready. Its output is above.")
+            self._fragile = can_crash == FRAGILE
             self._slack.sends_to(f"{address}/slack/events")
             self.crashes_in_call = False
             self._set_state(BotState.RUNNING)
@@ -71,6 +74,9 @@ class DemoBot:
         await watching
 
     async def crash_in_call(self) -> None:
+        self._require_running()
+        if not self._fragile:
+            raise Invalid("Only calls of adk-confirm's own runtime can crash at that moment. Use “Crash now”.")
         self._tell(CRASH_IN_CALL)
         self.crashes_in_call = True
         self._set_state(self.state)

@@ -1,4 +1,4 @@
-"""Follows the bot's database: requests, answers and ledger lines for the panel, confirmations for the tour.
+"""Follows the bot's database: requests, answers and ledger lines for the panel, confirmations for the hints.
 
 The bot is another process, so the database is looked at several times a second; it has few rows.
 """
@@ -15,7 +15,7 @@ from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.store.ledger_rows import line_of
 from adk_confirm.bot.store.repository import read_confirmation
 from adk_confirm.demo.explanations import answer_item, ledger_item, request_item
-from adk_confirm.demo.tour import Tour
+from adk_confirm.demo.tour import Guide
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.sandbox.page.explanations import Names
@@ -28,7 +28,7 @@ _LOOK_AGAIN = 0.2
 @dataclass
 class DatabaseObserver:
     database: Database
-    tour: Tour
+    guide: Guide
     changes: Changes
     names: Names
     _events: dict[int, int] = field(default_factory=dict)
@@ -39,9 +39,9 @@ class DatabaseObserver:
             try:
                 items, rows = await self.database.read(self._look)
             except StoreError:  # the bot is being killed or started, and answers again in a moment
-                items, rows = [], [*self.tour.rows]
-            if rows != self.tour.rows:
-                self.tour.rows = rows
+                items, rows = [], [*self.guide.rows]
+            if rows != self.guide.rows:
+                self.guide.rows = rows
                 self.changes.tell("stage")
             for item in items:
                 yield item

@@ -5,3 +5,6 @@ They have a module of their own, so that the demo does not have to import the bo
 
 AHEAD = "ahead"
 CRASH_IN_CALL = "crash-in-call"
+
+FRAGILE = "fragile"
+"""The bot says so beside its address, if it can crash in the middle of a call."""

@@ -9,10 +9,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from adk_confirm.bot.config.settings import Environment, Settings, load_settings
 from adk_confirm.demo.controls import DemoBot
 from adk_confirm.demo.observing import DatabaseObserver
+from adk_confirm.demo.own import OwnGuide, Staff
 from adk_confirm.demo.slack_app import our_app
-from adk_confirm.demo.tour import FIRST, FOURTH, SECOND, THIRD, Tour
+from adk_confirm.demo.tour import FIRST, FOURTH, SECOND, THIRD, Guide, Tour
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.sandbox.page.page import Sandbox
 from adk_confirm.sandbox.page.screen import Stage
@@ -24,9 +26,6 @@ PORT = 3030
 POLICIES = """
 [agent]
 target = "adk_confirm.examples.oncall:agent_with_preview"
-
-[slack]
-listen = "127.0.0.1:0"
 
 # A deployment to production needs two people. They approve the diff that its preview shows.
 [[policy]]
@@ -64,12 +63,14 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 
 @dataclass(frozen=True)
 class Demo:
-    """The people of the demo: ana asks, ben and chris are on call, lee leads, olga may not approve."""
+    """With its own agent: ana asks, ben and chris are on call, lee leads, olga may not approve. `parts` says who stands
+    for whom in somebody else's settings."""
 
     slack: Sandbox
     bot: DemoBot
     people: Mapping[str, Person]
     channel: Channel
+    parts: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -77,46 +78,78 @@ class Demo:
 
 
 @asynccontextmanager
-async def running_demo(port: int = PORT, store: str | None = None) -> AsyncIterator[Demo]:
-    """The demo with its bot running. Without a store, it makes one in a temporary directory."""
+async def running_demo(port: int = PORT, store: str | None = None, own: Path | None = None) -> AsyncIterator[Demo]:
+    """The demo with its bot running. Without a store, it makes one in a temporary directory. `own`: the settings of
+    somebody's own agent, to show that instead."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="adk-confirm-demo-")))
         slack = await stack.enter_async_context(Sandbox(our_app(), port=port))
-        people = {
-            name: slack.person(name, id=f"U0{id_}", email=f"{name}@acme.example")
-            for name, id_ in (("ana", "ANA"), ("ben", "BEN"), ("chris", "CHRIS"), ("lee", "LEAD"), ("olga", "OLGA"))
-        }
-        channel = slack.channel("deploys", *people.values(), id="C0DEPLOYS")
-        slack.channel("random", *people.values())
-        slack.group("oncall", people["ben"], people["chris"], id="S0ONCALL")
-        (folder / "adk-confirm.toml").write_text(POLICIES, encoding="utf-8")
-        url = store or f"sqlite:///{folder / 'demo.db'}"
-        bot = DemoBot(slack, folder / "adk-confirm.toml", _environment(slack, url, folder))
-        tour = Tour(people, channel.id, bot)
-        slack.page.stage = _stage(people, channel, bot, tour)
+        file = own or folder / "adk-confirm.toml"
+        if own is None:
+            file.write_text(POLICIES, encoding="utf-8")
+        environment = _environment(slack, store or f"sqlite:///{folder / 'demo.db'}", folder)
+        bot = DemoBot(slack, file, environment)
+        demo, guide, slack.page.stage = (
+            _tour(slack, bot) if own is None else _own(slack, bot, load_settings(own, environment))
+        )
         stack.push_async_callback(bot.end)
         await bot.start()
-        database = await Database.open(url, clock=slack.clock.now, read_only=True)
+        database = await Database.open(environment["DATABASE_URL"], clock=slack.clock.now, read_only=True)
         stack.push_async_callback(database.close)
         bot.database = database
-        following = slack.page.watch(DatabaseObserver(database, tour, slack.workspace.changes, slack.page.items.names))
+        observer = DatabaseObserver(database, guide, slack.workspace.changes, slack.page.items.names)
+        following = slack.page.watch(observer)
         stack.callback(following.cancel)  # before the store closes under it
-        yield Demo(slack, bot, people, channel)
+        yield demo
+
+
+def _tour(slack: Sandbox, bot: DemoBot) -> tuple[Demo, Guide, Stage]:
+    people = {
+        name: slack.person(name, id=f"U0{id_}", email=f"{name}@acme.example")
+        for name, id_ in (("ana", "ANA"), ("ben", "BEN"), ("chris", "CHRIS"), ("lee", "LEAD"), ("olga", "OLGA"))
+    }
+    channel = slack.channel("deploys", *people.values(), id="C0DEPLOYS")
+    slack.channel("random", *people.values())
+    slack.group("oncall", people["ben"], people["chris"], id="S0ONCALL")
+    tour = Tour(people, channel.id, bot)
+    return Demo(slack, bot, people, channel), tour, _stage(people, channel, bot, tour)
+
+
+def _own(slack: Sandbox, bot: DemoBot, settings: Settings) -> tuple[Demo, Guide, Stage]:
+    staff = Staff(slack, settings)
+    guide = OwnGuide(staff, bot)
+    stage = Stage(
+        roles=staff.roles,
+        commands=_COMMANDS,
+        tries={f"@adk-confirm {prompt}": prompt for prompt in settings.slack.prompts},
+        welcome=(
+            "Your agent is here.",
+            "Mention @adk-confirm and say what you want. What needs approval becomes a card, and you play everybody.",
+        ),
+        start=staff.channel.id,
+        controls=bot,
+        guide=guide,
+    )
+    return Demo(slack, bot, staff.people, staff.channel, tuple(staff.parts)), guide, stage
 
 
 def _environment(slack: Sandbox, store: str, folder: Path) -> dict[str, str]:
     """The bot's environment: this process's own, without the settings of a real Slack app."""
-    others = {name: value for name, value in os.environ.items() if not name.startswith(("SLACK_", "ADK_CONFIRM_"))}
+    real = {field.validation_alias for field in Environment.model_fields.values()}
+    others = {name: value for name, value in os.environ.items() if name not in real}
     return {
         **others,
         "SLACK_BOT_TOKEN": slack.bot_token,
         "SLACK_SIGNING_SECRET": slack.signing_secret,
         "SLACK_API_URL": slack.url,
         "DATABASE_URL": store,
-        "ADK_CONFIRM_SECRET": "the demo's secret is no secret",
+        "ADK_CONFIRM_SECRET": "this-secret-is-the-demo-s",
         # What the agent did. It outlives a crash.
         "ADK_CONFIRM_DEMO_LOG": os.environ.get("ADK_CONFIRM_DEMO_LOG") or str(folder / "effects.jsonl"),
     }
+
+
+_COMMANDS = {"/approvals": "what waits for you, and for this channel"}
 
 
 def _stage(people: Mapping[str, Person], channel: Channel, bot: DemoBot, tour: Tour) -> Stage:
@@ -129,7 +162,7 @@ def _stage(people: Mapping[str, Person], channel: Channel, bot: DemoBot, tour: T
     }
     return Stage(
         roles={people[name].id: role for name, role in roles.items()},
-        commands={"/approvals": "what waits for you, and for this channel"},
+        commands=_COMMANDS,
         tries={
             FIRST: "Two people approve a deployment",
             SECOND: "An approver corrects an expense",

@@ -31,7 +31,7 @@ START = "Start the bot"
 CARD = "Open the card"
 
 
-class Tour:
+class Guide:
     """`rows` are all confirmations, oldest first; whoever follows the store keeps them up to date."""
 
     def __init__(self, people: Mapping[str, Person], channel: str, controls: Controls) -> None:
@@ -39,7 +39,25 @@ class Tour:
         self.rows: Sequence[Confirmation] = ()
 
     def hint(self, person: User) -> Hint | None:
-        me = next((name for name, each in self._people.items() if each.id == person.id), "")
+        raise NotImplementedError
+
+    def _name_of(self, person: User) -> str:
+        return next((name for name, each in self._people.items() if each.id == person.id), "")
+
+    def _without_bot(self) -> Hint:
+        if self._controls.state is BotState.STARTING:
+            return Hint("The bot is starting. It reads from its database what was going on.")
+        if any(_is_running(row) for row in self.rows):
+            return Hint("The bot crashed in the middle of the call. Start it again.", START, {"do": "start"})
+        return Hint("The bot is down. Messages wait; clicks fail, as in Slack.", START, {"do": "start"})
+
+    def _switch_hint(self, name: str, why: str) -> Hint:
+        return Hint(f"{why} Now be {name}.", f"Be {name}", {"be": self._people[name].id})
+
+
+class Tour(Guide):
+    def hint(self, person: User) -> Hint | None:
+        me = self._name_of(person)
         if self._controls.state is not BotState.RUNNING:
             return self._without_bot()
         deployments = [row for row in self.rows if row.asked.tool == "deploy" and row.policy.quorum == 2]
@@ -63,13 +81,6 @@ class Tour:
             story, hint = 4, self._crash(me, refunds[0])
         return hint if hint is _END else replace(hint, step=f"{story} of {STORIES}")
 
-    def _without_bot(self) -> Hint:
-        if self._controls.state is BotState.STARTING:
-            return Hint("The bot is starting. It reads from its database what was going on.")
-        if any(_is_running(row) for row in self.rows):
-            return Hint("The bot crashed in the middle of the call. Start it again.", START, {"do": "start"})
-        return Hint("The bot is down. Messages wait; clicks fail, as in Slack.", START, {"do": "start"})
-
     def _ask(self, me: str, text: str, why: str) -> Hint:
         if me != "ana":
             return self._switch_hint("ana", f"{why} ana asks.")
@@ -79,15 +90,15 @@ class Tour:
         if not row.approvals:
             if me != "ben":
                 return self._switch_hint("ben", "The card waits for two people on call. ben is one of them.")
-            return _open(row, "Open the card. Look at what runs now and what would run. Then press Approve.")
+            return open_card(row, "Open the card. Look at what runs now and what would run. Then press Approve.")
         if me != "chris":
             return self._switch_hint("chris", "One more approval is needed, from somebody else.")
-        return _open(row, "Open the card and press Approve. If the diff is still the same, the call runs.")
+        return open_card(row, "Open the card and press Approve. If the diff is still the same, the call runs.")
 
     def _correct(self, me: str, row: Confirmation) -> Hint:
         if me != "ben":
             return self._switch_hint("ben", "The dinner cost 1200. One of those on call can correct that.")
-        return _open(row, "Open the card, press Edit… and change the amount to 1200. That is an approval, too.")
+        return open_card(row, "Open the card, press Edit… and change the amount to 1200. That is an approval, too.")
 
     def _wait(self, row: Confirmation) -> Hint:
         if row.remind_at is not None:
@@ -103,7 +114,7 @@ class Tour:
                 return Hint(text, "Crash during the next call", {"do": "crash_in_call"})
             if me != "lee":
                 return self._switch_hint("lee", "lee may approve refunds.")
-            return _open(row, "Open the card and approve. The bot will not survive it.")
+            return open_card(row, "Open the card and approve. The bot will not survive it.")
         if _is_running(row):
             return Hint("The approved call is on its way.")
         if row.outcome is not None and row.outcome.kind is OutcomeKind.UNKNOWN:
@@ -115,11 +126,8 @@ class Tour:
                 return self._switch_hint(
                     "lee", f"Nobody knows whether {who} got the money. lee can find out and say so."
                 )
-            return _open(row, "Open the card and say whether the refund took effect.")
+            return open_card(row, "Open the card and say whether the refund took effect.")
         return _END
-
-    def _switch_hint(self, name: str, why: str) -> Hint:
-        return Hint(f"{why} Now be {name}.", f"Be {name}", {"be": self._people[name].id})
 
 
 def _is_running(row: Confirmation) -> bool:
@@ -127,7 +135,7 @@ def _is_running(row: Confirmation) -> bool:
     return row.state is State.APPROVED and (row.outcome is None or row.outcome.kind is OutcomeKind.RUNNING)
 
 
-def _open(row: Confirmation, text: str) -> Hint:
+def open_card(row: Confirmation, text: str) -> Hint:
     places = [place for place in row.places if place.ts is not None and not place.pointer and place.person is None]
     action: JsonObject = {"channel": places[0].channel, "thread": places[0].thread_ts or places[0].ts} if places else {}
     return Hint(text, CARD if action else "", action or None)

@@ -79,9 +79,13 @@ def test_a_second_run_finds_what_the_first_has_made(checkout: Path) -> None:
     (checkout / ".venv").mkdir()
     (checkout / ".venv" / ".installed").touch()
     assert make(checkout, "--question", "setup").returncode == 0
-    assert make(checkout, "--dry-run", "demo", "PORT=4040").stdout.strip() == "adk-confirm demo --port 4040".join(
-        [".venv/bin/", ""]
-    )
+    for given, run in (
+        ("PORT=4040", "--port 4040"),
+        ("AGENT=garden:agent", "--agent garden:agent"),
+        ("CONFIG=own.toml", "--config own.toml"),
+    ):
+        said = make(checkout, "--dry-run", "demo", given).stdout.split()
+        assert said == [".venv/bin/adk-confirm", "demo", *run.split()]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +140,8 @@ def test_python_in_the_docs_speaks_of_what_there_is(page: str, text: str) -> Non
 
 
 def test_the_readmes_agent_is_one() -> None:
-    [text] = [text for page, text in blocks("python") if page == "README.md"]
+    [garden, text] = [text for page, text in blocks("python") if page == "README.md"]
+    assert garden == (ROOT / "examples" / "garden.py").read_text(encoding="utf-8").partition("\n\n")[2].rstrip()
     found: dict[str, object] = {}
     exec(compile(text, "README.md", "exec"), found)
     agent = found["agent"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import click
 
-from adk_confirm.bot.ops.command import PORT
+from adk_confirm.bot.ops.command import FILE, PORT
+from adk_confirm.bot.ops.setup import settings_for
 from adk_confirm.demo.stage import Demo, running_demo
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.rest.listening import why_not_listening
@@ -25,36 +27,59 @@ DEMO_PORT = 3030
 _SHOWN = """
   adk-confirm's sandbox: {url}
 
-  The page says what to do next, step by step.
+  {about}
   This stands in for Slack on this machine only. It is not for production, and forgets everything when it ends.
   Ctrl-C ends it.
 """
 
 
+_TOUR = "The page says what to do next, step by step."
+_OWN = """\
+Your agent, with the policies of {file}. A change of its policies holds at once.
+{parts}
+
+  For other commands, such as check, explain and pending, in another terminal:
+    export {variables}
+  For serve as well, once you have pressed “Crash now” on the page.
+"""
+_POINTS = ("SLACK_API_URL", "SLACK_BOT_TOKEN", "DATABASE_URL", "ADK_CONFIRM_SECRET")
+
+
 @click.command()
+@click.option("--config", type=FILE, help="Settings of your own agent, to try it with its policies.")
+@click.option("--agent", metavar="MODULE:NAME", help="Your own agent, with a policy for each tool that asks.")
 @click.option("--port", type=PORT, default=DEMO_PORT, show_default=True, help="The page's port; 0 takes a free one.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @click.option("--check", is_flag=True, help="Walk through one confirmation without a browser, and end.")
-def demo(port: int, no_browser: bool, check: bool) -> int:
-    """Try everything in a local workspace in your browser: no Slack, no API key, no database."""
+def demo(config: Path | None, agent: str | None, port: int, no_browser: bool, check: bool) -> int:
+    """Try everything in a local workspace in your browser: no Slack, no API key, no database.
+
+    Without --config and --agent an example's agent is there, and a tour.
+    """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("adk_confirm.sandbox.page.page").setLevel(logging.ERROR)  # what we print includes its warning
-    if check:
-        return asyncio.run(_check())
-    try:
-        return asyncio.run(_show(port, browser=not no_browser))
-    except OSError as error:
-        why = why_not_listening(error, "127.0.0.1", port)
-        raise ConfirmError(f"{why} With make: `make demo PORT={port + 1}`.") from error
+    if sum((config is not None, agent is not None, check)) > 1:
+        raise click.UsageError("Give only one of --config, --agent and --check.")
+    with tempfile.TemporaryDirectory() as folder:
+        if agent is not None:
+            config = Path(folder) / "adk-confirm.toml"
+            config.write_text(settings_for(agent), encoding="utf-8")
+        if check:
+            return asyncio.run(_check())
+        try:
+            return asyncio.run(_show(port, config, browser=not no_browser))
+        except OSError as error:
+            why = why_not_listening(error, "127.0.0.1", port)
+            raise ConfirmError(f"{why} With make: `make demo PORT={port + 1}`.") from error
 
 
-async def _show(port: int, *, browser: bool) -> int:
+async def _show(port: int, own: Path | None, *, browser: bool) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with running_demo(port) as demo:
-        print(_SHOWN.format(url=demo.url), flush=True)
+    async with running_demo(port, own=own) as demo:
+        print(_SHOWN.format(url=demo.url, about=_about(demo, own)), flush=True)
         if browser and has_screen(os.environ, sys.platform):
             # In a thread, since some browsers stay in the foreground until they are closed.
             threading.Thread(target=webbrowser.open, args=(demo.url,), daemon=True).start()
@@ -62,6 +87,15 @@ async def _show(port: int, *, browser: bool) -> int:
             print("  No browser can be opened here: open the address yourself.\n", flush=True)
         await stop.wait()
     return 0
+
+
+def _about(demo: Demo, own: Path | None) -> str:
+    if own is None:
+        return _TOUR
+    named = {name: demo.bot.environment[name] for name in _POINTS} | {"SLACK_APP_TOKEN": demo.slack.app_token}
+    variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in named.items())
+    parts = "\n".join(f"    {part}" for part in demo.parts)
+    return _OWN.format(file=own, parts=parts, variables=variables)
 
 
 def has_screen(environment: Mapping[str, str], platform: str) -> bool:

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import secrets
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 import click
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
-from adk_confirm.bot.config.settings import DEFAULT_FILE
+from adk_confirm.bot.config.settings import DEFAULT_FILE, parse_settings
 from adk_confirm.bot.ops.command import FILE, tell
+from adk_confirm.bot.ops.findings import Tools, tools_of
 from adk_confirm.runtime.errors import Conflict, Invalid, StoreError
+from adk_confirm.runtime.jsontypes import as_object
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
+_APPROVERS = ("group:S0ONCALL",)
 
 
 @click.command()
 @click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help="The file to write.")
+@click.option("--agent", metavar="MODULE:NAME", help="Your agent. The file then has a policy for each tool that asks.")
 @click.option(
-    "--agent", metavar="MODULE:NAME", help="Your agent.  [default: adk_confirm.examples.oncall:agent, an example]"
+    "--approver", "approvers", metavar="KIND:ID", multiple=True, help="Who may decide, such as user:U0123456789."
 )
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-def init(config: Path, agent: str | None, force: bool) -> int:
-    """Write a settings file with every key, explained, and example policies.
+def init(config: Path, agent: str | None, approvers: tuple[str, ...], force: bool) -> int:
+    """Write a settings file with every key, explained, and policies: examples, or those that your agent needs.
 
     `adk-confirm check` says what is still missing in it.
     """
-    text = (_CHECKOUT / "examples" / "adk-confirm.toml").read_text(encoding="utf-8")
-    if agent is not None:
-        text = text.replace('target = "adk_confirm.examples.oncall:agent"', f"target = {json.dumps(agent)}")
+    if approvers and agent is None:
+        raise click.UsageError("--approver is for the policies of your agent: name it with --agent.")
+    text = example_settings() if agent is None else settings_for(agent, approvers or _APPROVERS)
     try:
         with config.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
@@ -52,6 +58,44 @@ def init(config: Path, agent: str | None, force: bool) -> int:
         f"  adk-confirm audit verify --public-key {CheckpointKey(key).public}",
     )
     return 0
+
+
+def example_settings() -> str:
+    return (_CHECKOUT / "examples" / "adk-confirm.toml").read_text(encoding="utf-8")
+
+
+def settings_for(target: str, approvers: Sequence[str] = _APPROVERS) -> str:
+    """Settings for this agent, with a policy for each of its tools that may ask people. Raises `ConfirmError` if there
+    is no such agent, or nobody can be an approver of this name."""
+    head, _, _ = example_settings().partition("# Policies, in order.")
+    head = re.sub(r"^target = .*$", lambda _: f"target = {json.dumps(target)}", head, flags=re.MULTILINE)
+    agent = parse_settings(head, {}).agent
+    assert agent is not None
+    asking = _asking(asyncio.run(tools_of(agent))) or {"*": "Every call that asks."}
+    who = ", ".join(map(json.dumps, approvers))
+    policies = (
+        f'# {about}\n[[policy]]\ntools = [{json.dumps(tool)}]\napprovers = [{who}]\nquorum = 1\nexpires_after = "24h"\n'
+        for tool, about in asking.items()
+    )
+    text = "\n".join((f"{head}{_ABOUT_POLICIES}", *policies))
+    parse_settings(text, {})
+    return text
+
+
+_ABOUT_POLICIES = """\
+# Policies, in order. The first that matches a call applies to it. If none matches, nobody may decide.
+# docs/policies.md has more keys, such as when, title, edit, redact and escalate_to; `adk-confirm init` without --agent
+# writes them all, explained.
+"""
+
+
+def _asking(tools: Tools | None) -> dict[str, str]:
+    """The tools that may ask people, each with its arguments, as far as they can be listed."""
+    return {
+        name: f"{name}({', '.join(as_object((tool.schema or {}).get('properties')))})"
+        for name, tool in (tools or {}).items()
+        if tool.may_ask
+    }
 
 
 @click.command()

@@ -11,12 +11,12 @@ from adk_confirm.blocks import words
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
 from adk_confirm.demo.stage import Demo, running_demo
 from adk_confirm.demo.tour import CARD, FIRST, FOURTH, QUESTION, SECOND, START, THIRD
-from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.page.controls import BotState, Hint
 from adk_confirm.sandbox.page.page_gestures import GESTURES, GestureContext
 from adk_confirm.sandbox.page.screen import Screen
 from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.refusals import Invalid
 
 LONG = 60.0
 """Seconds: the bot is another process, and its start takes as long as its imports."""

@@ -137,17 +137,23 @@ def test_a_shell_can_complete_it(capsys: pytest.CaptureFixture[str], shell: str)
 
 
 def test_init_writes_settings_that_can_be_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["init", "--agent", "my_agents.oncall:agent"]) == 0
+    assert main(["init", "--agent", "adk_confirm.examples.garden:agent"]) == 0
     assert "adk-confirm.toml is written." in capsys.readouterr().out
     settings = load_settings(here / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": "x" * 32})
     assert settings.agent is not None
-    assert settings.agent.target == "my_agents.oncall:agent"
+    assert settings.agent.target == "adk_confirm.examples.garden:agent"
     assert "exists already" in refusal(capsys, "init")
     assert main(["init", "--force"]) == 0
+    folder = here / 'C:\\"agents"' / "hr"
+    folder.mkdir(parents=True)
+    (folder / "agent.py").write_text(
+        "from google.adk.agents import Agent\nroot_agent = Agent(name='hr', model='gemini-2.5-flash')\n"
+    )
     assert main(["init", "--force", "--agent", 'C:\\"agents"/hr']) == 0
     settings = load_settings(here / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": "x" * 32})
     assert settings.agent is not None
     assert settings.agent.target == 'C:\\"agents"/hr'
+    assert [policy.tools for policy in settings.policy] == [("*",)]
 
 
 async def imported(code: str) -> set[str]:
