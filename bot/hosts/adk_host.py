@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -464,10 +465,13 @@ def _is_another(asks: AdkRequest, answer: HostAnswer) -> bool:
 
 
 def _by_agent(answers: Sequence[tuple[AdkRequest, HostAnswer]]) -> list[list[HostAnswer]]:
-    """Groups the answers by agent and branch, because google-adk resumes one agent for each message."""
-    groups: dict[str, list[HostAnswer]] = {}
+    """Groups the answers by agent and branch, because google-adk resumes one agent for each message. Of calls under
+    one id each has a message of its own, because ADK Go runs one for each message."""
+    groups, times = dict[tuple[str, int], list[HostAnswer]](), Counter[tuple[str, str]]()
     for asks, answer in answers:
-        groups.setdefault(asks.siblings or answer.asked.request_id, []).append(answer)
+        agent = asks.siblings or answer.asked.request_id
+        groups.setdefault((agent, times[agent, asks.call_id]), []).append(answer)
+        times[agent, asks.call_id] += 1
     return list(groups.values())
 
 

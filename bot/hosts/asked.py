@@ -310,6 +310,10 @@ ASKED_TWICE = (
     "{name} asked for one more approval after it had one. google-adk passes only the first on, so nobody can answer "
     "the second. Let it ask for everything at once."
 )
+ONE_ID = (
+    "The agent waits for several calls that have the same id, so nobody can answer for one of them, and none runs. Let "
+    "its model give each call an id of its own; then ask again."
+)
 LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result comes later."
 
 
@@ -327,6 +331,9 @@ def other_waits_in(event: HostEvent) -> Iterator[tuple[str, UnansweredWait]]:
         if response.id and NOT_RESUMED in str((response.response or {}).get(_RESULT)):
             text = AGENT_TOOL.format(name=response.name or "it")
             yield f"{response.id}!", unanswered(event, response.id, "AgentTool", text)
+    there = {call.id or "" for call in event.calls()} | {given.id or "" for given in event.responses()}
+    for shared in there & {*event.long_running_tool_ids} - event.pausing_ids():
+        yield f"{shared}!shared", unanswered(event, shared, "one id", ONE_ID)
 
 
 def awaited(event: HostEvent, response: FunctionResponse) -> str:

@@ -62,7 +62,7 @@ def status_of(asks: AdkRequest | None) -> RequestStatus:
 @dataclass
 class AdkMessage:
     """A message to the agent. `mark`: if the server kept it. `at`: when, if the server says. `replied`: the agent said
-    or did something afterwards."""
+    something afterwards, or waits."""
 
     event: str
     invocation_id: str
@@ -85,7 +85,7 @@ class SessionReading:
     _waits: dict[str, UnansweredWait] = field(default_factory=dict)
     _by_call: dict[str, AdkRequest] = field(default_factory=dict)  # the last confirmation of each call
     _by_part: dict[str, AdkRequest] = field(default_factory=dict)  # the last other request with each part's id
-    _running: dict[str, list[AdkRequest]] = field(default_factory=dict)  # answered, by call, until the call's response
+    _running: dict[str, AdkRequest | None] = field(default_factory=dict)  # answered, by call; None if several are
     _signing_in: set[str] = field(default_factory=set)  # a client can answer these: another sentence says so
     _responses: dict[str, JsonObject] = field(default_factory=dict)  # the last of each call
 
@@ -139,12 +139,11 @@ class SessionReading:
         if event.author == USER:
             self._add_words(event)
             return
+        told = len(self.said)
         origin = self.origins.get(event.invocation_id, event.invocation_id)
         for call in event.calls():
             if call.id and self._asked_in.setdefault(call.id, origin) != origin:
                 self._asked_in[call.id] = ""
-        if self.words:
-            self.words[-1].replied = True
         for asks in asked_in(event):
             self._add_request(asks)
         self._waits.update(other_waits_in(event))
@@ -154,6 +153,8 @@ class SessionReading:
             self._add_response(event, response, response.id or "")
         if (said := message_in(event)) is not None:
             self.said.append(said)
+        if self.words and (event.long_running_tool_ids or len(self.said) > told):
+            self.words[-1].replied = True
 
     def end(self) -> SessionReading:
         for key, asks in [*self.requests.items()]:
@@ -173,7 +174,7 @@ class SessionReading:
         first = self.requests.setdefault(asks.request.id, asks)
         if first is asks:
             older = self._by_call.get(asks.call_id)
-            if older is not None and asks.announcement is not None and asks.announcement.approved_preview:
+            if older is not None and older.given and asks.announcement and asks.announcement.approved_preview:
                 older.held_again = asks.announcement
             self._by_call[asks.call_id] = asks
         elif not first.is_about(asks):
@@ -208,13 +209,15 @@ class SessionReading:
         if call_id in event.actions.requested_tool_confirmations and confirmed is not None and confirmed.given:
             text = ASKED_TWICE.format(name=response.name or "")
             self._waits[f"{call_id}!again"] = unanswered(event, call_id, "second approval", text)
+        running = self._running.get(call_id)
         if kind := awaited(event, response):
-            for asks in self._running.get(call_id, ()):
-                asks.awaits = kind
+            if running is not None:
+                running.awaits = kind
         elif response.name != REQUEST_CONFIRMATION:
             self._waits.pop(pause_of(call_id), None)
-            for asks in self._running.pop(call_id, ()):
-                asks.after = response.response or {}, event.at
+            if running is not None:
+                running.after = response.response or {}, event.at
+            self._running.pop(call_id, None)
             self._responses[call_id] = response.response or {}
 
     def _add_words(self, event: HostEvent) -> None:
@@ -241,9 +244,11 @@ class SessionReading:
             answer = read_stored_answer(asks, response)
         except Invalid:
             return  # no server takes this one, so a correct answer may still come
-        if not asks.given and asks.ask is Ask.CONFIRMATION:
-            asks.before = self._responses.get(asks.call_id)
-            self._running.setdefault(asks.call_id, []).append(asks)
+        if asks.ask is Ask.CONFIRMATION and asks.after is None:
+            if not asks.given:
+                asks.before = self._responses.get(asks.call_id)
+            # Of several calls under one id, nobody knows which one the next response is about.
+            self._running[asks.call_id] = asks if self._running.get(asks.call_id, asks) is asks else None
         asks.given.append((answer, at))
         asks.answered += 1
 

@@ -19,6 +19,7 @@ from adk_confirm.bot.hosts.host import SessionSnapshot
 from adk_confirm.bot.hosts.host_events import event_from
 from adk_confirm.bot.hosts.session_reading import RequestStatus, SessionReading, read
 from adk_confirm.runtime.adk.signing import MARK, Announcement, SignedAnswer, announcement_about, announcement_metadata
+from adk_confirm.runtime.calls.call import CallState
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.support.foreign.visit import Became, what_became
@@ -630,6 +631,54 @@ def test_a_request_that_comes_again_about_another_call_is_known(other: JsonObjec
     asking = read([*python(), asks(other, author="hr")]).requests["r1"]
     assert asking.twice is twice
     assert asking.request.call.arguments == {"amount": 1500}
+
+
+def test_one_response_says_what_became_of_one_call() -> None:
+    """A message answered two requests about calls with one id, and ADK Go ran the last one."""
+    second: JsonObject = {**CALL, "args": {"amount": 9000}}
+    both = [*python()[:2], asks(CALL, id="3"), asks(second, "r2", id="4")]
+    together = event("user", answered({"confirmed": True}, "r1"), answered({"confirmed": True}, "r2"), id="5")
+    response = event("clerk", responded({"paid": 1}), id="6")
+    assert states([*both, together, response]) == [CallState.UNKNOWN, CallState.UNKNOWN]
+
+    first = [*both, answers(True, id="5"), response]
+    assert states(first) == [CallState.DONE, CallState.HELD]
+    assert states([*first, answers(True, "r2", id="7")]) == [CallState.DONE, CallState.UNKNOWN]
+    again = event("clerk", responded({"paid": 2}), id="8")
+    assert states([*first, answers(True, "r2", id="7"), again]) == [CallState.DONE, CallState.DONE]
+
+    lost = [*both, together, response, answers(True, id="7"), again]
+    assert states(lost) == [CallState.DONE, CallState.UNKNOWN], "it ran again, as people wanted"
+
+
+def states(events: Sequence[JsonObject]) -> list[CallState]:
+    return [call.state for call in looked(events).calls.values()]
+
+
+def test_requests_under_one_id_are_no_silence() -> None:
+    """adk-rs gives each request its call's id, so an answer to one would be an answer to the other."""
+    call: JsonObject = {"originalFunctionCall": CALL, "toolConfirmation": HINT}
+    part: JsonObject = {"functionResponse": {"id": "c1", "name": ASK, "response": call, "willContinue": True}}
+    look = looked([event("clerk", part, part, longRunningToolIds=["c1", "c1"], id="1")])
+    assert look.requests == ()
+    (waits,) = look.waits
+    assert "several calls that have the same id" in waits.said.text
+
+
+@pytest.mark.parametrize(
+    ("after", "replied"),
+    [
+        ([], False),
+        ([event("clerk", called(), id="2")], False),
+        ([event("clerk", said("Paid."), id="2")], True),
+        ([asks(CALL, id="2")], True),
+    ],
+    ids=["nothing", "a call", "words", "a request"],
+)
+def test_a_call_is_no_reply_yet(after: list[JsonObject], replied: bool) -> None:
+    """ADK Java broke off between the two, and nobody was told."""
+    (words,) = read([event("user", said("pay"), id="1"), *after]).words
+    assert words.replied is replied
 
 
 def test_a_session_of_thousands_is_read_in_one_go() -> None:

@@ -76,7 +76,8 @@ LOSES_BRANCHES = {"branches": "it ignores these answers, whoever sends them: not
 REFUSED = "it refuses an answer to a tool that asks by itself{}: nothing runs, and people are asked"
 IN_COMPANY = REFUSED.format(", with all that came in the same message")
 REFUSES_PAYLOADS = {"payload": REFUSED.format(""), "parallel_mixed": IN_COMPANY, "one_after_another": IN_COMPANY}
-ONE_RUN = "it runs one of them, and both cards say that it ran: let your model give each call an id of its own"
+ONE_ASKED = {"one_id": "it asks about the first of them and refuses its approval: nothing runs, and people are asked"}
+ONE_ID = "nobody is asked, nothing runs, and the thread says so"
 ONE_STEP = "of answers to several steps of a turn it takes the last step's: the others do not run, and people are asked"
 NO_GATE = "its MCP tools have no gate: {} asks instead"
 
@@ -91,43 +92,56 @@ KINDS = (
         how={"settled": AS_RESULT},
         never=NO_BRANCHES,
     ),
-    Kind("adk-2", "google-adk 2, in memory", lacks=IN_MEMORY),
-    Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True),
-    Kind("adk-2-resumable", "google-adk 2, resumable app", keeps=True),
-    Kind("adk-2-plugin", "google-adk 2, database, our plugin", keeps=True, waits=True),
-    Kind("adk-1.39", "google-adk 1.39, in memory", lacks={**IN_MEMORY, **LOSES_BRANCHES}),
-    Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True, lacks=LOSES_BRANCHES),
-    Kind("adk-1.39-plugin", "google-adk 1.39, database, our plugin", keeps=True, waits=True, lacks=LOSES_BRANCHES),
+    Kind("adk-2", "google-adk 2, in memory", lacks=IN_MEMORY, how=ONE_ASKED),
+    Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True, how=ONE_ASKED),
+    Kind("adk-2-resumable", "google-adk 2, resumable app", keeps=True, how=ONE_ASKED),
+    Kind("adk-2-plugin", "google-adk 2, database, our plugin", keeps=True, waits=True, how=ONE_ASKED),
+    Kind("adk-1.39", "google-adk 1.39, in memory", lacks={**IN_MEMORY, **LOSES_BRANCHES}, how=ONE_ASKED),
+    Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True, lacks=LOSES_BRANCHES, how=ONE_ASKED),
+    Kind(
+        "adk-1.39-plugin",
+        "google-adk 1.39, database, our plugin",
+        keeps=True,
+        waits=True,
+        lacks=LOSES_BRANCHES,
+        how=ONE_ASKED,
+    ),
     Kind(
         "js",
         "@google/adk 2, in memory",
         lacks={**REFUSES_PAYLOADS, **IN_MEMORY},
         how={
+            **ONE_ASKED,
             "mcp": NO_GATE.format("a `FunctionTool` that the agent puts before each of them")
-            + ". It accepts no answers to what a callback or `SecurityPlugin` asks"
+            + ". It accepts no answers to what a callback or `SecurityPlugin` asks",
         },
     ),
-    Kind("go", "ADK Go 2.2.0, SQLite", keeps=True, lacks={"one_id": ONE_RUN}),
+    Kind("go", "ADK Go 2.2.0, SQLite", keeps=True),
     Kind(
         "java",
         "ADK Java 1.8.0, in memory",
         waits=True,
         lacks={**IN_MEMORY, "one_after_another": ONE_STEP},
-        how={"mcp": NO_GATE.format("a callback that the agent runs before the tool")},
+        how={"mcp": NO_GATE.format("a callback that the agent runs before the tool"), "one_id": ONE_ID},
     ),
     Kind(
         "rust",
         "adk-rs 0.6.0, SQLite",
         keeps=True,
         never=CAN_NOT_ASK,
-        how={"sub_agent": "each run begins with the root agent, which has to hand over to the sub-agent again"},
+        how={
+            "sub_agent": "each run begins with the root agent, which has to hand over to the sub-agent again",
+            "one_id": ONE_ID,
+        },
     ),
     Kind("stand-in", "", keeps=True, quick=True, never={**NO_BRANCHES, "below": "all its tools ask"}),
 )
 
 ALONE = {"elsewhere": "nobody but the bot can reach it", "timed_out": "there is no connection that could break"}
 
-ADK_IN_PROCESS = Kind("adk-in-process", "google-adk 2, in the bot's process", keeps=True, waits=True, never=ALONE)
+ADK_IN_PROCESS = Kind(
+    "adk-in-process", "google-adk 2, in the bot's process", keeps=True, waits=True, never=ALONE, how=ONE_ASKED
+)
 
 OURS_IN_PROCESS = Kind(
     "ours-in-process",

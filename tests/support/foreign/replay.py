@@ -43,9 +43,6 @@ class Refused(Exception):
 class Replay:
     """One server. Subclasses implement what is special to their ADK."""
 
-    names_users_turns = True
-    """Whether a user's event has the id of the invocation that it begins."""
-
     def __init__(self, sessions: Sessions | None = None) -> None:
         self._sessions = sessions or Sessions()
 
@@ -168,9 +165,9 @@ class Replay:
     async def _turn(self, key: str, agent: str, invocation: str, answers: dict[str, Plain]) -> AsyncIterator[Plain]:
         """An agent runs those of its calls that were answered. Then its model is asked what to do."""
         asked = self._asked_calls(key)
-        own = [id_ for id_ in answers if asked[id_][0] == agent]
-        for id_ in own:
-            call, given = asked[id_][1], answers.pop(id_)
+        own = {id_: answers.pop(id_) for id_ in [*answers] if asked[id_][0] == agent}
+        last = {asked[id_][1]["id"]: (asked[id_][1], given) for id_, given in own.items()}  # of calls under one id
+        for call, given in last.values():
             if (pending := self.signing_in(call, given)) is not None:
                 yield self._add(key, agent, invocation, [pending])
                 return
@@ -180,7 +177,7 @@ class Replay:
         said = reply(shown(self._sessions.all[key]), agent)
         calls = [part["functionCall"] for part in said if "functionCall" in part]
         for call in calls:
-            call["id"] = f"call-{uuid4()}"
+            call.setdefault("id", f"call-{uuid4()}")
         yield self._add(key, agent, invocation, said)
         for call in calls:
             async for event in self._call_events(key, agent, invocation, call, answers):
@@ -228,8 +225,7 @@ class Replay:
 
     def _add(self, key: str, author: str, invocation: str, parts: list[Plain], **more: Any) -> Plain:
         role = "user" if author == "user" else "model"
-        named = {} if author == "user" and not self.names_users_turns else {"invocationId": invocation}
-        event = {"id": str(uuid4()), "author": author, **named, **self.stamped()}
+        event = {"id": str(uuid4()), "author": author, "invocationId": invocation, **self.stamped()}
         return self._sessions.add(key, {**event, "content": {"role": role, "parts": parts}, **more})
 
     def _asked_calls(self, key: str) -> dict[str, tuple[str, Plain]]:

@@ -19,8 +19,6 @@ HUSH = "a client's secret"
 
 
 class Rust(Replay):
-    names_users_turns = False
-
     def starts_with(self, root: str, owner: str | None, spoke_last: str | None) -> str:  # noqa: ARG002
         return root
 

@@ -2,7 +2,7 @@
 
 "please pay 1500 and deploy search": the model makes these calls at once, and afterwards repeats their results.
 "please pay 1500 then deploy search": it makes one call after the other, each when it is asked again.
-"please twice deploy search": it makes two calls, and gives them the same id.
+"please as one deploy search and deploy mail": it makes these calls at once, and gives them all the same id.
 
 `python -m tests.support.foreign.wishes` is this model beside a server in another language: a line in, a line out.
 """
@@ -24,7 +24,7 @@ TRANSFER = "transfer_to_agent"
 IMITATED = ("adk_request_confirmation", "adk_request_credential", "adk_request_input", "get_user_choice")
 """The names of the calls with which ADK asks people."""
 IMITATE = "please imitate "
-TWICE = "please twice "
+AS_ONE = "please as one "
 _imitated: set[str] = set()
 
 FORK = ("east", "west")
@@ -45,11 +45,11 @@ def reply(contents: Sequence[Plain], agent: str) -> list[Plain]:
         _imitated.add(text)  # ADKs do not show a model that it made such a call
         return [{"functionCall": imitation(text.split()[2])}]
     after = contents[at + 1 :]
-    calls = [part for content in after for part in content.get("parts") or () if "functionCall" in part]
-    made = [part["functionCall"]["name"] for part in calls]
-    if text.startswith(TWICE):
-        call = {**_call(text.removeprefix(TWICE)), "id": "same"}
-        return [_text("I am done") if made else {"functionCall": call}, *([] if made else [{"functionCall": call}])]
+    parts = [part for content in after for part in content.get("parts") or ()]
+    made = [part["functionCall"]["name"] for part in parts if "functionCall" in part]
+    if text.startswith(AS_ONE):
+        calls = [{**_call(wish), "id": "same"} for wish in text.removeprefix(AS_ONE).split(" and ")]
+        return [_text("I am done")] if made else [{"functionCall": call} for call in calls]
     if " then " in text:
         steps = text.removeprefix("please ").split(" then ")
         done = len([name for name in made if name != TRANSFER])
