@@ -60,8 +60,8 @@ async def test_a_call_after_a_broken_connection_was_asked_for_by_who_began_it(
 
 
 async def test_a_call_that_nobody_can_be_named_for_is_refused(open_office: Opens) -> None:
-    """adk-rs does not say which turn a message began, and the connection broke before it said anything else."""
-    async with breaking("rust") as server, open_office(SPEAKERS, target=agent(server.url)) as at:
+    """The server does not say which turn a message began, and the connection broke before it said anything else."""
+    async with breaking("nameless") as server, open_office(SPEAKERS, target=agent(server.url)) as at:
         server.breaks = True
         said = await at.ann.says("@adk-confirm please pay 9000", at.deploys)
         await at.sees(said, BROKE)

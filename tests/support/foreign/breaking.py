@@ -14,10 +14,9 @@ from aiohttp.test_utils import TestServer
 from tests.support.foreign.go import Go
 from tests.support.foreign.java import Java
 from tests.support.foreign.replay import Replay
-from tests.support.foreign.rust import Rust
 from tests.support.foreign.wishes import Plain
 
-KINDS: dict[str, type[Replay]] = {"go": Go, "java": Java, "rust": Rust, "marks": Java}
+KINDS: dict[str, type[Replay]] = {"go": Go, "java": Java, "nameless": Java, "marks": Java}
 
 
 @dataclass
@@ -36,7 +35,7 @@ class Breaking:
 
 @asynccontextmanager
 async def breaking(kind: str) -> AsyncIterator[Breaking]:
-    """`marks`: the server keeps our marks, as google-adk does."""
+    """`marks`: the server keeps our marks, as google-adk does. `nameless`: it does not say which turn a message began."""
     at = Breaking()
 
     base: Any = KINDS[kind]
@@ -70,6 +69,8 @@ async def breaking(kind: str) -> AsyncIterator[Breaking]:
         def _add(self, key: str, author: str, invocation: str, parts: list[Plain], **more: object) -> Plain:
             noted = {"customMetadata": self.mark} if author == "user" and kind == "marks" else {}
             event: Plain = super()._add(key, author, invocation, parts, **noted, **more)
+            if author == "user" and kind == "nameless":
+                del event["invocationId"]
             return event
 
     async def described(_: web.Request) -> web.Response:
