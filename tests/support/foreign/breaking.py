@@ -35,7 +35,8 @@ class Breaking:
 
 @asynccontextmanager
 async def breaking(kind: str) -> AsyncIterator[Breaking]:
-    """`marks`: the server keeps our marks, as google-adk does. `nameless`: it does not say which turn a message began."""
+    """`marks`: the server keeps our marks, as google-adk does. `nameless`: it does not say which turn a message
+    began."""
     at = Breaking()
 
     base: Any = KINDS[kind]
