@@ -45,10 +45,8 @@ from adk_confirm.blocks.rich_text import (
     say,
     spoken,
 )
+from adk_confirm.blocks.shown import ABSENT, Absent, Argument, FieldDiff, Formats, OutcomeKind, Shown, State
 from adk_confirm.blocks.text import fit_visible, right_to_left, units, visible
-from adk_confirm.bot.confirmation.model import OutcomeKind, State
-from adk_confirm.bot.confirmation.shown import ABSENT, Absent, Argument, FieldDiff, Shown
-from adk_confirm.bot.policy.model import Formats
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import same
 from adk_confirm.runtime.titles import CURRENCIES, title_fields
@@ -396,12 +394,12 @@ def _say_value(
 
 
 def _of_text(value: JsonValue | Absent) -> tuple[TextSpan, ...]:
-    """A text in a box that reads like a list, an object or a number is none of them, as a tool that takes anything can
-    tell."""
+    """A text in a box that reads like a list, an object, a number or another text in quotes is none of them, as a tool
+    that takes anything can tell."""
     return (Say(" as text"),) if isinstance(value, str) and _LIKE_ANOTHER.match(value) else ()
 
 
-_LIKE_ANOTHER = re.compile(r"\s*(?:[\[{]|-?[0-9][0-9.e+-]*\s*\Z|-?0x[0-9a-f]+\s*\Z)")
+_LIKE_ANOTHER = re.compile(r"\s*(?:[\"\[{]|-?[0-9][0-9.e+-]*\s*\Z|-?0x[0-9a-f]+\s*\Z)")
 
 
 def _written(argument: Argument, value: JsonValue | Absent, room: Space, limit: int) -> Readable:

@@ -4,7 +4,6 @@ row. Where the card is elsewhere, a line leads to it; the asker may not see that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import CARD, LIST, Space, asked_by_line, content, headline, result
@@ -47,10 +46,9 @@ from adk_confirm.blocks.rich_text import (
     spoken,
     text,
 )
+from adk_confirm.blocks.shown import ABSENT, ApproverKind, Argument, GrantOffer, GrantView, OutcomeKind, Shown, State
+from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose, units
-from adk_confirm.bot.confirmation.model import OutcomeKind, State
-from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantOffer, GrantView, Shown
-from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.runtime.jsontypes import Json, canonical
 
 
@@ -113,7 +111,7 @@ def _menu(view: Shown) -> JsonObject:
         ("Approve with a note…", Action.APPROVE_OPEN, approvable(view) and view.approve_note == "optional"),
         (f"{words.APPROVE_AND_ALLOW}{length}…", Action.GRANT_OPEN, approvable(view) and bool(view.grant_offer)),
         ("See everything", Action.SEE, True),
-        ("Withdraw…", Action.WITHDRAW_OPEN, view.stage is State.WAITING and view.withdrawable),
+        ("Withdraw…", Action.WITHDRAW_OPEN, view.stage is State.WAITING),
         ("History", Action.HISTORY, True),
     )
     ref = Ref(view.id, view.revision)
@@ -195,7 +193,7 @@ def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), tro
             "The card for {call} went to {people} as a direct message.", call=call, people=people_names(people)
         )
     blocks = [rich([sentence], f"pointer.{view.id}.{view.version}")]
-    if view.stage is State.WAITING and view.withdrawable and trouble is None:
+    if view.stage is State.WAITING and trouble is None:
         blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")
     return message([sentence], *blocks)
 
@@ -299,15 +297,7 @@ def people_said(view: Shown) -> list[Piece]:
 _WORDS = 1000  # as much as the forms for them take
 
 
-class Asked(Protocol):
-    """What a sentence has to know of what was asked: of a call, or of a line about it."""
-
-    question: bool
-    operation: bool
-    quorum: int
-
-
-def after_a_no(asked: Asked) -> str:
+def after_a_no(asked: Shown | ShownLine) -> str:
     """What came of it that nobody said yes."""
     if asked.question:
         return "The agent got no answer."
@@ -379,7 +369,7 @@ def took(seconds: float | None) -> str:
     return "" if seconds is None or seconds < 0.1 else f"took {words.duration(seconds)}"
 
 
-def votes_of(asked: Asked, count: int) -> str:
+def votes_of(asked: Shown | ShownLine, count: int) -> str:
     return words.votes(count, asked.quorum, "answer" if asked.question else "approval")
 
 

@@ -22,8 +22,8 @@ from adk_confirm.blocks.exact_values import json_text, spell_on_one_line
 from adk_confirm.blocks.json_schema import Shape
 from adk_confirm.blocks.kit import input_block, label, option, plain_text
 from adk_confirm.blocks.rich_text import JsonObject, part
+from adk_confirm.blocks.shown import ABSENT, Absent
 from adk_confirm.blocks.text import INPUT, OPTION, PLACEHOLDER, fit, plain, units, visible
-from adk_confirm.bot.confirmation.shown import ABSENT, Absent
 from adk_confirm.runtime.jsontypes import NotJson, read_json, same
 
 ACTION = Action.FIELD.value

@@ -40,14 +40,13 @@ from adk_confirm.blocks.full_view import (
     split_pages,
     what_runs,
 )
-from adk_confirm.blocks.json_schema import Schema, Shape, problems, property_names, shapes
+from adk_confirm.blocks.json_schema import Schema, Shape, payload_fields, problems, property_names, shapes
 from adk_confirm.blocks.kit import JsonObject, actions, header, input_block, modal, option, plain_text, small_print
 from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.readable import LONGEST_TITLE, readable_name, scalar
 from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich, spoken
+from adk_confirm.blocks.shown import ABSENT, PAYLOAD, Argument, GrantOffer, Shown
 from adk_confirm.blocks.text import plain
-from adk_confirm.bot.confirmation.shown import ABSENT, Argument, GrantOffer, Shown, payload_fields
-from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import canonical, objects
 
@@ -128,7 +127,7 @@ class Form:
         """What Edit… opens: editable values as fields, the rest as text. Submitting it is a vote for the edited
         call."""
         view = self.view
-        about = [asked_by_line(view, exact=True), *content(view.but(arguments=()), WHOLE).words]
+        about = [asked_by_line(view, exact=True), *content(replace(view, arguments=()), WHOLE).words]
         inputs = [*self.inputs, *([] if view.previews_edits else note_blocks(view))]
         above = split_pages(about, "intro", *room_beside(inputs))
         below = split_pages(self.fixed_content(), "page", *above.left)
@@ -151,7 +150,7 @@ class Form:
     def fixed_content(self) -> list[Piece]:
         if not self._fixed:
             return []
-        shown = content(self.view.but(arguments=tuple(self._fixed), diff=(), answered=False), WHOLE)
+        shown = content(replace(self.view, arguments=tuple(self._fixed), diff=(), answered=False), WHOLE)
         return [Line((Say(words.STAYS, bold=True),)), *shown.runs]
 
     def _notes(self) -> list[Line]:
@@ -291,7 +290,7 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
     inputs, fixed = (form.inputs, form.fixed_content()) if form else ([], [])
     room = room_beside([*inputs, *note_blocks(view)])
     around = [*people_said(view), *preview_notices(view), *notices(view)]
-    pages = split_pages([*status(view), *what_runs(view.but(answered=False)), *fixed, *around], "page", *room)
+    pages = split_pages([*status(view), *what_runs(replace(view, answered=False)), *fixed, *around], "page", *room)
     blocks, may = [_heading(view), *pages.blocks, *cut_note(pages)], pages.whole and approvable(view)
     if may:
         blocks += form.answer_blocks() if form else []

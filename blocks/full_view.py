@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content, headline
@@ -26,8 +26,8 @@ from adk_confirm.blocks.click_ids import Callback, Ref, block_id
 from adk_confirm.blocks.kit import JsonObject, header, modal, small_print
 from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, line, markup, name, rich
+from adk_confirm.blocks.shown import Shown
 from adk_confirm.blocks.text import VIEW_BLOCKS, pieces, plain, units, visible
-from adk_confirm.bot.confirmation.shown import Shown
 
 PAGE = 2500
 VIEW_BYTES = 240_000  # of 250 kB
@@ -100,9 +100,9 @@ def room_beside(inputs: Iterable[JsonObject] = ()) -> tuple[int, int]:
 def can_be_shown(view: Shown) -> bool:
     """Whether a form can show all of this call, beside the fields of the answer that it may want. Otherwise it is
     refused before anybody is asked: what can't be shown can't be approved."""
-    parts, (most, size) = what_runs(view.but(answered=False)), room_beside()
+    parts, (most, size) = what_runs(replace(view, answered=False)), room_beside()
     if view.wants_payload:
-        parts += [line(words.STAYS), *content(view.but(arguments=view.payload), WHOLE).runs]
+        parts += [line(words.STAYS), *content(replace(view, arguments=view.payload), WHOLE).runs]
         most -= min((len(view.editable) or 1) + MOST_IN_ITEMS, MOST_FIELDS)
         size -= FIELD_BYTES
     return split_pages(parts, "page", most - _STATUS_BLOCKS, size - _STATUS_BYTES).whole

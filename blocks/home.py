@@ -48,10 +48,8 @@ from adk_confirm.blocks.rich_text import (
     say,
     text,
 )
+from adk_confirm.blocks.shown import SAID_BY_PEOPLE, GrantView, OutcomeKind, Shown, State
 from adk_confirm.blocks.text import MESSAGE_TEXT
-from adk_confirm.bot.confirmation.model import OutcomeKind, State
-from adk_confirm.bot.confirmation.shown import GrantView, Shown
-from adk_confirm.bot.confirmation.states import SAID_BY_PEOPLE
 
 WAITING, ASKED, DECIDED, _GRANTS = 20, 8, 5, 4  # how many of each are shown
 _LISTED = 10

@@ -13,9 +13,11 @@ from typing import Any
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
+from adk_confirm.blocks.shown import PAYLOAD
 from adk_confirm.blocks.text import plain
 from adk_confirm.runtime.bounded.bounded_check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
 from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 
 Schema = Mapping[str, JsonValue]
 
@@ -95,3 +97,10 @@ def property_names(schema: Schema | None) -> tuple[str, ...]:
     """The names at the top of a schema. It follows no reference, so any schema may be asked anywhere."""
     properties = (schema or {}).get("properties")
     return tuple(properties) if isinstance(properties, dict) else ()
+
+
+def payload_fields(payload: Json, schema: Schema | None) -> JsonObject:
+    """The parts of a payload that a form shows: a field for each name, or one for a payload without names."""
+    if isinstance(payload, dict) and (payload or property_names(schema)):
+        return payload
+    return {PAYLOAD: payload}

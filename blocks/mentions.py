@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from adk_confirm.blocks import words
 from adk_confirm.blocks.kit import JsonObject, Message, small_print
 from adk_confirm.blocks.rich_text import Group, Say, TextSpan, User, When, code, join, line, markup, say
+from adk_confirm.blocks.shown import Approver, ApproverKind
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
-from adk_confirm.bot.policy.approvers import Approver, ApproverKind
 
 NO_TIMES: Mapping[str, When] = MappingProxyType({})
 MOST_NAMED = 8

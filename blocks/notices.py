@@ -28,11 +28,8 @@ from adk_confirm.blocks.rich_text import (
     rich,
     say,
 )
+from adk_confirm.blocks.shown import OutcomeKind, Refusal, Shown, State, Verdict
 from adk_confirm.blocks.text import BUTTON, fit, fit_visible, plain
-from adk_confirm.bot.confirmation.authorise import Refusal
-from adk_confirm.bot.confirmation.effects import Verdict
-from adk_confirm.bot.confirmation.model import OutcomeKind, State
-from adk_confirm.bot.confirmation.shown import Shown
 
 NOT_POSSIBLE = "Not possible"
 
@@ -46,7 +43,7 @@ def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
 def verdict_message(call: Shown, made: Verdict, voter: str = "") -> Message:
     """A person who asked and therefore can't vote can withdraw the call instead."""
     said = verdict(call, made)
-    own = made.refusal is not None and call.withdrawable and call.asked_by == voter
+    own = made.refusal is not None and call.stage is State.WAITING and call.asked_by == voter
     row = actions([withdraw_button(call)], f"verdict.{call.id}") if own else []
     return message([said], rich([said], "verdict"), *row)
 

@@ -8,127 +8,62 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Self
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import describe_answer
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.blocks.mentions import approver_names
-from adk_confirm.bot.audit.ledger import LedgerLine
-from adk_confirm.bot.confirmation.shown import ABSENT, NO_ACCOUNTS, Argument, FieldDiff, Shown, epoch, named_approvers
-from adk_confirm.bot.policy.approvers import Approver
-from adk_confirm.runtime.jsontypes import Json, as_object, as_text, objects, texts
+from adk_confirm.blocks.shown import Approver, Argument, FieldDiff
 
 
+@dataclass(frozen=True, kw_only=True)
 class ShownLine:
-    """A ledger line, as a thread, a history and an audit show it. `call` is what it is about.
+    """A ledger line, as a thread, a history and an audit show it.
 
-    The line was masked when it was written. What a tool returned is masked once more, since the policy hides values by
-    name. `reason`, `text`, `changes` and `arguments` come from others, and may be hostile.
+    `reason`, `text`, `changes` and `arguments` come from others, and may be hostile.
     """
 
-    def __init__(self, line: LedgerLine, call: Shown | None = None) -> None:
-        content = as_object(json.loads(line.content or "{}"))
-        kind, entry, said = line.kind, LINES[line.kind], as_text(content.get("text"))
-        self.seq, self.kind, self.at, self.tool = line.seq, kind, epoch(line.at), line.tool or ""
-        self.question, self.operation = call is not None and call.question, call is not None and call.operation
-        self.who = _user(content.get("who"))
-        self.people = tuple(filter(None, map(_user, objects(content.get("people")))))
-        self.revision, self.attempt = _number(content.get("revision"), 1), _number(content.get("attempt"), 1)
-        self.quorum = _number(content.get("quorum"), call.quorum if call else 1)
-        self.votes = _number(content.get("votes"), len(call.voted) if call and kind in _COUNTS_NOW else 0)
-        self.approvers: tuple[Approver, ...] = ()
-        if kind is LineKind.ESCALATED:
-            known = call.accounts if call else NO_ACCOUNTS
-            self.approvers = named_approvers(map(Approver.parse, texts(content.get("entries"))), known)
-        elif kind in _ASKS_APPROVERS and call and not call.notified:
-            self.approvers = call.approvers
-            if kind is LineKind.UNKNOWN:
-                self.approvers = (*call.approvers, *call.escalated_to)
-        own, reason = said if entry.text else "", as_text(content.get("reason")) if entry.reason else ""
-        if call is not None:  # it may hide more now than it did then
-            reason = call.mask(reason)
-            content |= {name: call.mask_values(as_object(content.get(name))) for name in _VALUES}
-        ours = kind in (LineKind.CALL_REFUSED, LineKind.REAPPLIED)
-        self.said = own if ours else None  # our sentence about it
-        self.reason = "\n".join(filter(None, (reason,) if ours else (own, reason))) or None  # a person's words
-        why = as_object(content.get("refusal")).get("reason")
-        self.why: Reason | None = Reason(why) if isinstance(why, str) and why in set(Reason) else None
-        before, after = as_object(content.get("before")), as_object(content.get("after"))  # what an edit changed
-        self.changes = tuple(FieldDiff(name, before.get(name, ABSENT), value) for name, value in after.items())
-        formats = {one.name: one.formats for one in call.first_arguments} if call else {}
-        self.arguments = tuple(
-            Argument(name, value, formats=formats.get(name, ()))
-            for name, value in as_object(content.get("arguments")).items()
-        )
-        self.text: str | None = None
-        if kind in (LineKind.UNSEALED, LineKind.STOPPED):
-            self.text = said
-        elif entry.result and said:
-            self.text = call.mask(said) if call else said
-        self.seconds = _seconds(content.get("seconds"))
-        self.until: int | None = _moment(content.get("until"))
-        self.channel = call.channel if call and kind is LineKind.ASKED else None
-        self.on = call.bound if call and kind is LineKind.GRANTED else ()
-        self.free = call.free if call and kind is LineKind.GRANTED else ()
-        yes = content.get("yes")
-        self.yes: bool | None = (
-            yes if isinstance(yes, bool) else None
-        )  # SETTLED: it took effect; ELSEWHERE: it was approved
-        self.call = call.first_arguments if call else ()
-        self.answer: tuple[Argument, ...] = ()  # what an approver filled in, where the agent asked for it
-        if call and self.question and kind is LineKind.APPROVED:
-            self.arguments = call.answers[-1]
-        elif call and not self.question:
-            self.answer = call.answers[min(self.revision, len(call.answers)) - 1]
+    kind: LineKind
+    seq: int = 0
+    at: int = 0
+    tool: str = ""
+    question: bool = False
+    operation: bool = False
+    who: str | None = None
+    people: tuple[str, ...] = ()
+    revision: int = 1
+    attempt: int = 1
+    quorum: int = 1
+    votes: int = 0
+    approvers: tuple[Approver, ...] = ()
+    said: str | None = None  # our sentence about it
+    reason: str | None = None  # a person's words
+    why: Reason | None = None
+    changes: tuple[FieldDiff, ...] = ()  # what an edit changed
+    arguments: tuple[Argument, ...] = ()
+    text: str | None = None
+    seconds: float | None = None
+    until: int | None = None
+    channel: str | None = None
+    on: tuple[Argument, ...] = ()
+    free: tuple[str, ...] = ()
+    yes: bool | None = None  # SETTLED: it took effect; ELSEWHERE: it was approved
+    call: tuple[Argument, ...] = ()  # the arguments as they were first asked for
+    answer: tuple[Argument, ...] = ()  # what an approver filled in, where the agent asked for it
 
-        # In a thread
-        self.asker: str | None = None  # who is notified that the call has ended
-        self.editor: str | None = None  # whose edit is what was decided on
-        self.several = False  # the thread has other calls as well, so that a line has to name its own
-        self.headline = ""  # what the call would do, as its card says it
-        self.card_link: str | None = None  # where people are asked to decide
-        self.notified: tuple[Approver, ...] = ()  # who is asked in place of the approvers, or to vote again
-        self.past = False  # a reminder of a call that is decided now
-        self.carded = False  # the card is in the same thread, so the line does not repeat what it shows
-        self.notes: tuple[tuple[str, str], ...] = ()  # what approvers wrote
-        self.drifted = False  # it did not start, because what it would do has changed
+    # In a thread
+    asker: str | None = None  # who is notified that the call has ended
+    editor: str | None = None  # whose edit is what was decided on
+    several: bool = False  # the thread has other calls as well, so that a line has to name its own
+    headline: str = ""  # what the call would do, as its card says it
+    card_link: str | None = None  # where people are asked to decide
+    notified: tuple[Approver, ...] = ()  # who is asked in place of the approvers, or to vote again
+    past: bool = False  # a reminder of a call that is decided now
+    carded: bool = False  # the card is in the same thread, so the line does not repeat what it shows
+    notes: tuple[tuple[str, str], ...] = ()  # what approvers wrote
+    drifted: bool = False  # it did not start, because what it would do has changed
 
-    def but(self, **facts: object) -> Self:
-        assert facts.keys() <= vars(self).keys()
-        other = copy(self)
-        vars(other).update(facts)
-        return other
-
-
-def shown_line(line: LedgerLine, call: Shown | None = None) -> ShownLine | None:
-    """None for a kind that is never shown, or a line whose content was purged."""
-    entry = LINES[line.kind]
-    said = entry.of_question if call and call.question else entry.of_operation if call and call.operation else True
-    return ShownLine(line, call) if said and entry.sentence is not None and line.content is not None else None
-
-
-def _user(person: Json) -> str | None:
-    return as_text(as_object(person).get("user")) or None
-
-
-def _number(value: Json, default: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
-def _seconds(value: Json) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _moment(value: Json) -> int | None:
-    return epoch(datetime.fromisoformat(value)) if isinstance(value, str) else None
-
-
-_VALUES = ("before", "after", "arguments")
-"""What of a line's content are values of the call."""
 
 Words = str | Callable[[ShownLine], str]
 """A text with fields, or a function that chooses one for a step."""
@@ -388,6 +323,3 @@ LINES: Mapping[LineKind, LineEntry] = {
 TOLD = frozenset(kind for kind, entry in LINES.items() if entry.sentence is not None and not entry.card)
 TOLD_WITH_REASON = frozenset(kind for kind, entry in LINES.items() if entry.card and entry.reason)
 """What a thread may show: the first kinds by themselves, the others, which a card shows too, with somebody's reason."""
-
-_COUNTS_NOW = (LineKind.EXPIRED, LineKind.REMINDED)  # they do not store the number of approvals
-_ASKS_APPROVERS = (LineKind.REMINDED, LineKind.UNKNOWN)

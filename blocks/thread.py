@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -51,21 +51,15 @@ from adk_confirm.blocks.rich_text import (
     say,
     text,
 )
+from adk_confirm.blocks.shown import ApproverKind, Shown
 from adk_confirm.blocks.shown_lines import (
     LINES,
-    TOLD,
-    TOLD_WITH_REASON,
     End,
     ShownLine,
-    shown_line,
     stopped_calls,
     words_for,
 )
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, units
-from adk_confirm.bot.audit.ledger import LedgerLine
-from adk_confirm.bot.confirmation.model import OutcomeKind, State
-from adk_confirm.bot.confirmation.shown import Shown
-from adk_confirm.bot.policy.approvers import Approver, ApproverKind
 
 _PAGE = 2500
 _STEPS = 20
@@ -73,63 +67,6 @@ _SAID, _LINES = 480, 8
 REMINDERS = (LineKind.REMINDED, LineKind.ESCALATED)
 """Once the call is decided, these lines say that they are past."""
 _NO_NAMES: Mapping[str, str] = {}
-
-
-def thread_lines(
-    lines: Sequence[LedgerLine],
-    calls: Mapping[str, Shown],
-    thread_ts: str,
-    tries: Collection[int],
-    *,
-    several: bool = False,
-) -> list[ShownLine]:
-    """The lines that the thread shows: one for each decision, with its outcome. The card shows the rest.
-
-    `calls` are those that the lines are about. `tries` are the numbers of the refused votes that the thread shows: each
-    person's third on one card. `several`: the session has more than one call.
-    """
-    found = (_in_thread(line, calls.get(line.confirmation or ""), thread_ts, tries) for line in lines)
-    return [one.but(several=several) for one in found if one is not None]
-
-
-def _in_thread(line: LedgerLine, call: Shown | None, thread_ts: str, tries: Collection[int]) -> ShownLine | None:
-    step, entry = shown_line(line, call), LINES[line.kind]
-    if step is None or (step.kind is LineKind.VOTE_REFUSED and step.seq not in tries):
-        return None
-    if call is None:
-        return step
-    carded = thread_ts in call.threads
-    ended = isinstance(call.stage, OutcomeKind) and call.stage is not OutcomeKind.RUNNING
-    told = step.kind in TOLD or (step.reason and step.kind in TOLD_WITH_REASON)
-    if not told or (carded and entry.card):
-        return None
-    if step.kind is LineKind.WITHDRAWN and carded and not step.reason:
-        return None  # the card says it
-    if step.kind is LineKind.APPROVED and (step.question or carded or ended):
-        return step if step.question else None  # the card or the line about the end shows it
-    if step.kind is LineKind.VOTE_FELL and step.why is None and step.who == call.edited_by:
-        return None  # the line about the edit replaces this one
-    if not step.question:
-        step = step.but(headline=headline(call))
-    if entry.approvers and call.stage in (State.WAITING, OutcomeKind.UNKNOWN):
-        step = step.but(card_link=call.card_link)
-    if step.kind in REMINDERS:
-        step = step.but(past=call.stage is not State.WAITING)
-    if step.kind in (LineKind.REMINDED, LineKind.UNKNOWN):
-        step = step.but(notified=call.notified)
-    asked_again = step.who if call.stage is State.WAITING and step.who not in call.voted else None
-    if step.kind is LineKind.VOTE_FELL and step.why is None and asked_again:
-        step = step.but(notified=(Approver(ApproverKind.USER, asked_again),))
-    if entry.end is None:
-        return step.but(editor=call.edited_by, carded=carded)
-    return step.but(
-        people=call.approved_by or step.people if entry.end.approved else step.people,
-        editor=None if call.wants_payload else call.edited_by,
-        asker=call.asked_by,
-        carded=carded,
-        notes=call.notes,
-        drifted=call.drifted,
-    )
 
 
 def thread_messages(

@@ -23,7 +23,7 @@ _LINK = re.compile(r"""(?:\]\(|src=")([^)"#][^)"]*)""")
 MAY_IMPORT = {
     "bot": {"bot", "blocks", "runtime"},
     "runtime": {"runtime"},
-    "blocks": {"blocks", "bot", "runtime"},
+    "blocks": {"blocks", "runtime"},
     "sandbox": {"sandbox"},
     "demo": {"demo", "sandbox", "bot", "blocks", "runtime", "examples"},
 }
@@ -63,39 +63,22 @@ def test_imports_point_one_way(package: str) -> None:
 
 
 BOTS_ROOMS = (
-    *("policy", "audit", "config", "confirmation", "blocks", "hosts", "store", "slack", "telemetry"),
+    *("policy", "audit", "config", "confirmation", "hosts", "store", "slack", "telemetry"),
     *("cards", "agents", "home", "worker", "inbound", "app", "ops", "cli"),
 )
-"""Ground floor first: a room imports only from itself and from rooms before it. `blocks` draws what `confirmation`
-shows."""
-LOW_IN_BLOCKS = {"ledger_kinds", "json_schema", "text", "exact_values", "words"}
-"""These files of `blocks` import nothing of `bot`, so the rooms before `blocks` may use them."""
+"""Ground floor first: a room imports only from itself and from rooms before it."""
 
 
 def test_rooms_import_one_way() -> None:
     wrong: list[str] = []
-    for path in (*(ROOT / "bot").rglob("*.py"), *(ROOT / "blocks").glob("*.py")):
-        module = path.relative_to(ROOT).with_suffix("").parts
-        room = module[0] if module[0] == "blocks" else module[1]
-        if "__init__" in (room, module[1]):
+    for path in (ROOT / "bot").rglob("*.py"):
+        room = path.relative_to(ROOT / "bot").with_suffix("").parts[0]
+        if room == "__init__":
             continue
-        low = room == "blocks" and module[1] in LOW_IN_BLOCKS
-        allowed = {*BOTS_ROOMS[: BOTS_ROOMS.index(room) + 1]} if not low else set()
-        for name in modules_imported(path):
-            package, _, rest = name.partition(".")
-            used = rest.split(".")[0] if package == "bot" else package
-            if package in ("bot", "blocks") and used not in allowed:
-                known = {rest.split(".")[0], rest.rpartition(".")[2]} & LOW_IN_BLOCKS
-                wrong += [] if package == "blocks" and known else [f"{path.relative_to(ROOT)}: {name}"]
+        above = BOTS_ROOMS[BOTS_ROOMS.index(room) + 1 :]
+        used = [name for name in modules_imported(path) if name.startswith("bot.") and name.split(".")[1] in above]
+        wrong += [f"{path.relative_to(ROOT)}: {name}" for name in used]
     assert wrong == []
-
-
-def test_what_draws_sees_no_row_and_hides_nothing_itself() -> None:
-    """`Shown` is made from a row in one place, and is masked there."""
-    forbidden = {"bot.confirmation.model.Confirmation", "bot.policy.redaction.Redactor"}
-    paths = list((ROOT / "blocks").glob("*.py"))
-    assert paths
-    assert [str(path) for path in paths if modules_imported(path) & forbidden] == []
 
 
 RUNTIMES_ROOMS = ("telemetry", "bounded", "adk", "calls", "store", "models", "mcp", "run", "rest")

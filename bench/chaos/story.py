@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from adk_confirm.blocks.shown import Stage
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
-from adk_confirm.bot.confirmation.shown import Stage
 from bench.chaos.history import ClickRecord, Effect, Entry, History, Message, Place
 
 _T = TypeVar("_T")

@@ -16,7 +16,7 @@ from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.grants import is_for
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, HostRequest, Place, Vote
-from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import NOBODY, Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
@@ -67,9 +67,9 @@ class Intake:
         if isinstance(found, CallRefusal):
             return opening
         row = open_confirmation("", asked, found.policy, at).row
-        view = Shown(row)
+        view = shown_of(row)
         if not can_be_shown(view):
-            without = can_be_shown(view.but(preview=None))
+            without = can_be_shown(replace(view, preview=None))
             too_long = own_words(decision_texts.PREVIEW_TOO_LONG if without else decision_texts.TOO_LONG)
             return replace(opening, governs=CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, found.index, too_long))
         places = await self._places(session, found, call)

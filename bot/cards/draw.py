@@ -16,10 +16,11 @@ from adk_confirm.blocks.click_ids import PointerMark, identity
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.mentions import groups, mentions, with_mention_line, with_names
 from adk_confirm.blocks.notices import verdict_message, verdict_modal
+from adk_confirm.blocks.shown import Paused, Shown
 from adk_confirm.bot.cards.places import CardPlaces, accounts_of, is_note, silenced
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, Seat, State
-from adk_confirm.bot.confirmation.shown import Paused, Shown, named_approvers
+from adk_confirm.bot.confirmation.shown import named_approvers, shown_of
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
@@ -181,7 +182,7 @@ class Drawing:
             if card is None or card.ts is None:
                 return place  # there may be one in a moment
             link = await self._slack.permalink(card.channel, card.ts)
-            message = await self._with_all_names(note(self._view(place).but(card_link=link)))
+            message = await self._with_all_names(note(replace(self._view(place), card_link=link)))
             place = await self._show(place, replace(message, metadata=PointerMark(self._row.id).metadata()))
         return replace(place, drawn_version=self._row.version)
 
@@ -191,7 +192,7 @@ class Drawing:
         link = None
         if public is not None and public.ts is not None:
             link = await self._slack.permalink(public.channel, public.ts)
-        view = self._view(place).but(card_link=link)
+        view = replace(self._view(place), card_link=link)
         message = pointer(view, channel=public.channel if public else None, people=people, trouble=trouble)
         message = await self._with_all_names(message)
         return replace(message, metadata=PointerMark(view.id).metadata())
@@ -229,7 +230,7 @@ class Drawing:
 
     def _view(self, place: Place) -> Shown:
         conversation = self._conversation if self._is_elsewhere(place) else None
-        return Shown(
+        return shown_of(
             self._row,
             accounts=self._accounts,
             grants=self._around.grants,
@@ -269,7 +270,7 @@ class Cards:
         row = await lease.read(read_confirmation, made.confirmation)
         if row is None:
             return  # it was purged
-        call = Shown(row)
+        call = shown_of(row)
         voter = seat.person.user
         window = verdict_modal(call, made, voter) if made.refusal is not None else None  # good news opens no window
         await self._slack.at(lease).whisper(seat, verdict_message(call, made, voter), window)

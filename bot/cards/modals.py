@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from adk_confirm.blocks import form, full_view, notices, words
 from adk_confirm.blocks.click_ids import Ref, parse_ref
-from adk_confirm.blocks.shown_lines import shown_line
+from adk_confirm.blocks.shown import PAYLOAD
 from adk_confirm.blocks.thread import history
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.edits import apply_edit, check_edit
 from adk_confirm.bot.confirmation.model import Confirmation, Edit, Seat, State, VoteKind
-from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.confirmation.shown import shown_of
+from adk_confirm.bot.confirmation.shown_lines import About, shown_line
 from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
 from adk_confirm.bot.policy.model import Policies
-from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.jsontypes import JsonObject
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."
@@ -38,12 +38,12 @@ class SubmittedForm:
 def form_of(row: Confirmation) -> form.Form:
     """The fields of the row's answer, or of its arguments. Blocks until its schema is read, which may fail with
     `UnreadableSchema`."""
-    return form.Form(Shown(row), row.asked.payload_schema if row.asked.wants_payload else row.asked.tool_schema)
+    return form.Form(shown_of(row), row.asked.payload_schema if row.asked.wants_payload else row.asked.tool_schema)
 
 
 def approve_view(row: Confirmation, ref: Ref, *, grant: bool = False) -> JsonObject:
     wants = row.asked.wants_payload
-    return _while_waiting(row, ref) or form.approve_form(Shown(row), form_of(row) if wants else None, grant=grant)
+    return _while_waiting(row, ref) or form.approve_form(shown_of(row), form_of(row) if wants else None, grant=grant)
 
 
 def edit_view(row: Confirmation, ref: Ref) -> JsonObject:
@@ -54,28 +54,28 @@ def edit_view(row: Confirmation, ref: Ref) -> JsonObject:
 
 def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
     required = row.policy.deny_reason == "required"
-    return _while_waiting(row, ref) or form.deny_form(Shown(row), required=required)
+    return _while_waiting(row, ref) or form.deny_form(shown_of(row), required=required)
 
 
 def withdraw_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (an edit does not matter)
     """The form to withdraw a request. It works for any revision, since the whole request is withdrawn."""
-    return notices.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(Shown(row))
+    return notices.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(shown_of(row))
 
 
 def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (looking is always possible)
-    return full_view.everything(Shown(row))
+    return full_view.everything(shown_of(row))
 
 
 def history_view(row: Confirmation, lines: Sequence[LedgerLine]) -> JsonObject:
     """The steps of one confirmation, each with its time."""
-    call = Shown(row)
-    return history(call, [step for line in lines if (step := shown_line(line, call)) is not None])
+    about = About(row, shown_of(row))
+    return history(about.call, [step for line in lines if (step := shown_line(line, about)) is not None])
 
 
 def run_again_view(row: Confirmation, ref: Ref) -> JsonObject:
     if not row.unknown or ref.revision != row.revision.number:
         return notices.notice_modal(OVER)
-    return full_view.run_again_form(Shown(row))
+    return full_view.run_again_form(shown_of(row))
 
 
 def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
@@ -87,13 +87,13 @@ def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
 def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm:
     """The changed values, if the policy allows these changes. Raises `FormErrors`."""
     edit = _read_changes(row, values, policies, must_change=True)
-    note = None if row.asked.previews_edits else form.read_note(Shown(row), values)
+    note = None if row.asked.previews_edits else form.read_note(shown_of(row), values)
     return SubmittedForm(kind=VoteKind.APPROVE, edit=edit, reason=note)
 
 
 def read_approval(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm:
     answer = _read_changes(row, values, policies) if row.asked.wants_payload else None
-    shown = Shown(row)
+    shown = shown_of(row)
     grant, note = form.gives_grant(shown, values), form.read_note(shown, values)
     return SubmittedForm(kind=VoteKind.APPROVE, edit=answer, grant=grant, reason=note)
 
@@ -120,7 +120,7 @@ def _problems(row: Confirmation, edit: Edit, policies: Policies) -> dict[str, st
         return dict.fromkeys(refusal.fields, words.WHY[refusal.reason].format(fields="This"))
     after = apply_edit(row, edit)
     edited = replace(row.revision, number=row.revision.number + 1, arguments=after.arguments, payload=after.payload)
-    if full_view.can_be_shown(Shown(replace(row, revisions=(*row.revisions, edited)))):
+    if full_view.can_be_shown(shown_of(replace(row, revisions=(*row.revisions, edited)))):
         return {}
     too_long = "With this, the call would be too long for a window. Write less."
     return dict.fromkeys((change.path for change in after.changes), too_long)

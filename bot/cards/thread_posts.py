@@ -17,12 +17,13 @@ from adk_confirm.blocks.click_ids import CardMark, LineMark, SaidMark, identity,
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.notices import agent_failure_message, notice_message
 from adk_confirm.blocks.shown_lines import LINES, ShownLine
-from adk_confirm.blocks.thread import REMINDERS, named_users, thread_lines, thread_messages
+from adk_confirm.blocks.thread import REMINDERS, named_users, thread_messages
 from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.places import accounts_of
 from adk_confirm.bot.confirmation.model import Confirmation, State
-from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.confirmation.shown import shown_of
+from adk_confirm.bot.confirmation.shown_lines import About, thread_lines
 from adk_confirm.bot.hosts.host import AgentMessage
 from adk_confirm.bot.policy.redaction import mask_said
 from adk_confirm.bot.slack.api import SentMessage, Slack
@@ -108,16 +109,13 @@ class Thread:
         tries = await lease.read(third_tries, lines) if refused else frozenset[int]()
         about = {line.confirmation for line in lines}
         asks = {line.confirmation for line in lines if LINES[line.kind].approvers}
-        shown = {
-            row.id: Shown(
-                row,
-                accounts=await accounts_of(row, self._directory),
-                card_link=await self._link(row) if row.id in asks else None,
-            )
-            for row in rows
-            if row.id in about
-        }
-        return thread_lines(lines, shown, session.thread_ts, tries, several=len(rows) > 1)
+        found = dict[str, About]()
+        for row in rows:
+            if row.id in about:
+                accounts = await accounts_of(row, self._directory)
+                link = await self._link(row) if row.id in asks else None
+                found[row.id] = About(row, shown_of(row, accounts=accounts, card_link=link), accounts)
+        return thread_lines(lines, found, session.thread_ts, tries, several=len(rows) > 1)
 
     async def _link(self, row: Confirmation) -> str | None:
         """A link to the card that everybody can see who can see the thread."""

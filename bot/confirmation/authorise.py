@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from adk_confirm.blocks.ledger_kinds import Reason as Reason
+from adk_confirm.blocks.shown import Refusal as Refusal
 from adk_confirm.bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved, is_operator
 from adk_confirm.bot.policy.model import Policy, may_decide
 
@@ -27,16 +28,6 @@ class VoteKind(StrEnum):
     DID_NOT = "it did not"
     RUN_AGAIN = "run again"
     REVOKE = "revoke"  # a grant
-
-
-@dataclass(frozen=True, kw_only=True)
-class Refusal:
-    """Why a vote is not counted, and the values for the sentence about it."""
-
-    reason: Reason
-    state: str | None = None  # TOO_LATE: the state now
-    fields: tuple[str, ...] = ()  # NOT_EDITABLE, WRONG_KIND, OTHER_POLICY, REPEATS_HIDDEN: which one
-    unresolved: Unresolved | None = None  # CANNOT_ASK
 
 
 @dataclass(frozen=True)

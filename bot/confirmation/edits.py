@@ -7,32 +7,14 @@ because the row may have changed in between.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
 from adk_confirm.blocks.json_schema import property_names
+from adk_confirm.blocks.shown import ABSENT, PAYLOAD, Absent, FieldDiff
 from adk_confirm.bot.confirmation.authorise import Reason, Refusal
 from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit
 from adk_confirm.bot.policy.model import Policies
-from adk_confirm.bot.policy.redaction import PAYLOAD, Redactor
+from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.runtime.jsontypes import Json, JsonObject, same
-
-
-class Absent(Enum):
-    """No value at all, unlike JSON's null."""
-
-    ABSENT = "absent"
-
-
-ABSENT = Absent.ABSENT
-
-
-@dataclass(frozen=True, slots=True)
-class FieldDiff:
-    """One difference that an edit made. If the path is an argument's own name, it is shown in that argument's place."""
-
-    path: str
-    old: Json | Absent
-    new: Json | Absent
 
 
 def differences(before: JsonObject, after: JsonObject) -> tuple[FieldDiff, ...]:

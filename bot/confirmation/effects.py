@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import PlainSerializer
 
+from adk_confirm.blocks.shown import Verdict as Verdict
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.audit.verification import Emptied
 from adk_confirm.bot.confirmation.authorise import Refusal
@@ -47,18 +48,6 @@ class Step:
     yes: bool | None = None  # SETTLED: it took effect; ELSEWHERE: it was approved
     grant: str | None = None
     emptied: Emptied = ()  # PURGED: the lines that lost their content
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """What a vote led to, for the person who gave it. `decided`: it was the last one needed."""
-
-    confirmation: str
-    kind: LineKind = LineKind.VOTE_REFUSED
-    """The line that it made. A vote that changed nothing, such as a second click, is answered like the first."""
-    refusal: Refusal | None = None
-    votes: int = 0
-    decided: bool = False
 
 
 class UnsealedPart(StrEnum):

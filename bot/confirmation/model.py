@@ -12,6 +12,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from adk_confirm.blocks.shown import OutcomeKind as OutcomeKind
+from adk_confirm.blocks.shown import State as State
 from adk_confirm.bot.confirmation.authorise import VoteKind as VoteKind
 from adk_confirm.bot.confirmation.stored_json import ExactJson, ExactObject
 from adk_confirm.bot.policy.approvers import Person
@@ -22,18 +24,6 @@ from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.wire import SessionId
 
 
-class State(StrEnum):
-    """The result of the votes so far."""
-
-    WAITING = "waiting"
-    APPROVED = "approved"
-    DENIED = "denied"
-    EXPIRED = "expired"
-    WITHDRAWN = "withdrawn"
-    ELSEWHERE = "elsewhere"  # somebody answered the session by another way
-    LAPSED = "lapsed"  # approved, but it did not start in time
-
-
 class Ask(StrEnum):
     """What a request asks people for."""
 
@@ -41,19 +31,6 @@ class Ask(StrEnum):
     NODE = "node"  # may this node of a workflow run?
     INPUT = "input"  # an answer to a question
     OPERATION = "operation"  # how does this long-running operation, which has begun, end?
-
-
-class OutcomeKind(StrEnum):
-    """What happened to the call, as the host reported it. After `unknown`, people say."""
-
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
-    HAPPENED = "it happened"
-    DID_NOT = "it did not"
-    NOBODY_KNOWS = "nobody knows"
 
 
 class VoteState(StrEnum):

@@ -1,10 +1,6 @@
-"""`Shown`: a confirmation as people may see it. Pure.
+"""Fills in `Shown`: a confirmation as people may see it, with what its policy hides masked. Pure.
 
-`blocks` draws nothing else, and never sees a row: it can't show what the policy hides. To show a new fact, compute it
-in `Shown.__init__`, and draw it.
-
-Some strings come from an agent or a tool, and may be hostile: `tool`, `agent`, `hint`, `Argument.name` and `.value`,
-`FieldDiff`, `result`, `error`, `reason`.
+To show a new fact, give it a field in `blocks/shown.py`, and compute it here, masked.
 """
 
 from __future__ import annotations
@@ -12,247 +8,186 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Self
 
-from adk_confirm.blocks.json_schema import Schema, property_names
-from adk_confirm.bot.confirmation import decision_texts, edits
-from adk_confirm.bot.confirmation.edits import ABSENT as ABSENT
-from adk_confirm.bot.confirmation.edits import Absent as Absent
-from adk_confirm.bot.confirmation.edits import FieldDiff as FieldDiff
-from adk_confirm.bot.confirmation.grants import fixed_arguments, lasts
-from adk_confirm.bot.confirmation.model import (
-    Ask,
-    Confirmation,
-    Grant,
+from adk_confirm.blocks.json_schema import payload_fields, property_names
+from adk_confirm.blocks.shown import (
+    ABSENT,
+    PAYLOAD,
+    SAID_BY_PEOPLE,
+    Approver,
+    ApproverKind,
+    Argument,
+    Around,
+    AskedFor,
+    Became,
+    FieldDiff,
+    Formats,
+    GrantOffer,
+    GrantView,
     OutcomeKind,
-    Revision,
+    Paused,
+    Planned,
+    Shown,
+    Stage,
     State,
-    VoteKind,
-    VoteState,
+    Voting,
 )
-from adk_confirm.bot.confirmation.states import SAID_BY_PEOPLE
-from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
-from adk_confirm.bot.policy.model import Formats
-from adk_confirm.bot.policy.redaction import MASK, PAYLOAD, Redactor
+from adk_confirm.bot.confirmation import decision_texts, edits
+from adk_confirm.bot.confirmation.grants import fixed_arguments, lasts
+from adk_confirm.bot.confirmation.model import Ask, Confirmation, Grant, Revision, VoteKind, VoteState
+from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.redaction import MASK, Redactor
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
 from adk_confirm.runtime.titles import currencies, title_after_edit
 
 MASK_SPELLED = "".join(f"\\u{ord(dot):04x}" for dot in MASK)
-
-Stage = State | OutcomeKind
-"""What a card says became of a call: its outcome if there is one, otherwise the decision."""
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of the call. If `masked`, the whole value is redacted and `value` is never shown."""
-
-    name: str
-    value: Json
-    masked: bool = False
-    formats: Formats = ()
-    """How it is shown ("" is the value itself), and how what is inside it is: ("amount", "EUR")."""
-    is_default: bool = False
-    """The agent did not give it, and nobody changed it: the tool uses its own default."""
-
-
-@dataclass(frozen=True, slots=True)
-class GrantView:
-    """A permission for later calls of this tool with these arguments, in one session, given by all who approved."""
-
-    id: str
-    tool: str
-    by: tuple[str, ...]
-    until: int
-    on: tuple[Argument, ...] = ()
-    free: tuple[str, ...] = ()
-    """The names of arguments that may differ."""
-    uses: int | None = None
-    """For how many calls. None: any number."""
-    used: int = 0
-    channel: str | None = None
-    """Where its session is, in a list of grants. None: in direct messages."""
-
-
-@dataclass(frozen=True, slots=True)
-class GrantOffer:
-    """What the Approve form may offer: for how long, bound to which arguments, which of them may differ, and for how
-    many calls (None: any number)."""
-
-    seconds: int
-    on: tuple[Argument, ...] = ()
-    free: tuple[str, ...] = ()
-    uses: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Paused:
-    """Runs are stopped by `adk-confirm pause`: by whom, and why. `reason` is supplied text."""
-
-    by: str | None = None
-    reason: str | None = None
-
-
 NO_ACCOUNTS: Mapping[str, str] = MappingProxyType({})
 
 
-class Shown:
-    """A confirmation without what its policy hides. Nothing of it changes.
+def shown_of(
+    row: Confirmation,
+    *,
+    accounts: Mapping[str, str] = NO_ACCOUNTS,
+    grants: Sequence[Grant] = (),
+    paused: Paused | None = None,
+    session_link: str | None = None,
+    card_link: str | None = None,
+    newer_link: str | None = None,
+    spoke: Sequence[str] = (),
+) -> Shown:
+    """`accounts` are the users behind the policy's addresses, as far as they are known; `grants` those in force: the
+    one that came with this confirmation is shown on its card. `spoke` are approvers who can't approve, because they
+    spoke to the agent. The links are those of `Around`."""
+    grant = next((grant_view(grant, row) for grant in grants if grant.id == row.id), None)
+    around = Around(paused=paused, grant=grant, session_link=session_link, card_link=card_link, newer_link=newer_link)
+    redactor = row.redactor
+    asked = _asked_for(row, redactor)
+    parts = (asked, _planned(row), _voting(row, asked, accounts, spoke), _became(row, redactor), around)
+    facts = {name: value for part in parts for name, value in vars(part).items()}
+    return Shown(id=row.id, revision=row.revision.number, version=row.version, **facts)
 
-    `accounts` are the users behind the policy's addresses, as far as they are known; `grants` those in force: the one
-    that came with this confirmation is shown on its card. `session_link` leads to the conversation if the card is
-    somewhere else, `card_link` to the card from a list, `newer_link` to the card that took the place of this one.
-    `spoke` are approvers who can't approve, because they spoke to the agent.
-    """
 
-    def __init__(
-        self,
-        row: Confirmation,
-        *,
-        accounts: Mapping[str, str] = NO_ACCOUNTS,
-        grants: Sequence[Grant] = (),
-        paused: Paused | None = None,
-        session_link: str | None = None,
-        card_link: str | None = None,
-        newer_link: str | None = None,
-        spoke: Sequence[str] = (),
-    ) -> None:
-        asked, policy, outcome, redactor = row.asked, row.policy, row.outcome, row.redactor
-        waits, confirms = row.state is State.WAITING, not asked.wants_payload
-        self.id, self.revision, self.version = row.id, row.revision.number, row.version
-        self.stage = stage_of(row.state, outcome.kind if outcome else None)
-        self.session_link, self.card_link, self.paused = session_link, card_link, paused
-        self.spoke, self.speaking_bars = tuple(spoke), policy.allow_requester is False
+def _asked_for(row: Confirmation, redactor: Redactor) -> AskedFor:
+    asked, policy = row.asked, row.policy
+    title = _title(row, redactor)
+    formats = (*currencies(title), *policy.format)  # the policy's win over the title's
+    arguments, hidden = masked_arguments(redactor, row.revision.arguments, formats, edits.defaults_left(row))
+    payload, hidden_too = _payload(row, redactor, row.revision.payload)
+    hint = str(redactor.mask_text(asked.hint))
+    if asked.ask is Ask.OPERATION and asked.hint:  # what the tool said first
+        hint = f"It has begun, and waits for its result. It says: {hint}"
+    may_edit = row.state is State.WAITING and (asked.previews_edits or not row.lacks_preview)
+    return AskedFor(
+        tool=asked.tool,
+        agent=asked.agent,
+        only_agent=asked.agent == asked.session.app,
+        call_id=asked.call_id,
+        asked_by=asked.asked_by.user or None,
+        asked_at=epoch(row.asked_at),
+        attempt=row.attempt,
+        hint=hint,
+        why=redactor.mask_text(asked.why) if policy.reason else "",
+        title=title,
+        question=asked.question,
+        operation=asked.ask is Ask.OPERATION,
+        unbound=asked.unbound,
+        arguments=arguments,
+        formats=formats,
+        hidden=hidden + hidden_too,
+        wants_payload=asked.wants_payload,
+        payload=payload,
+        answered=row.answered,
+        diff=() if asked.wants_payload else _diff(row, redactor),  # an answer is not an edit
+        edited_by=row.revision.author.user if row.revision.author else None,
+        editable=_editable(row, payload if asked.wants_payload else arguments) if may_edit else (),
+        edit_denies=not asked.can_edit and not asked.wants_payload,
+    )
 
-        self._redactor = redactor
 
-        # What is asked
-        self.tool, self.agent, self.call_id = asked.tool, asked.agent, asked.call_id
-        self.hint = str(redactor.mask_text(asked.hint))
-        if asked.ask is Ask.OPERATION and asked.hint:  # what the tool said first
-            self.hint = f"It has begun, and waits for its result. It says: {self.hint}"
-        self.why = redactor.mask_text(asked.why) if policy.reason else ""  # what the agent says that it is for
-        self.title = _title(row, redactor)
-        self.question = asked.question  # the agent wants an answer; the arguments are what it is about
-        self.operation = asked.ask is Ask.OPERATION  # it has begun: people decide how it ends
-        self.unbound = asked.unbound
-        self.asked_by, self.asked_at = asked.asked_by.user or None, epoch(row.asked_at)
-        self.only_agent = asked.agent == asked.session.app  # and no agent behind the one that people speak to
-        self.attempt = row.attempt
-        # Of the arguments, and of what a result calls by the same name. The policy's win over the title's.
-        self.formats = formats = (*currencies(self.title), *policy.format)
-        self.arguments, hidden = masked_arguments(redactor, row.revision.arguments, formats, edits.defaults_left(row))
-        self.first_arguments, _ = masked_arguments(redactor, asked.arguments, formats)
-        self.wants_payload = asked.wants_payload
-        self.payload, hidden_too = _payload(row, redactor, row.revision.payload)
-        self.answered = row.answered  # somebody has filled the payload in, so that later approvers agree to it too
-        self.answers = tuple(_answer(row, redactor, made) for made in row.revisions)  # in each revision
-        self.hidden = hidden + hidden_too
-        self.edited_by = row.revision.author.user if row.revision.author else None
-        # What the tool says that it would do
-        self.preview, self.awaits_preview = row.preview, row.awaits_preview
-        edited = row.revision.preview is not None
-        approved = None if edited or asked.edited_unseen else asked.approved_preview
-        self.approved_preview = row.masked(Preview.of(approved))  # if it has changed since the approval
-        self.changed_by_edit = asked.edited_unseen or (edited and not same(row.whole_preview, asked.preview))
-        self.preview_is_masked = self.preview != Preview.of(row.whole_preview)
-        self.preview_is_older = not asked.previews_edits and not same(row.revision.arguments, asked.arguments)
-        self.previews_edits = asked.previews_edits  # so who edits has still to see what that does, and to approve it
-        self.lacks_preview = waits and row.lacks_preview  # so nobody may approve
-        self.diff = _diff(row, redactor) if confirms else ()  # an answer is not an edit
-        may_edit = waits and (asked.previews_edits or not row.lacks_preview)
-        self.editable = _editable(row, self.payload if asked.wants_payload else self.arguments) if may_edit else ()
-        self.edit_denies = not asked.can_edit and confirms  # as the tool takes none; it tells the agent what is wanted
+def _planned(row: Confirmation) -> Planned:
+    asked, preview = row.asked, row.preview
+    edited = row.revision.preview is not None
+    approved = None if edited or asked.edited_unseen else asked.approved_preview
+    return Planned(
+        preview=preview,
+        approved_preview=row.masked(Preview.of(approved)),
+        awaits_preview=row.awaits_preview,
+        lacks_preview=row.state is State.WAITING and row.lacks_preview,
+        previews_edits=asked.previews_edits,
+        changed_by_edit=asked.edited_unseen or (edited and not same(row.whole_preview, asked.preview)),
+        preview_is_masked=preview != Preview.of(row.whole_preview),
+        preview_is_older=not asked.previews_edits and not same(row.revision.arguments, asked.arguments),
+    )
 
-        # Who decides
-        self.accounts = accounts
-        self.approvers = named_approvers(policy.approvers, accounts)
-        self.escalated_to = named_approvers(policy.escalate_to, accounts) if row.escalated else ()
-        self.escalated_at = epoch(row.escalate_at) if row.escalated and row.escalate_at else None
-        later = row.escalate_at if waits and not row.escalated else None
-        self.escalates_to, self.escalates_at = (
-            named_approvers(policy.escalate_to, accounts),
-            epoch(later) if later else 0,
-        )
-        # Those who may approve now: they did not ask, or speak to the agent. Who is in a group is not known here.
-        barred = {*spoke, *([asked.asked_by.user] if policy.allow_requester is not True else [])}
-        now = (*self.approvers, *self.escalated_to)
-        self.able = {one.value for one in now} - barred
-        self.too_few_now = waits and _too_few(now, barred, policy.quorum)
-        helped = self.able and later and not _too_few((*now, *self.escalates_to), barred, policy.quorum)
-        self.too_few_may = self.too_few_now and not helped  # those who may later can make up for who is missing now
-        self.notified = named_approvers(policy.notify, accounts)  # in place of the approvers
-        self.policy_tools = policy.tools
-        self.quorum, self.confirm_dialog = policy.quorum, policy.confirm_dialog
-        self.voted = user_ids(row.voters(VoteKind.RUN_AGAIN if row.unknown else VoteKind.APPROVE))
-        self.voted_at = {
-            vote.voter.user: epoch(vote.stored_at) for vote in row.votes if vote.state is VoteState.STANDING
-        }
-        self.expires_at = epoch(row.deadline)
-        self.start_by = epoch(row.start_by) if row.start_by else None
-        self.approve_note = policy.approve_note if not asked.question else "none"
-        self.withdrawable = waits
-        names = policy.grant_on
-        self.bound = tuple(one for one in self.arguments if names is None or one.name in names)  # by a grant
-        binds = asked.preview is None and fixed_arguments(row.revision.arguments, policy) is not None
-        offered = policy.grant if waits and confirms and binds else None
-        self.free = _free(row)
-        self.grant_offer = (
-            GrantOffer(int(lasts(offered).total_seconds()), self.bound, self.free, offered.uses) if offered else None
-        )
-        self.grant = next((grant_view(grant, row) for grant in grants if grant.id == row.id), None)
 
-        # Where it is shown
-        cards = [place for place in row.places if not place.pointer]
-        channels = [place.channel for place in cards if place.channel and place.person is None]
-        self.channel = channels[0] if channels and asked.channel not in channels else None  # another than the session's
-        self.threads = frozenset(() if row.quiet else (place.thread_ts for place in cards))
+def _voting(row: Confirmation, call: AskedFor, accounts: Mapping[str, str], spoke: Sequence[str]) -> Voting:
+    asked, policy, waits = row.asked, row.policy, row.state is State.WAITING
+    named = named_approvers(policy.approvers, accounts)
+    leads = named_approvers(policy.escalate_to, accounts)
+    later = row.escalate_at if waits and not row.escalated else None
+    barred = {*spoke, *([asked.asked_by.user] if policy.allow_requester is not True else [])}
+    now = (*named, *(leads if row.escalated else ()))
+    able = frozenset(one.value for one in now) - barred
+    too_few = waits and _too_few(now, barred, policy.quorum)
+    helped = able and later and not _too_few((*now, *leads), barred, policy.quorum)
+    return Voting(
+        approvers=named,
+        escalated_to=leads if row.escalated else (),
+        escalated_at=epoch(row.escalate_at) if row.escalated and row.escalate_at else None,
+        escalates_to=leads,
+        escalates_at=epoch(later) if later else 0,
+        able=able,
+        too_few_now=too_few,
+        too_few_may=too_few and not helped,
+        spoke=tuple(spoke),
+        speaking_bars=policy.allow_requester is False,
+        quorum=policy.quorum,
+        voted=user_ids(row.voters(VoteKind.RUN_AGAIN if row.unknown else VoteKind.APPROVE)),
+        voted_at={v.voter.user: epoch(v.stored_at) for v in row.votes if v.state is VoteState.STANDING},
+        expires_at=epoch(row.deadline),
+        policy_tools=policy.tools,
+        confirm_dialog=policy.confirm_dialog,
+        approve_note=policy.approve_note if not asked.question else "none",
+        grant_offer=_grant_offer(row, call.arguments),
+    )
 
-        # What became of it
-        self.approved_by = () if row.by_grant else approved_by(row)
-        self.decided_by = _decided_by(row)
-        self.notes = _notes(row, redactor)
-        self.reason = _reason(row, redactor)
-        ended = row.decision if row.decision and row.decision.by is None else None
-        # A newer card has taken the place of this one.
-        self.asked_anew = ended is not None and ended.reason == decision_texts.ASKED_ANEW
-        self.outside = row.outside.confirmed if row.outside else None  # None if nobody can tell
-        # What it would do had changed when it was to start, so that people were asked again.
-        self.drifted = outcome is not None and outcome.kind is OutcomeKind.REFUSED and _is_drift(outcome.text)
-        self.newer_link = newer_link
-        self.started_at = epoch(outcome.begun_at) if outcome and outcome.begun_at else None
-        self.duration = outcome.seconds if outcome else None
-        self.result: Json | Absent = ABSENT
-        self.error: str | None = None
-        if outcome and outcome.text is not None and outcome.kind is OutcomeKind.DONE:
-            self.result = _as_value(redactor, outcome.text)
-        elif outcome and outcome.text and outcome.kind in (OutcomeKind.FAILED, OutcomeKind.RUNNING):
-            self.error = masked_text(redactor, outcome.text)
 
-        # Problems
-        self.answered_outside, self.unsealed = row.outside is not None, row.unsealed
-        unreached = row.unreached and row.state is State.APPROVED and outcome is None
-        self.tries_until = self.start_by if unreached else None  # its agent's server does not answer
+def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> GrantOffer | None:
+    asked, offered = row.asked, row.policy.grant if row.state is State.WAITING else None
+    binds = asked.preview is None and fixed_arguments(row.revision.arguments, row.policy) is not None
+    if not offered or not binds or asked.wants_payload:
+        return None
+    return GrantOffer(int(lasts(offered).total_seconds()), bound_by(row, arguments), free_names(row), offered.uses)
 
-    def mask(self, text: str) -> str:
-        """What a tool or an agent said about the call."""
-        return masked_text(self._redactor, text)
 
-    def mask_values(self, values: JsonObject) -> JsonObject:
-        """Values of the call in a line that was written earlier."""
-        return self._redactor.mask_call(values)[0]
-
-    def but(self, **facts: object) -> Self:
-        """The same with other facts, to draw part of it."""
-        assert facts.keys() <= vars(self).keys()
-        other = copy(self)
-        vars(other).update(facts)
-        return other
+def _became(row: Confirmation, redactor: Redactor) -> Became:
+    outcome = row.outcome
+    ended = row.decision if row.decision and row.decision.by is None else None
+    said = outcome.text if outcome else None
+    returned = outcome is not None and outcome.kind is OutcomeKind.DONE and said is not None
+    failed = outcome is not None and outcome.kind in (OutcomeKind.FAILED, OutcomeKind.RUNNING) and said
+    start_by = epoch(row.start_by) if row.start_by else None
+    return Became(
+        stage=stage_of(row.state, outcome.kind if outcome else None),
+        approved_by=() if row.by_grant else approved_by(row),
+        decided_by=_decided_by(row),
+        notes=notes_in(row, redactor),
+        reason=_reason(row, redactor),
+        asked_anew=ended is not None and ended.reason == decision_texts.ASKED_ANEW,
+        drifted=outcome is not None and outcome.kind is OutcomeKind.REFUSED and _is_drift(said),
+        start_by=start_by,
+        started_at=epoch(outcome.begun_at) if outcome and outcome.begun_at else None,
+        duration=outcome.seconds if outcome else None,
+        result=_as_value(redactor, said or "") if returned else ABSENT,
+        error=masked_text(redactor, said or "") if failed else None,
+        outside=row.outside.confirmed if row.outside else None,
+        answered_outside=row.outside is not None,
+        unsealed=row.unsealed,
+        tries_until=start_by if row.unreached and row.state is State.APPROVED and outcome is None else None,
+    )
 
 
 def stage_of(state: State, outcome: OutcomeKind | None) -> Stage:
@@ -293,14 +228,20 @@ def grant_view(grant: Grant, row: Confirmation, channel: str | None = None) -> G
     """`row`: the confirmation that the grant came with."""
     on, _ = masked_arguments(row.redactor, grant.on)
     by, until = user_ids(grant.given_by), epoch(grant.until)
-    return GrantView(grant.id, grant.tool, by, until, on, _free(row), grant.uses, grant.used, channel)
+    return GrantView(grant.id, grant.tool, by, until, on, free_names(row), grant.uses, grant.used, channel)
 
 
-def _free(row: Confirmation) -> tuple[str, ...]:
+def free_names(row: Confirmation) -> tuple[str, ...]:
     """What may differ in a call that a grant allows: of the tool's arguments those to which the grant is not bound."""
     bound = row.policy.grant_on
     names = dict.fromkeys((*row.revision.arguments, *property_names(row.asked.tool_schema)))
     return () if bound is None else tuple(name for name in names if name not in bound)
+
+
+def bound_by(row: Confirmation, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
+    """The arguments that a grant would fix."""
+    names = row.policy.grant_on
+    return tuple(one for one in arguments if names is None or one.name in names)
 
 
 def masked_arguments(
@@ -360,13 +301,6 @@ def _as_value(redactor: Redactor, text: str) -> Json:
     return redactor.mask_text(text)
 
 
-def payload_fields(payload: Json, schema: Schema | None) -> JsonObject:
-    """The parts of a payload that a form shows: a field for each name, or one for a payload without names."""
-    if isinstance(payload, dict) and (payload or property_names(schema)):
-        return payload
-    return {PAYLOAD: payload}
-
-
 def _payload(row: Confirmation, redactor: Redactor, payload: Json) -> tuple[tuple[Argument, ...], int]:
     if not row.asked.wants_payload:
         return (), 0
@@ -376,7 +310,7 @@ def _payload(row: Confirmation, redactor: Redactor, payload: Json) -> tuple[tupl
     return masked_arguments(redactor, fields, row.policy.format)
 
 
-def _answer(row: Confirmation, redactor: Redactor, made: Revision) -> tuple[Argument, ...]:
+def answer_in(row: Confirmation, redactor: Redactor, made: Revision) -> tuple[Argument, ...]:
     """The payload of this revision as a person filled it in; empty if nobody has."""
     answered = made.author is not None or (made is row.revision and row.answered)
     return _payload(row, redactor, made.payload)[0] if answered else ()
@@ -420,7 +354,7 @@ def approved_by(row: Confirmation) -> tuple[str, ...]:
     return user_ids(vote.voter for vote in standing)
 
 
-def _notes(row: Confirmation, redactor: Redactor) -> tuple[tuple[str, str], ...]:
+def notes_in(row: Confirmation, redactor: Redactor) -> tuple[tuple[str, str], ...]:
     """What approvers wrote with the votes that count, and who."""
     votes = [vote for vote in row.votes if vote.state is VoteState.STANDING and vote.kind is VoteKind.APPROVE]
     return tuple((vote.voter.user, str(redactor.mask_text(vote.reason))) for vote in votes if vote.reason)

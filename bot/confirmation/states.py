@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
+from adk_confirm.blocks.shown import SAID_BY_PEOPLE
 from adk_confirm.bot.confirmation.effects import Delivery, Step
 from adk_confirm.bot.confirmation.model import Confirmation, Decision, Grant, Outcome, OutcomeKind, State
 from adk_confirm.bot.policy.approvers import Person
@@ -31,7 +32,6 @@ DECISIONS: Mapping[State, frozenset[State]] = MappingProxyType(
 SEEN_BY_HOSTS = frozenset(
     {OutcomeKind.RUNNING, OutcomeKind.DONE, OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.UNKNOWN}
 )
-SAID_BY_PEOPLE = frozenset({OutcomeKind.HAPPENED, OutcomeKind.DID_NOT, OutcomeKind.NOBODY_KNOWS})
 _END: frozenset[OutcomeKind] = frozenset()
 
 OUTCOMES: Mapping[OutcomeKind | None, frozenset[OutcomeKind]] = MappingProxyType(

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
+from adk_confirm.blocks.shown import ABSENT
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import (
     Claim,
@@ -25,7 +26,7 @@ from adk_confirm.bot.confirmation.authorise import (
     to_look_up,
 )
 from adk_confirm.bot.confirmation.decision import approve, deny, digest_of, revoke, step_of, withdraw
-from adk_confirm.bot.confirmation.edits import ABSENT, EditedCall, apply_edit, check_edit
+from adk_confirm.bot.confirmation.edits import EditedCall, apply_edit, check_edit
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, Revision, State, Vote, VoteKind, VoteState
 from adk_confirm.bot.confirmation.outcome import run_again, settle

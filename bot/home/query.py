@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from adk_confirm.blocks.home import ASKED, DECIDED, WAITING, HomeView
+from adk_confirm.blocks.shown import GrantView, Shown
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, authorise
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, Place, Seat, State, VoteKind
-from adk_confirm.bot.confirmation.shown import GrantView, Shown, epoch, grant_view
+from adk_confirm.bot.confirmation.shown import epoch, grant_view, shown_of
 from adk_confirm.bot.confirmation.votes import claim_of, hypothetical_vote
-from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
+from adk_confirm.bot.policy.approvers import ApproverKind, Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.model import CallFacts
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
@@ -111,7 +112,7 @@ class HomeQuery:
         """The policy entries that stand for this person now, and whether some could not be looked up yet. What waits
         for such an entry is not listed, but its cards exist."""
         entries = [
-            Approver.parse(name) for name in await self._database.read(waiting_index.entries_in_use, reader.team)
+            parse_approver(name) for name in await self._database.read(waiting_index.entries_in_use, reader.team)
         ]
         looked_up = [entry for entry in entries if entry.kind is not ApproverKind.PYTHON]
         anybody = CallFacts(tool="", args={}, team=reader.team)
@@ -187,7 +188,7 @@ class HomeQuery:
 
     async def _cards(self, reader: Seat, rows: Sequence[Confirmation]) -> tuple[Shown, ...]:
         links = await asyncio.gather(*(self._link(reader, row) for row in rows))
-        return tuple(Shown(row, card_link=link) for row, link in zip(rows, links, strict=True))
+        return tuple(shown_of(row, card_link=link) for row, link in zip(rows, links, strict=True))
 
     async def _link(self, reader: Seat, row: Confirmation) -> str | None:
         """A link to a card that this reader can see: their own, or the one in a channel."""

@@ -14,10 +14,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from adk_confirm.blocks.shown import PAYLOAD
 from adk_confirm.bot.confirmation.model import Ask, HostRequest
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
 from adk_confirm.bot.hosts.host_events import HostEvent
-from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.adk.signing import (
     REQUEST_CREDENTIAL,
     REQUEST_INPUT,

@@ -16,13 +16,14 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, When, spoken
-from adk_confirm.blocks.shown_lines import ShownLine, shown_line
+from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.blocks.text import visible
 from adk_confirm.blocks.thread import history_pieces
 from adk_confirm.bot.audit.ledger import LedgerLine as LedgerLine
 from adk_confirm.bot.audit.ledger import LineKind, stamp
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
-from adk_confirm.bot.confirmation.shown import Shown, stage_of
+from adk_confirm.bot.confirmation.shown import shown_of, stage_of
+from adk_confirm.bot.confirmation.shown_lines import About, shown_line
 from adk_confirm.bot.ops.command import DATES, CommandLine, in_columns, options, tell
 from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
 from adk_confirm.bot.store.audit_log import AuditRecord, read_recent, read_record
@@ -81,7 +82,7 @@ def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterat
     yield ""
     if not record.lines:
         yield "The ledger has no lines about it yet."
-    calls = {name: Shown(row) for name, row in record.rows.items()}
+    calls = {name: About(row, shown_of(row)) for name, row in record.rows.items()}
     for line in record.lines:
         try:
             yield from list(_lines_of(line, calls.get(line.confirmation or ""), names, full=full))
@@ -91,7 +92,7 @@ def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterat
 
 
 def list_object(row: Confirmation) -> JsonObject:
-    asked, shown = row.asked, Shown(row)
+    asked, shown = row.asked, shown_of(row)
     return {
         "id": row.id,
         "tool": asked.tool,
@@ -143,14 +144,14 @@ def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
     yield from (f"{INDENT}{argument}" for argument in _values(shown))
 
 
-def _lines_of(line: LedgerLine, call: Shown | None, names: KnownNames, *, full: bool) -> Iterator[str]:
+def _lines_of(line: LedgerLine, about: About | None, names: KnownNames, *, full: bool) -> Iterator[str]:
     content = content_of(line)
     begin = f"{format_time(line.at)}  "
     if content is None:
         tool = f" ({visible(line.tool)})" if line.tool else ""
         yield f"{begin}{line.kind}{tool}: its content was purged"
         return
-    step = shown_line(line, call)
+    step = shown_line(line, about)
     if step is None:
         yield f"{begin}{_unshown_line(line.kind, content, names)}"
         return

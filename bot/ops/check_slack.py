@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
@@ -16,7 +17,7 @@ from adk_confirm.blocks.form import Form, deny_form
 from adk_confirm.blocks.home import HomeView, home_tab
 from adk_confirm.bot.config.settings import Environment, Settings
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
-from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.ops.explain import hypothetical
 from adk_confirm.bot.ops.findings import Finding, fine, fix, note
 from adk_confirm.bot.policy.approvers import ApproverKind
@@ -150,9 +151,11 @@ def layouts() -> Iterator[tuple[str, JsonObject]]:
     """What is shown, and the arguments for `blocks.validate`."""
     arguments: JsonObject = {"service": "checkout", "replicas": 3, "notes": "one\ntwo"}
     policy = Policy.model_validate({"tools": ["*"], "approvers": ["user:U0"], "edit": ["service", "replicas"]})
-    call = Shown(hypothetical(policy, CallFacts(tool="deploy", args=arguments, asker="U1", agent="agent", team="T0")))
+    call = shown_of(
+        hypothetical(policy, CallFacts(tool="deploy", args=arguments, asker="U1", agent="agent", team="T0"))
+    )
     for stage in (*State, *OutcomeKind):
-        one = call.but(stage=stage, result={"status": "deployed"}, error="It did not answer.")
+        one = replace(call, stage=stage, result={"status": "deployed"}, error="It did not answer.")
         yield f"the card “{stage.value}”", {"message": card(one).payload()}
     yield "the form to edit", {"view": Form(call, None).edit_view()}
     yield "the form to deny", {"view": deny_form(call, required=True)}

@@ -13,7 +13,7 @@ from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.text import fit_visible, visible
 from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, VoteKind
-from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.ops.changes import read_parked
 from adk_confirm.bot.ops.command import CommandLine, in_columns, options, paint
 from adk_confirm.bot.ops.times import channel_of, format_duration, format_time, place_of, read_stamp
@@ -96,7 +96,7 @@ def _waits(row: Confirmation) -> JsonObject:
         "id": row.id,
         "waits_for": "outcome" if unknown else "approval",
         "tool": row.asked.tool,
-        "title": headline(Shown(row)),
+        "title": headline(shown_of(row)),
         "arguments": arguments,
         "hidden": hidden,
         "session": row.asked.session.id,

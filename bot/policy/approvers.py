@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator
+
+from adk_confirm.blocks.shown import Approver as Approver
+from adk_confirm.blocks.shown import ApproverKind as ApproverKind
+from adk_confirm.blocks.shown import Unresolved as Unresolved
 
 
 @dataclass(frozen=True, order=True)
@@ -64,13 +67,6 @@ class Account:
     stranger: bool = False
 
 
-class ApproverKind(StrEnum):
-    GROUP = "group"
-    USER = "user"
-    EMAIL = "email"
-    PYTHON = "python"
-
-
 _SHAPES = {
     ApproverKind.GROUP: (re.compile(r"S[A-Z0-9_]+"), "the group's id, such as group:S0ONCALL, not its handle"),
     ApproverKind.USER: (re.compile(r"[UW][A-Z0-9_]+"), "the member's id, such as user:U0LEAD, not a name"),
@@ -82,52 +78,25 @@ _SHAPES = {
 }
 
 
-@dataclass(frozen=True, order=True)
-class Approver:
-    """One entry of `approvers`, `escalate_to` or `barred`. The people behind it are looked up when a vote is
-    counted."""
-
-    kind: ApproverKind
-    value: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.value}"
-
-    @classmethod
-    def parse(cls, text: object) -> Approver:
-        """
-        >>> Approver.parse("group:S0ONCALL").kind
-        <ApproverKind.GROUP: 'group'>
-        """
-        if isinstance(text, Approver):
-            return text
-        if not isinstance(text, str):
-            raise ValueError(f'must be a text such as "group:S0ONCALL" or "user:U0LEAD", not {text!r}')
-        kind, colon, value = text.partition(":")
-        if not colon or kind not in set(ApproverKind):
-            raise ValueError(
-                f'must begin with group:, user:, email: or python:, as in "user:U0LEAD"; "{text}" does not'
-            )
-        shape, wanted = _SHAPES[ApproverKind(kind)]
-        if not shape.fullmatch(value):
-            raise ValueError(f'must be {wanted}; it is "{text}"')
-        return cls(ApproverKind(kind), value.lower() if kind == ApproverKind.EMAIL else value)
-
-
-ApproverField = Annotated[Approver, PlainValidator(Approver.parse), PlainSerializer(str, return_type=str)]
-
-
-@dataclass(frozen=True)
-class Unresolved:
-    """Slack or a `python:` function was asked and gave no usable answer.
-
-    `after`: seconds until Slack can be asked again, since it limits questions per minute. A caller that can wait tries
-    again then; others treat it as a missing answer.
+def parse_approver(text: object) -> Approver:
     """
+    >>> parse_approver("group:S0ONCALL").kind
+    <ApproverKind.GROUP: 'group'>
+    """
+    if isinstance(text, Approver):
+        return text
+    if not isinstance(text, str):
+        raise ValueError(f'must be a text such as "group:S0ONCALL" or "user:U0LEAD", not {text!r}')
+    kind, colon, value = text.partition(":")
+    if not colon or kind not in set(ApproverKind):
+        raise ValueError(f'must begin with group:, user:, email: or python:, as in "user:U0LEAD"; "{text}" does not')
+    shape, wanted = _SHAPES[ApproverKind(kind)]
+    if not shape.fullmatch(value):
+        raise ValueError(f'must be {wanted}; it is "{text}"')
+    return Approver(ApproverKind(kind), value.lower() if kind == ApproverKind.EMAIL else value)
 
-    what: str
-    why: str
-    after: float | None = None
+
+ApproverField = Annotated[Approver, PlainValidator(parse_approver), PlainSerializer(str, return_type=str)]
 
 
 Members = frozenset[Person] | Unresolved

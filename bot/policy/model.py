@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, StrictBool, StrictInt, StrictStr
 
+from adk_confirm.blocks.shown import Formats
 from adk_confirm.bot.policy.approvers import Approver, ApproverField, ApproverKind
 from adk_confirm.bot.policy.durations import Duration, GrantKey, spell_duration
 from adk_confirm.bot.policy.redaction import MaskedText, Redactor, own_words
@@ -29,8 +30,6 @@ from adk_confirm.runtime.titles import title_fields
 _PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*")
 _CURRENCY = re.compile(r"[A-Z]{3}")
 FORMATS = ("bytes", "seconds", "milliseconds", "minutes", "hours", "time", "link", "plain")
-
-Formats = tuple[tuple[str, str], ...]
 
 
 def _title(value: object) -> str:

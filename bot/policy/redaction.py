@@ -20,11 +20,10 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NewType
 
+from adk_confirm.blocks.shown import PAYLOAD
 from adk_confirm.runtime.jsontypes import Json, JsonObject, is_deeper
 
 MASK = "••••"
-PAYLOAD = "answer"
-"""The name of the one field of a payload that is not an object, as people read it and as `redact` names it."""
 SHORTEST = 6
 """Shorter hidden values are not searched for in other texts: "prod" would blacken half the card."""
 

@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from adk_confirm.blocks.full_view import can_be_shown
+from adk_confirm.blocks.shown import Paused
 from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.cards.draw import CardContext, Cards
 from adk_confirm.bot.cards.thread_worker import ThreadWorker
@@ -19,7 +20,7 @@ from adk_confirm.bot.confirmation.edits import check_edit
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Seat, State, Vote
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, needs_drawing, scheduled_work
-from adk_confirm.bot.confirmation.shown import Paused, Shown
+from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.confirmation.votes import needs_asking, take_preview, waits_for_slack
 from adk_confirm.bot.policy.approvers import Person
@@ -29,14 +30,7 @@ from adk_confirm.bot.store.grants_in_force import grants_in
 from adk_confirm.bot.store.mailbox import read_pause, read_session
 from adk_confirm.bot.store.marks import SOON, count_due_cards, waits_for_end
 from adk_confirm.bot.store.outbox import look_at_thread, note_possible_copies
-from adk_confirm.bot.store.repository import (
-    Session,
-    chain_of,
-    now,
-    read_confirmation,
-    recompute_due,
-    session_in,
-)
+from adk_confirm.bot.store.repository import Session, chain_of, now, read_confirmation, recompute_due, session_in
 from adk_confirm.bot.store.transactions import draw_again, keep_time, save_drawn, save_preview
 from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.calls.preview import Preview
@@ -250,7 +244,7 @@ class Worker:
         """Asks the host what the edited call would do. Votes go on meanwhile: anybody who may decide can deny it."""
         number, arguments = row.revision.number, row.revision.arguments
         made = await self._previews.answer((row.id, number), lambda: self._preview_of(row.asked, arguments))
-        if not can_be_shown(Shown(take_preview(row, made.as_json(), row.changed_at).row)):
+        if not can_be_shown(shown_of(take_preview(row, made.as_json(), row.changed_at).row)):
             made = Preview(failed=decision_texts.PREVIEW_TOO_LONG)
         return await lease.finish_if(nothing_is_due, with_due_work(save_preview), row.id, number, made.as_json())
 

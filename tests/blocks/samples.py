@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from pydantic import JsonValue
 
 from adk_confirm.blocks.home import HomeView
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
+from adk_confirm.blocks.shown import Argument, FieldDiff, GrantOffer, GrantView, Paused, Shown
 from adk_confirm.blocks.shown_lines import ShownLine
-from adk_confirm.bot.audit.ledger import Head, append
 from adk_confirm.bot.confirmation.authorise import Refusal
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
-from adk_confirm.bot.confirmation.shown import Argument, FieldDiff, GrantOffer, GrantView, Paused, Shown
-from adk_confirm.bot.policy.approvers import Approver
+from adk_confirm.bot.confirmation.shown import shown_of
+from adk_confirm.bot.policy.approvers import Approver, parse_approver
 from tests.support import deciding
-from tests.support.stores import KEYS
 
 NOON = 1_795_262_400  # 2026-11-21 12:00 UTC
 DANA, LEAD, OPS = "U0DANA", "U0LEAD", "U0OPS"
 
 
 def approvers(*entries: str) -> tuple[Approver, ...]:
-    return tuple(map(Approver.parse, entries))
+    return tuple(map(parse_approver, entries))
 
 
-_NOTHING = Shown(open_confirmation("c0", deciding.make_asked(), deciding.make_policy(), deciding.NOON).row).but(
-    approvers=(), asked_by=None, editable=()
+_NOTHING = replace(
+    shown_of(open_confirmation("c0", deciding.make_asked(), deciding.make_policy(), deciding.NOON).row),
+    approvers=(),
+    asked_by=None,
+    editable=(),
 )
 
 
-def shown(**facts: object) -> Shown:
+def shown(**facts: Any) -> Shown:
     """A call as people see it, with these facts. A real one is made from a row, and masked: `test_shown.py`."""
-    return _NOTHING.but(**facts)
-
-
-def shown_line(*, kind: LineKind, **facts: object) -> ShownLine:
-    line = append(Head(), "c", kind, {}, KEYS, at=deciding.NOON, salt="s", confirmation="g41")
-    return ShownLine(line, None).but(**facts)
+    return replace(_NOTHING, **facts)
 
 
 WAITING = shown(
@@ -66,7 +64,8 @@ WAITING = shown(
     editable=("version", "replicas"),
 )
 
-DEFAULTS = WAITING.but(
+DEFAULTS = replace(
+    WAITING,
     arguments=(
         Argument("service", "checkout"),
         Argument("version", "2.14.0"),
@@ -74,8 +73,8 @@ DEFAULTS = WAITING.but(
         Argument("force", True, is_default=True),
     ),
 )
-UNBOUND = WAITING.but(title=None, unbound=True)
-ONE_VOTE = WAITING.but(version=4, voted=(OPS,))
+UNBOUND = replace(WAITING, title=None, unbound=True)
+ONE_VOTE = replace(WAITING, version=4, voted=(OPS,))
 
 REIMBURSE = shown(
     id="r1",
@@ -104,7 +103,8 @@ REIMBURSE = shown(
 )
 
 SCRIPT = "\n".join(f"UPDATE orders SET state = 'paid' WHERE id = {4000 + n};" for n in range(40))
-LONG = WAITING.but(
+LONG = replace(
+    WAITING,
     id="long",
     tool="run_sql",
     hint="Mark these orders as paid",
@@ -116,7 +116,8 @@ LONG = WAITING.but(
     editable=(),
 )
 
-HOSTILE = WAITING.but(
+HOSTILE = replace(
+    WAITING,
     id="hostile",
     tool="pay :tada: <!channel>",
     agent="*oncall* <@U0LEAD>",
@@ -135,42 +136,51 @@ HOSTILE = WAITING.but(
 )
 
 _BY = (OPS, LEAD)
-_APPROVED = ONE_VOTE.but(decided_by=_BY, version=5, start_by=NOON + 1020, voted_at={OPS: NOON + 60, LEAD: NOON + 120})
-APPROVED = _APPROVED.but(stage=State.APPROVED)
-RUNNING = _APPROVED.but(stage=OutcomeKind.RUNNING, started_at=NOON + 125, version=6)
-_RAN = RUNNING.but(duration=42.3, version=7)
-DONE = _RAN.but(
+_APPROVED = replace(
+    ONE_VOTE, decided_by=_BY, version=5, start_by=NOON + 1020, voted_at={OPS: NOON + 60, LEAD: NOON + 120}
+)
+APPROVED = replace(_APPROVED, stage=State.APPROVED)
+RUNNING = replace(_APPROVED, stage=OutcomeKind.RUNNING, started_at=NOON + 125, version=6)
+_RAN = replace(RUNNING, duration=42.3, version=7)
+DONE = replace(
+    _RAN,
     stage=OutcomeKind.DONE,
     result={"service": "checkout", "status": "deployed", "url": "https://checkout.example/health"},
 )
-FAILED = _RAN.but(stage=OutcomeKind.FAILED, error="DeployError: checkout-6f9c is not ready\n  in 40 s (2 of 6 pods)")
-DENIED = ONE_VOTE.but(
+FAILED = replace(
+    _RAN, stage=OutcomeKind.FAILED, error="DeployError: checkout-6f9c is not ready\n  in 40 s (2 of 6 pods)"
+)
+DENIED = replace(
+    ONE_VOTE,
     stage=State.DENIED,
     version=5,
     decided_by=(LEAD,),
     reason="Not during the sale. Try 2.14.1 with the hotfix after 20:00.",
 )
-REFUSED = _APPROVED.but(stage=OutcomeKind.REFUSED, version=6, reason="deploy takes no argument replicas any more.")
-EXPIRED = ONE_VOTE.but(stage=State.EXPIRED, version=5)
-LAPSED = _APPROVED.but(stage=State.LAPSED, version=6)
-WITHDRAWN = ONE_VOTE.but(stage=State.WITHDRAWN, version=5, decided_by=(DANA,))
-ELSEWHERE = ONE_VOTE.but(stage=State.ELSEWHERE, version=5, outside=True, answered_outside=True)
-UNKNOWN = RUNNING.but(
+REFUSED = replace(_APPROVED, stage=OutcomeKind.REFUSED, version=6, reason="deploy takes no argument replicas any more.")
+EXPIRED = replace(ONE_VOTE, stage=State.EXPIRED, version=5)
+LAPSED = replace(_APPROVED, stage=State.LAPSED, version=6)
+WITHDRAWN = replace(ONE_VOTE, stage=State.WITHDRAWN, version=5, decided_by=(DANA,))
+ELSEWHERE = replace(ONE_VOTE, stage=State.ELSEWHERE, version=5, outside=True, answered_outside=True)
+UNKNOWN = replace(
+    RUNNING,
     stage=OutcomeKind.UNKNOWN,
     version=7,
     voted=(),
 )
-UNKNOWN_VOTED = UNKNOWN.but(version=8, voted=(OPS,))
-NOBODY_KNOWS = UNKNOWN.but(stage=OutcomeKind.NOBODY_KNOWS, version=9, decided_by=())
-SETTLED = UNKNOWN.but(stage=OutcomeKind.HAPPENED, version=9, decided_by=(LEAD,))
-AGAIN = WAITING.but(attempt=2, version=9, hint=None)
-PAUSED = APPROVED.but(paused=Paused())
-UNREACHABLE = APPROVED.but(tries_until=NOON + 900)
-ESCALATED = ONE_VOTE.but(version=6, escalated_to=approvers("group:S0LEADS"))
-NOBODY = WAITING.but(approvers=approvers(f"user:{DANA}"), quorum=1, too_few_now=True, too_few_may=True, able=set())
+UNKNOWN_VOTED = replace(UNKNOWN, version=8, voted=(OPS,))
+NOBODY_KNOWS = replace(UNKNOWN, stage=OutcomeKind.NOBODY_KNOWS, version=9, decided_by=())
+SETTLED = replace(UNKNOWN, stage=OutcomeKind.HAPPENED, version=9, decided_by=(LEAD,))
+AGAIN = replace(WAITING, attempt=2, version=9, hint="")
+PAUSED = replace(APPROVED, paused=Paused())
+UNREACHABLE = replace(APPROVED, tries_until=NOON + 900)
+ESCALATED = replace(ONE_VOTE, version=6, escalated_to=approvers("group:S0LEADS"))
+NOBODY = replace(
+    WAITING, approvers=approvers(f"user:{DANA}"), quorum=1, too_few_now=True, too_few_may=True, able=frozenset()
+)
 GRANT = GrantView("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),))
-GRANTED = DONE.but(id="granted", grant=GRANT, decided_by=(LEAD,))
-OFFERED = WAITING.but(grant_offer=GrantOffer(1800, (Argument("service", "checkout"),)))
+GRANTED = replace(DONE, id="granted", grant=GRANT, decided_by=(LEAD,))
+OFFERED = replace(WAITING, grant_offer=GrantOffer(1800, (Argument("service", "checkout"),)))
 TIME_OFF = shown(
     id="t1",
     revision=1,
@@ -188,7 +198,8 @@ TIME_OFF = shown(
     payload=(Argument("approved_days", 0),),
     editable=("approved_days",),
 )
-ANSWERED = TIME_OFF.but(
+ANSWERED = replace(
+    TIME_OFF,
     revision=2,
     version=2,
     payload=(Argument("approved_days", 8),),
@@ -203,7 +214,8 @@ EXPENSES: list[JsonValue] = [
     {"item": "Hotel", "amount": 1320},
     {"item": "Taxi", "amount": 31},
 ]
-LISTS = REIMBURSE.but(
+LISTS = replace(
+    REIMBURSE,
     id="lists",
     revision=1,
     tool="reimburse",
@@ -217,21 +229,23 @@ LISTS = REIMBURSE.but(
     edited_by=None,
     diff=(),
 )
-MANY_LISTS = LISTS.but(
+MANY_LISTS = replace(
+    LISTS,
     id="many",
     arguments=(
         Argument("expenses", EXPENSES * 20, formats=(("amount", "EUR"),)),
         Argument("guests", [{"name": "Ann", "meals": 2}, {"name": "<@U0LEAD>", "meals": 1}]),
     ),
 )
-LISTED_DONE = LISTS.but(
+LISTED_DONE = replace(
+    LISTS,
     id="listed",
     stage=OutcomeKind.DONE,
     decided_by=(LEAD,),
     duration=1.2,
     result=[{"payment": "p-19", "state": "booked"}, {"payment": "p-20", "state": "waits for the bank"}],
 )
-NO_ARGUMENTS = WAITING.but(id="none", tool="rotate_keys", arguments=(), hint=None, asked_by=None, quorum=1)
+NO_ARGUMENTS = replace(WAITING, id="none", tool="rotate_keys", arguments=(), hint="", asked_by=None, quorum=1)
 
 CARDS = {
     "waiting": WAITING,
@@ -250,7 +264,7 @@ CARDS = {
     "waiting_list": LISTS,
     "waiting_lists_cut": MANY_LISTS,
     "waiting_grant": OFFERED,
-    "waiting_spoke": ONE_VOTE.but(spoke=(LEAD,)),
+    "waiting_spoke": replace(ONE_VOTE, spoke=(LEAD,)),
     "approved": APPROVED,
     "approved_paused": PAUSED,
     "approved_unreachable": UNREACHABLE,
@@ -258,7 +272,9 @@ CARDS = {
     "done": DONE,
     "done_granted": GRANTED,
     "done_list": LISTED_DONE,
-    "done_answered": ANSWERED.but(stage=OutcomeKind.DONE, version=3, decided_by=(LEAD,), result={"approved_days": 8}),
+    "done_answered": replace(
+        ANSWERED, stage=OutcomeKind.DONE, version=3, decided_by=(LEAD,), result={"approved_days": 8}
+    ),
     "failed": FAILED,
     "denied": DENIED,
     "refused": REFUSED,
@@ -275,20 +291,22 @@ CARDS = {
 HOME = HomeView(
     version=12,
     waiting=(
-        ONE_VOTE.but(card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"),
-        REIMBURSE.but(card_link="https://example.slack.com/archives/C0MONEY/p1795262400000300"),
+        replace(ONE_VOTE, card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"),
+        replace(REIMBURSE, card_link="https://example.slack.com/archives/C0MONEY/p1795262400000300"),
         LONG,
         TIME_OFF,
     ),
-    asked=(WAITING.but(id="mine", tool="restart"), DONE.but(id="mine2"), DENIED.but(id="mine3")),
-    decided=(SETTLED.but(id="decided", card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000400"),),
+    asked=(replace(WAITING, id="mine", tool="restart"), replace(DONE, id="mine2"), replace(DENIED, id="mine3")),
+    decided=(
+        replace(SETTLED, id="decided", card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000400"),
+    ),
     grants=(replace(GRANT, channel="C0DEPLOYS"),),
     more_waiting=3,
 )
 
 STEPS = (
-    shown_line(seq=1, kind=LineKind.ASKED, at=NOON, tool="deploy", channel="C0DEPLOYS"),
-    shown_line(
+    ShownLine(seq=1, kind=LineKind.ASKED, at=NOON, tool="deploy", channel="C0DEPLOYS"),
+    ShownLine(
         seq=2,
         kind=LineKind.REMINDED,
         at=NOON + 600,
@@ -298,10 +316,10 @@ STEPS = (
         approvers=WAITING.approvers,
         until=NOON + 3600,
     ),
-    shown_line(seq=3, kind=LineKind.ESCALATED, at=NOON + 1200, tool="deploy", approvers=approvers("group:S0LEADS")),
-    shown_line(seq=4, kind=LineKind.APPROVAL, at=NOON + 1260, tool="deploy", who=OPS, votes=1, quorum=2),
-    shown_line(seq=5, kind=LineKind.VOTE_REFUSED, at=NOON + 1270, tool="deploy", who=DANA, why=Reason.REQUESTER),
-    shown_line(
+    ShownLine(seq=3, kind=LineKind.ESCALATED, at=NOON + 1200, tool="deploy", approvers=approvers("group:S0LEADS")),
+    ShownLine(seq=4, kind=LineKind.APPROVAL, at=NOON + 1260, tool="deploy", who=OPS, votes=1, quorum=2),
+    ShownLine(seq=5, kind=LineKind.VOTE_REFUSED, at=NOON + 1270, tool="deploy", who=DANA, why=Reason.REQUESTER),
+    ShownLine(
         seq=6,
         kind=LineKind.EDITED,
         at=NOON + 1300,
@@ -311,29 +329,29 @@ STEPS = (
         votes=1,
         changes=(FieldDiff("version", "2.14.0", "2.14.1"), FieldDiff("replicas", 6, 4)),
     ),
-    shown_line(seq=7, kind=LineKind.APPROVED, at=NOON + 1320, tool="deploy", people=(LEAD, OPS)),
-    shown_line(seq=8, kind=LineKind.BEGUN, at=NOON + 1321, tool="deploy"),
-    shown_line(seq=9, kind=LineKind.DONE, at=NOON + 1363, tool="deploy", seconds=42.3, text='{"status": "deployed"}'),
+    ShownLine(seq=7, kind=LineKind.APPROVED, at=NOON + 1320, tool="deploy", people=(LEAD, OPS)),
+    ShownLine(seq=8, kind=LineKind.BEGUN, at=NOON + 1321, tool="deploy"),
+    ShownLine(seq=9, kind=LineKind.DONE, at=NOON + 1363, tool="deploy", seconds=42.3, text='{"status": "deployed"}'),
 )
 OTHER_STEPS = (
-    shown_line(seq=10, kind=LineKind.ASKED, at=NOON, tool="deploy"),
-    shown_line(seq=11, kind=LineKind.CALL_REFUSED, at=NOON, tool="drop_db", reason="No policy matches this call."),
-    shown_line(seq=12, kind=LineKind.VOTE_FELL, at=NOON, tool="deploy", who=OPS),
-    shown_line(seq=13, kind=LineKind.REAPPLIED, at=NOON, tool="deploy"),
-    shown_line(seq=14, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason),
-    shown_line(seq=15, kind=LineKind.EXPIRED, at=NOON, tool="deploy", votes=1, quorum=2),
-    shown_line(seq=16, kind=LineKind.WITHDRAWN, at=NOON, tool="deploy", who=DANA),
-    shown_line(seq=17, kind=LineKind.ELSEWHERE, at=NOON, tool="deploy", yes=True),
-    shown_line(seq=18, kind=LineKind.LAPSED, at=NOON, tool="deploy"),
-    shown_line(seq=19, kind=LineKind.BEGUN, at=NOON, tool="deploy", attempt=2),
-    shown_line(seq=20, kind=LineKind.FAILED, at=NOON, tool="deploy", seconds=75, text=FAILED.error),
-    shown_line(seq=21, kind=LineKind.REFUSED, at=NOON, tool="deploy", reason=REFUSED.reason),
-    shown_line(seq=22, kind=LineKind.UNKNOWN, at=NOON, tool="deploy"),
-    shown_line(seq=23, kind=LineKind.SETTLED, at=NOON, tool="deploy", who=LEAD, yes=False),
-    shown_line(seq=24, kind=LineKind.RUN_AGAIN_VOTE, at=NOON, tool="deploy", who=OPS, votes=1, quorum=2),
-    shown_line(seq=25, kind=LineKind.RUN_AGAIN, at=NOON, tool="deploy", people=(OPS, LEAD), attempt=2),
-    shown_line(seq=26, kind=LineKind.NOBODY_KNOWS, at=NOON, tool="deploy"),
-    shown_line(
+    ShownLine(seq=10, kind=LineKind.ASKED, at=NOON, tool="deploy"),
+    ShownLine(seq=11, kind=LineKind.CALL_REFUSED, at=NOON, tool="drop_db", reason="No policy matches this call."),
+    ShownLine(seq=12, kind=LineKind.VOTE_FELL, at=NOON, tool="deploy", who=OPS),
+    ShownLine(seq=13, kind=LineKind.REAPPLIED, at=NOON, tool="deploy"),
+    ShownLine(seq=14, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason),
+    ShownLine(seq=15, kind=LineKind.EXPIRED, at=NOON, tool="deploy", votes=1, quorum=2),
+    ShownLine(seq=16, kind=LineKind.WITHDRAWN, at=NOON, tool="deploy", who=DANA),
+    ShownLine(seq=17, kind=LineKind.ELSEWHERE, at=NOON, tool="deploy", yes=True),
+    ShownLine(seq=18, kind=LineKind.LAPSED, at=NOON, tool="deploy"),
+    ShownLine(seq=19, kind=LineKind.BEGUN, at=NOON, tool="deploy", attempt=2),
+    ShownLine(seq=20, kind=LineKind.FAILED, at=NOON, tool="deploy", seconds=75, text=FAILED.error),
+    ShownLine(seq=21, kind=LineKind.REFUSED, at=NOON, tool="deploy", reason=REFUSED.reason),
+    ShownLine(seq=22, kind=LineKind.UNKNOWN, at=NOON, tool="deploy"),
+    ShownLine(seq=23, kind=LineKind.SETTLED, at=NOON, tool="deploy", who=LEAD, yes=False),
+    ShownLine(seq=24, kind=LineKind.RUN_AGAIN_VOTE, at=NOON, tool="deploy", who=OPS, votes=1, quorum=2),
+    ShownLine(seq=25, kind=LineKind.RUN_AGAIN, at=NOON, tool="deploy", people=(OPS, LEAD), attempt=2),
+    ShownLine(seq=26, kind=LineKind.NOBODY_KNOWS, at=NOON, tool="deploy"),
+    ShownLine(
         seq=27,
         kind=LineKind.GRANTED,
         at=NOON,
@@ -342,7 +360,7 @@ OTHER_STEPS = (
         until=NOON + 1800,
         on=(Argument("service", "checkout"),),
     ),
-    shown_line(
+    ShownLine(
         seq=28,
         kind=LineKind.GRANT_USED,
         at=NOON,
@@ -350,13 +368,13 @@ OTHER_STEPS = (
         people=(LEAD,),
         arguments=WAITING.arguments,
     ),
-    shown_line(seq=29, kind=LineKind.GRANT_REVOKED, at=NOON, tool="deploy", who=LEAD),
-    shown_line(seq=30, kind=LineKind.PAUSED, at=NOON),
-    shown_line(seq=31, kind=LineKind.RESUMED, at=NOON),
+    ShownLine(seq=29, kind=LineKind.GRANT_REVOKED, at=NOON, tool="deploy", who=LEAD),
+    ShownLine(seq=30, kind=LineKind.PAUSED, at=NOON),
+    ShownLine(seq=31, kind=LineKind.RESUMED, at=NOON),
 )
 _THREAD = (
     *STEPS[1:3],
-    shown_line(
+    ShownLine(
         seq=5,
         kind=LineKind.DONE,
         at=NOON + 1363,
@@ -368,12 +386,13 @@ _THREAD = (
         text='{"status": "deployed"}',
         carded=True,
     ),
-    shown_line(
+    ShownLine(
         seq=6, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason, asker=DANA, several=True
     ),
 )
-THREAD = tuple(one.but(headline="Deploy checkout 2.14.0 to prod") for one in _THREAD)
-HISTORY = WAITING.but(
+THREAD = tuple(replace(one, headline="Deploy checkout 2.14.0 to prod") for one in _THREAD)
+HISTORY = replace(
+    WAITING,
     revision=2,
     version=9,
     arguments=(Argument("service", "checkout"), Argument("version", "2.14.1"), Argument("env", "prod")),
@@ -392,12 +411,12 @@ SCHEMA: dict[str, JsonValue] = {
     },
     "required": ["service", "version"],
 }
-EDITABLE = WAITING.but(editable=("version", "env", "replicas", "dry_run", "when"))
+EDITABLE = replace(WAITING, editable=("version", "env", "replicas", "dry_run", "when"))
 VERDICTS = {
     "counted": (WAITING, Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, votes=1)),
     "decided": (WAITING, Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, decided=True)),
     "older": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.OLDER_REVISION))),
     "late": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.TOO_LATE, state="denied"))),
 }
-HUGE = LONG.but(arguments=(*LONG.arguments, Argument("dump", "x" * 400_000)))
-LONG_EDITABLE = LONG.but(editable=("options", "script"))
+HUGE = replace(LONG, arguments=(*LONG.arguments, Argument("dump", "x" * 400_000)))
+LONG_EDITABLE = replace(LONG, editable=("options", "script"))

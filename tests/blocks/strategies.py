@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from adk_confirm.blocks.ledger_kinds import Reason
-from adk_confirm.blocks.shown_lines import LINES
+from adk_confirm.blocks.shown import ABSENT, Argument, FieldDiff, GrantOffer, GrantView, Paused
+from adk_confirm.blocks.shown_lines import LINES, ShownLine
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
-from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, GrantOffer, GrantView, Paused
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind
-from tests.blocks.samples import shown, shown_line
+from tests.blocks.samples import shown
 
 FRAGMENTS = [
     "<!channel>", "<!here|x>", "<@U0EVIL>", "<#C0EVIL>", "<!subteam^S0EVIL>", "<https://evil.example|ok>", "&amp;",
@@ -88,7 +88,7 @@ cards = st.builds(
     tool=nasty,
     agent=nasty,
     arguments=many_arguments,
-    hint=st.none() | nasty,
+    hint=nasty,
     hidden=st.integers(0, 3),
     asked_by=st.none() | users,
     asked_at=moments,
@@ -112,7 +112,6 @@ cards = st.builds(
     wants_payload=st.booleans(),
     payload=arguments,
     answered=st.booleans(),
-    withdrawable=st.booleans(),
     confirm_dialog=st.booleans(),
     grant_offer=st.none() | st.builds(GrantOffer, st.integers(1, 10**6), arguments),
     grant=st.none() | grants,
@@ -126,7 +125,7 @@ cards = st.builds(
 )
 
 steps = st.builds(
-    shown_line,
+    ShownLine,
     seq=st.integers(1, 10**6),
     kind=st.sampled_from([kind for kind, entry in LINES.items() if entry.sentence is not None]),
     at=moments,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import unified_diff
 
 import pytest
@@ -14,8 +15,8 @@ from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.exact_values import spell_value
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.rich_text import Prose, Say, When, markup, say
+from adk_confirm.blocks.shown import ABSENT, Argument, FieldDiff, Shown
 from adk_confirm.bot.confirmation.model import State
-from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.sandbox.blockkit.elements import element_labels
 from tests.blocks import inert, limits, samples, strategies
@@ -55,9 +56,9 @@ def test_no_card_is_over_a_limit_or_does_anything_by_itself(view: Shown) -> None
 @thorough
 @given(strategies.cards)
 def test_what_a_card_does_not_show_in_full_opens_before_it_is_approved(view: Shown) -> None:
-    view = view.but(stage=State.WAITING, wants_payload=False, payload=(), answered=False, grant_offer=None)
-    assert not {"Approve", "Approve…", "Review…", "Edit…"} & buttons(view.but(too_few_may=True)).keys()
-    view = view.but(too_few_may=False)
+    view = replace(view, stage=State.WAITING, wants_payload=False, payload=(), answered=False, grant_offer=None)
+    assert not {"Approve", "Approve…", "Review…", "Edit…"} & buttons(replace(view, too_few_may=True)).keys()
+    view = replace(view, too_few_may=False)
     text, whole = said(view), not content(view, CARD).blind
     if whole:
         assert buttons(view)["Approve"] == Action.APPROVE
@@ -73,15 +74,15 @@ def test_megabytes_are_drawn_at_once() -> None:
     for _ in range(50_000):
         deep = [deep]
     monsters = [Argument("text", "\u202e<&é👍🏽" * 200_000), Argument("deep", deep), Argument("k" * 10**6, [1] * 10**6)]
-    view = samples.WAITING.but(arguments=tuple(monsters), tool="t" * 10**6, hint="<" * 10**6, agent="a" * 10**6)
+    view = replace(samples.WAITING, arguments=tuple(monsters), tool="t" * 10**6, hint="<" * 10**6, agent="a" * 10**6)
     inert.check(drawn(view), {samples.DANA, samples.LEAD, "S0ONCALL"})
 
 
 # -- when something counts as cut
 
 
-def cut(*arguments: Argument, hint: str | None = None, tool: str = "deploy", diff: tuple[FieldDiff, ...] = ()) -> bool:
-    view = samples.WAITING.but(arguments=arguments, hint=hint, tool=tool, diff=diff)
+def cut(*arguments: Argument, hint: str = "", tool: str = "deploy", diff: tuple[FieldDiff, ...] = ()) -> bool:
+    view = replace(samples.WAITING, arguments=arguments, hint=hint, tool=tool, diff=diff)
     return "Review…" in buttons(view)
 
 
@@ -109,7 +110,7 @@ def test_a_name_of_60_a_hint_of_130_and_a_tool_of_100_are_shown() -> None:
     assert cut(hint="h" * 131)
     assert not cut(tool="t" * 100)
     assert not cut(tool="t" * 101)  # it leaves the title, and stands below it in full
-    assert "t" * 101 in said(samples.WAITING.but(tool="t" * 101))
+    assert "t" * 101 in said(replace(samples.WAITING, tool="t" * 101))
     assert cut(tool="t" * 401)
 
 
@@ -125,29 +126,29 @@ def test_a_masked_value_takes_no_room_however_long_it_is() -> None:
 
 
 def test_what_an_argument_was_before_an_edit_may_be_cut_and_approved_all_the_same() -> None:
-    view = samples.WAITING.but(arguments=(Argument("a", "short"),), diff=(FieldDiff("a", "x" * 5000, "short"),))
+    view = replace(samples.WAITING, arguments=(Argument("a", "short"),), diff=(FieldDiff("a", "x" * 5000, "short"),))
     assert buttons(view)["Approve"] == Action.APPROVE
     assert "See everything" in buttons(view)
 
 
 def test_a_card_says_that_something_is_missing() -> None:
     assert "Review… shows all of it first" in said(samples.LONG)
-    assert "Shortened here" in said(samples.DONE.but(result="x" * 5000))
+    assert "Shortened here" in said(replace(samples.DONE, result="x" * 5000))
     more = tuple(Argument(f"a{n}", n) for n in range(25))
-    assert "… and 13 more arguments" in said(samples.WAITING.but(arguments=more))
+    assert "… and 13 more arguments" in said(replace(samples.WAITING, arguments=more))
 
 
 # -- the faces
 
 
 def test_who_has_approved_is_not_asked_again() -> None:
-    named = samples.ONE_VOTE.but(approvers=samples.approvers("user:U0OPS", "user:U0LEAD"))
+    named = replace(samples.ONE_VOTE, approvers=samples.approvers("user:U0OPS", "user:U0LEAD"))
     assert "*Needs 1 more approval* from <@U0LEAD> ·" in said(named)
 
 
 def test_a_text_that_would_be_too_long_is_shortened_in_the_middle() -> None:
     arguments = tuple(Argument(f"argument_{n}", "& <b>" * 25) for n in range(12))
-    text = str(drawn(samples.ONE_VOTE.but(arguments=arguments))["text"])
+    text = str(drawn(replace(samples.ONE_VOTE, arguments=arguments))["text"])
     assert text.startswith("Deploy")
     assert "Needs 1 more approval" in text.split("\n")[1]
     assert text.split("\n")[-1].startswith("Shortened here.")
@@ -156,7 +157,8 @@ def test_a_text_that_would_be_too_long_is_shortened_in_the_middle() -> None:
 
 
 def test_a_change_deep_inside_is_shown_below() -> None:
-    view = samples.WAITING.but(
+    view = replace(
+        samples.WAITING,
         arguments=(Argument("options", {"retry": {"times": 3}}),),
         diff=(
             FieldDiff("options.retry.times", 1, 3),
@@ -177,9 +179,9 @@ def test_the_hint_that_every_tool_has_is_not_repeated() -> None:
         "Approve execution of tool deploy?",
         "Please approve or reject the tool call deploy() by responding with a FunctionResponse with an expected …",
     ):
-        assert hint not in said(samples.WAITING.but(hint=hint))
-    assert "Approve this deployment?" not in said(samples.WAITING.but(hint="Approve this deployment?"))
-    assert "Approve this only at night." in said(samples.WAITING.but(hint="Approve this only at night."))
+        assert hint not in said(replace(samples.WAITING, hint=hint))
+    assert "Approve this deployment?" not in said(replace(samples.WAITING, hint="Approve this deployment?"))
+    assert "Approve this only at night." in said(replace(samples.WAITING, hint="Approve this only at night."))
 
 
 def test_approvers_are_named_as_the_policy_names_them() -> None:
@@ -187,7 +189,7 @@ def test_approvers_are_named_as_the_policy_names_them() -> None:
     assert "`release-manager@example.com` (no such account)" in text
     assert "whoever `my.rota:on_call` names" in text
     many = samples.approvers("group:S0ONCALL", *(f"user:U{n}" for n in range(20)), "email:x@y.z")
-    assert "14 more · <!date^1795266000^expires" in said(samples.WAITING.but(approvers=many))
+    assert "14 more · <!date^1795266000^expires" in said(replace(samples.WAITING, approvers=many))
 
 
 # -- buttons
@@ -195,11 +197,7 @@ def test_approvers_are_named_as_the_policy_names_them() -> None:
 
 def test_run_again_opens_the_whole_where_the_card_does_not_show_it() -> None:
     assert buttons(samples.UNKNOWN)["Run again"] == Action.RUN_AGAIN
-    assert buttons(samples.UNKNOWN.but(arguments=samples.LONG.arguments))["Run again…"] == Action.RUN_AGAIN_OPEN
-
-
-def test_no_withdraw_where_nobody_in_slack_asked() -> None:
-    assert "Withdraw…" not in buttons(samples.WAITING.but(withdrawable=False))
+    assert buttons(replace(samples.UNKNOWN, arguments=samples.LONG.arguments))["Run again…"] == Action.RUN_AGAIN_OPEN
 
 
 # -- an attack, read as a person would
@@ -230,7 +228,7 @@ def test_a_date_has_a_capital_only_where_it_begins_a_line() -> None:
 
 
 def test_a_direct_message_about_a_question_says_who_asks() -> None:
-    view = samples.CARDS["waiting"].but(question=True, agent="on-call", card_link="https://acme.slack.com/p1")
+    view = replace(samples.CARDS["waiting"], question=True, agent="on-call", card_link="https://acme.slack.com/p1")
     message = note(view).payload()
     limits.check(message, "message")
     assert inert.shown(message).startswith("💬 on-call asks: Ship the checkout fix before the evening peak · ")
@@ -249,15 +247,15 @@ def dialogs(part: object) -> list[str]:
 
 def test_a_question_before_a_click_names_the_call_and_says_what_follows() -> None:
     for view in (samples.WAITING, samples.UNKNOWN, samples.ONE_VOTE):
-        view = view.but(confirm_dialog=True, grant_offer=None, title="Refund {service}")
+        view = replace(view, confirm_dialog=True, grant_offer=None, title="Refund {service}")
         shown = dialogs(card(view).payload())
         assert shown
         assert all(text.startswith("Refund checkout: ") for text in shown)
-    (last,) = dialogs(card(samples.ONE_VOTE.but(confirm_dialog=True, grant_offer=None)).payload())
+    (last,) = dialogs(card(replace(samples.ONE_VOTE, confirm_dialog=True, grant_offer=None)).payload())
     assert last.endswith("Your approval is the last one needed. Then it runs.")
-    many = samples.ONE_VOTE.but(confirm_dialog=True, grant_offer=None, quorum=3)
+    many = replace(samples.ONE_VOTE, confirm_dialog=True, grant_offer=None, quorum=3)
     assert "It runs once enough people approve" in dialogs(card(many).payload())[0]
-    (revokes,) = dialogs(card(samples.DONE.but(grant=samples.GRANT)).payload())
+    (revokes,) = dialogs(card(replace(samples.DONE, grant=samples.GRANT)).payload())
     assert revokes.startswith("Calls of deploy with service checkout: ")
 
 
@@ -266,7 +264,7 @@ ALARM = "🚨 Somebody answered the agent directly, outside this app. Find out w
 
 @pytest.mark.parametrize(("outside", "verb"), [(True, "Approved"), (False, "Denied"), (None, "Answered")])
 def test_a_card_answered_elsewhere_says_so_once_and_then_what_to_do(outside: bool | None, verb: str) -> None:
-    said = inert.shown(card(samples.ELSEWHERE.but(outside=outside)).payload())
+    said = inert.shown(card(replace(samples.ELSEWHERE, outside=outside)).payload())
     assert f"🚨 {verb} outside this app: Deploy checkout 2.14.0 to prod" in said
     assert "Votes here did not count. Find out who answered the agent directly." in said
     assert said.count("outside this app") == said.count("answered the agent directly") == said.count("🚨") == 1
@@ -274,7 +272,7 @@ def test_a_card_answered_elsewhere_says_so_once_and_then_what_to_do(outside: boo
 
 @pytest.mark.parametrize("view", [samples.DONE, samples.DENIED, samples.REFUSED], ids=["done", "denied", "refused"])
 def test_where_the_headline_says_what_became_of_it_the_alarm_says_both(view: Shown) -> None:
-    said = inert.shown(card(view.but(outside=True, answered_outside=True)).payload())
+    said = inert.shown(card(replace(view, outside=True, answered_outside=True)).payload())
     assert ALARM in said
     assert said.count("outside this app") == 1
 
@@ -292,5 +290,5 @@ def test_no_line_that_a_model_writes_is_counted_as_another(before: str, after: s
     """Approvers read the size of a diff first. A comment of SQL is `--- …` in it, like the head of a file."""
     made = unified_diff(before.split("\n"), after.split("\n"), "a/t.sql", "b/t.sql", lineterm="")
     text = "\n".join(made)
-    assert f"What would change · {size}" in said(samples.WAITING.but(preview=Preview(text)))
-    assert "2 files, " in said(samples.WAITING.but(preview=Preview(f"{text}\n{text}")))
+    assert f"What would change · {size}" in said(replace(samples.WAITING, preview=Preview(text)))
+    assert "2 files, " in said(replace(samples.WAITING, preview=Preview(f"{text}\n{text}")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,9 +16,10 @@ from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.exact_values import json_text
 from adk_confirm.blocks.fields import Wrong, parse_json
 from adk_confirm.blocks.full_view import MOST_FIELDS, can_be_shown
+from adk_confirm.blocks.json_schema import payload_fields
 from adk_confirm.blocks.kit import JsonObject
+from adk_confirm.blocks.shown import Argument, Shown
 from adk_confirm.bot.confirmation.model import State
-from adk_confirm.bot.confirmation.shown import Argument, Shown, payload_fields
 from adk_confirm.runtime.jsontypes import same
 from adk_confirm.sandbox.reading import label
 from tests.blocks import inert, limits, samples, strategies
@@ -31,7 +33,7 @@ def asked(schema: Schema | None = None, /, **arguments: JsonValue) -> tuple[Show
     """A call with these arguments, all of them open to edits."""
     names = tuple(Argument(name, value) for name, value in arguments.items())
     root: Schema | None = None if schema is None else {"type": "object", "properties": schema}
-    return samples.WAITING.but(arguments=names, editable=(*arguments, *(schema or {}))), root
+    return replace(samples.WAITING, arguments=names, editable=(*arguments, *(schema or {}))), root
 
 
 class Editor:
@@ -78,7 +80,7 @@ def test_a_form_that_nobody_touches_changes_nothing(arguments: tuple[Argument, .
     }
     schema: Schema = {"properties": properties}
     unique = tuple({argument.name: argument for argument in arguments}.values())
-    view = samples.WAITING.but(arguments=unique, editable=tuple(argument.name for argument in unique))
+    view = replace(samples.WAITING, arguments=unique, editable=tuple(argument.name for argument in unique))
     payload = form.Form(view, schema).edit_view()
     limits.check(payload, "modal")
     inert.check(payload, strategies.OURS | OURS)
@@ -568,7 +570,7 @@ def test_integers_longer_than_python_reads_are_refused() -> None:
 
 def test_only_what_the_policy_names_is_a_field_and_the_rest_is_shown() -> None:
     view, _ = asked(version="2.14.0", env="prod")
-    lead = Editor(view.but(editable=("version",)), None)
+    lead = Editor(replace(view, editable=("version",)), None)
     assert lead.form.labels == ["version"]
     text = inert.shown(lead.form.view)
     assert "Can't be changed" in text
@@ -608,7 +610,7 @@ def test_a_form_without_room_for_the_rest_of_the_call_has_no_fields() -> None:
 @given(strategies.cards)
 def test_a_call_that_can_be_shown_can_be_approved_in_its_form(view: Shown) -> None:
     editable = tuple(argument.name for argument in (view.payload if view.wants_payload else view.arguments))
-    view = view.but(stage=State.WAITING, editable=editable, too_few_may=False)
+    view = replace(view, stage=State.WAITING, editable=editable, too_few_may=False)
     assert not can_be_shown(view) or "submit" in form.approve_form(
         view, form.Form(view, None) if view.wants_payload else None
     )
@@ -617,7 +619,8 @@ def test_a_call_that_can_be_shown_can_be_approved_in_its_form(view: Shown) -> No
 def test_an_answer_of_many_lists_leaves_room_for_the_call() -> None:
     rows: JsonValue = [{"a": number} for number in range(24)]
     names = [f"list_{number}" for number in range(4)]
-    view = samples.TIME_OFF.but(
+    view = replace(
+        samples.TIME_OFF,
         arguments=(Argument("note", "x" * 60_000),),
         payload=tuple(Argument(name, rows) for name in names),
         editable=tuple(names),
@@ -673,7 +676,7 @@ def test_an_answer_may_stay_as_it_was_proposed() -> None:
 
 
 def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
-    view = samples.TIME_OFF.but(payload=fields_of({}, PAYLOAD_SCHEMA), editable=("approved_days", "note"))
+    view = replace(samples.TIME_OFF, payload=fields_of({}, PAYLOAD_SCHEMA), editable=("approved_days", "note"))
     answer = form.Form(view, PAYLOAD_SCHEMA)
     shown = OpenForm(form.approve_form(view, answer))
     assert shown.labels == ["approved days", "note"]
@@ -686,7 +689,7 @@ def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
 
 @pytest.mark.parametrize("payload", [None, 5, "text", [1, 2], {}])
 def test_an_answer_without_names_is_one_field(payload: JsonValue) -> None:
-    view = samples.TIME_OFF.but(payload=fields_of(payload, None), editable=())
+    view = replace(samples.TIME_OFF, payload=fields_of(payload, None), editable=())
     shown = OpenForm(form.approve_form(view, form.Form(view, None)))
     assert shown.labels == ["answer"]
     shown.enter("answer", "7")
@@ -723,8 +726,8 @@ def test_no_form_is_over_a_limit_or_does_anything_by_itself(view: Shown) -> None
     editable = tuple(argument.name for argument in view.arguments)
     payable = tuple(argument.name for argument in view.payload)
     payloads: list[JsonObject] = [
-        form.Form(view.but(editable=editable, wants_payload=False), None).edit_view(),
-        form.approve_form(view, form.Form(view.but(editable=payable), None) if view.wants_payload else None),
+        form.Form(replace(view, editable=editable, wants_payload=False), None).edit_view(),
+        form.approve_form(view, form.Form(replace(view, editable=payable), None) if view.wants_payload else None),
         form.deny_form(view, required=True),
         form.withdraw_form(view),
     ]
@@ -736,5 +739,5 @@ def test_no_form_is_over_a_limit_or_does_anything_by_itself(view: Shown) -> None
 def test_a_field_says_what_its_digits_mean() -> None:
     size = Argument("size", 20, formats=(("", "bytes"),))
     lines = Argument("lines", EXPENSES, formats=(("amount", "EUR"),))
-    fields = form.Form(samples.WAITING.but(arguments=(size, lines), editable=("size", "lines")), None).fields
+    fields = form.Form(replace(samples.WAITING, arguments=(size, lines), editable=("size", "lines")), None).fields
     assert [one.note for one in fields[:3]] == ["Now: 20 bytes", "", "Now: €148.50 · Empty both to remove this item."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -11,15 +12,8 @@ from pydantic import JsonValue
 from adk_confirm.blocks.exact_values import json_text, spell_value
 from adk_confirm.blocks.form import approve_form
 from adk_confirm.blocks.full_view import can_be_shown, everything, run_again_form
+from adk_confirm.blocks.shown import ABSENT, Argument, FieldDiff, GrantOffer, Paused, Shown
 from adk_confirm.bot.confirmation.model import OutcomeKind
-from adk_confirm.bot.confirmation.shown import (
-    ABSENT,
-    Argument,
-    FieldDiff,
-    GrantOffer,
-    Paused,
-    Shown,
-)
 from tests.blocks import inert, limits, samples, strategies
 
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
@@ -49,11 +43,12 @@ def test_everything_is_everything_or_says_that_it_is_not(view: Shown) -> None:
 @given(strategies.values)
 @example(10**90)
 @example(2**10_001)
+@example("x" * 76 + "\U00010000")  # in quotes it is too long for a line
 def test_a_text_never_reads_as_the_value_that_it_spells(value: JsonValue) -> None:
     """A tool that takes anything gets another value, and people would have approved the one for the other."""
     for written in (json_text(value), json_text(value, indented=True)):
         seen = [
-            inert.shown(everything(samples.WAITING.but(arguments=(Argument(name, one),))))
+            inert.shown(everything(replace(samples.WAITING, arguments=(Argument(name, one),))))
             for name in ("config", "n" * 200)
             for one in (value, written)
         ]
@@ -61,7 +56,8 @@ def test_a_text_never_reads_as_the_value_that_it_spells(value: JsonValue) -> Non
 
 
 def test_long_names_and_old_values_are_there_too() -> None:
-    view = samples.WAITING.but(
+    view = replace(
+        samples.WAITING,
         tool="t" * 500,
         arguments=(Argument("n" * 500, 1),),
         diff=(FieldDiff("n" * 500, "o" * 3000, 1), FieldDiff("p" * 200, 1, 2)),
@@ -86,22 +82,22 @@ def test_the_longest_call_that_can_be_shown_is_shown_to_its_last_character(text:
 
     def asking(length: int) -> Shown:
         arguments = (Argument("script", text * (length // len(text)) + "END"),)
-        return samples.WAITING.but(arguments=arguments, editable=("script",), grant_offer=GrantOffer(3600))
+        return replace(samples.WAITING, arguments=arguments, editable=("script",), grant_offer=GrantOffer(3600))
 
     longest = bisect.bisect_left(range(300), x=True, key=lambda size: not can_be_shown(asking(1000 * size))) - 1
     voted = tuple(f"U{number:09}" for number in range(200))
     paused = Paused(by="U1", reason="r" * 1000)
-    view = asking(1000 * longest).but(voted=voted, quorum=201, paused=paused)
+    view = replace(asking(1000 * longest), voted=voted, quorum=201, paused=paused)
     for payload in (everything(view), approve_form(view)):
         limits.check(payload, "modal")
         assert "END" in inert.shown(payload)
     assert "submit" in approve_form(view)
-    assert "submit" in run_again_form(view.but(stage=OutcomeKind.UNKNOWN, editable=()))
+    assert "submit" in run_again_form(replace(view, stage=OutcomeKind.UNKNOWN, editable=()))
 
 
 @pytest.mark.parametrize("value", ["x" * 300_000, "é\n" * 150_000, ["x"] * 60_000, {"k" * 50: "v" * 50}])
 def test_any_size_makes_a_view(value: JsonValue) -> None:
-    limits.check(everything(samples.WAITING.but(arguments=(Argument("a", value),))), "modal")
+    limits.check(everything(replace(samples.WAITING, arguments=(Argument("a", value),))), "modal")
 
 
 def test_an_unknown_call_says_under_which_id_it_is_found() -> None:
@@ -109,7 +105,7 @@ def test_an_unknown_call_says_under_which_id_it_is_found() -> None:
 
 
 def test_running_again_shows_the_whole_and_says_what_it_may_do() -> None:
-    view = samples.UNKNOWN.but(arguments=samples.LONG.arguments)
+    view = replace(samples.UNKNOWN, arguments=samples.LONG.arguments)
     payload = run_again_form(view)
     assert samples.SCRIPT in inert.shown(payload)
     assert "this makes it happen twice" in inert.shown(payload)

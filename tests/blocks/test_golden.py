@@ -53,7 +53,7 @@ SENT: dict[str, JsonObject] = {
     "modal_verdict": verdict_modal(*samples.VERDICTS["decided"]),
     "modal_verdict_late": verdict_modal(*samples.VERDICTS["late"]),
     "modal_notice": notice_modal(GONE),
-    "modal_edit_voted": Form(samples.EDITABLE.but(voted=samples.ONE_VOTE.voted), samples.SCHEMA).edit_view(),
+    "modal_edit_voted": Form(replace(samples.EDITABLE, voted=samples.ONE_VOTE.voted), samples.SCHEMA).edit_view(),
     "home": home_tab(samples.HOME),
     "home_empty": home_tab(samples.EMPTY),
     "home_private_grant": home_tab(replace(samples.EMPTY, grants=(samples.GRANT,))),

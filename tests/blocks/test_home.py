@@ -12,7 +12,7 @@ from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.form import approve_form
 from adk_confirm.blocks.home import HomeView, approvals, home_tab
 from adk_confirm.blocks.kit import JsonObject
-from adk_confirm.bot.confirmation.shown import Argument
+from adk_confirm.blocks.shown import Argument
 from tests.blocks import inert, limits, samples, strategies
 
 few = settings(
@@ -46,8 +46,8 @@ def test_no_list_is_over_a_limit_or_does_anything_by_itself(view: HomeView) -> N
 
 
 def crowd(count: int, arguments: tuple[Argument, ...] = samples.WAITING.arguments) -> HomeView:
-    cards = tuple(samples.ONE_VOTE.but(id=f"c{n}", arguments=arguments) for n in range(count))
-    mine = tuple(samples.WAITING.but(id=f"a{n}") for n in range(count))
+    cards = tuple(replace(samples.ONE_VOTE, id=f"c{n}", arguments=arguments) for n in range(count))
+    mine = tuple(replace(samples.WAITING, id=f"a{n}") for n in range(count))
     grants = tuple(replace(samples.GRANT, id=f"g{n}") for n in range(count))
     return HomeView(version=3, waiting=cards, asked=mine, here=mine, grants=grants, more_waiting=5, paused=True)
 
@@ -89,7 +89,7 @@ def test_what_ends_soon_has_a_clock() -> None:
 
 
 def test_what_i_decided_says_what_i_decided() -> None:
-    mine = (samples.DONE, samples.FAILED, samples.DENIED.but(voted_at={samples.LEAD: samples.NOON + 60}))
+    mine = (samples.DONE, samples.FAILED, replace(samples.DENIED, voted_at={samples.LEAD: samples.NOON + 60}))
     said = inert.shown(home_tab(HomeView(version=1, reader=samples.LEAD, decided=mine)))
     for one in ("you approved 2026-11-21 12:02 UTC · done", "2026-11-21 12:02 UTC · failed", "you denied"):
         assert one in said

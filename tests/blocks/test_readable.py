@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,7 @@ from pydantic import JsonValue
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.readable import Readable, readable, readable_name, words_of
 from adk_confirm.blocks.rich_text import Line, When, markup, rich, spoken
-from adk_confirm.bot.confirmation.shown import Argument
+from adk_confirm.blocks.shown import Argument
 from tests.blocks import samples
 
 
@@ -133,7 +134,7 @@ def test_a_time_shows_its_seconds_in_the_reader_s_zone() -> None:
 
 
 def title(template: str | None, *arguments: Argument) -> str:
-    return headline(samples.WAITING.but(title=template, arguments=arguments))
+    return headline(replace(samples.WAITING, title=template, arguments=arguments))
 
 
 def test_a_title_is_filled_from_the_arguments() -> None:

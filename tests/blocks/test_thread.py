@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -21,22 +22,23 @@ from adk_confirm.blocks.notices import (
     verdict_modal,
 )
 from adk_confirm.blocks.rich_text import rich
+from adk_confirm.blocks.shown import Argument, FieldDiff, Shown
 from adk_confirm.blocks.shown_lines import LINES, ShownLine
 from adk_confirm.blocks.thread import (
     history,
     history_pieces,
     named_users,
     notified_users,
-    thread_lines,
     thread_messages,
 )
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.authorise import Refusal
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import State
-from adk_confirm.bot.confirmation.shown import Argument, FieldDiff, Shown
+from adk_confirm.bot.confirmation.shown_lines import About, thread_lines
 from adk_confirm.bot.policy.approvers import ApproverKind, Unresolved
 from tests.blocks import inert, limits, samples, strategies
+from tests.support.deciding import Desk, make_policy
 
 SHOWN = [kind for kind, entry in LINES.items() if entry.sentence is not None]
 
@@ -51,7 +53,7 @@ def test_no_story_is_over_a_limit_or_does_anything_by_itself(steps: list[ShownLi
     for message in thread_messages("slack-T1-C1-1.2", steps):
         limits.check(message.payload(), "message")
         inert.check(message.payload(), strategies.OURS)
-    payload = history(samples.WAITING.but(title=None, tool=steps[0].tool), steps)
+    payload = history(replace(samples.WAITING, title=None, tool=steps[0].tool), steps)
     limits.check(payload, "modal")
     inert.check(payload, strategies.OURS)
 
@@ -69,7 +71,7 @@ def test_a_thread_notifies_approvers_of_a_reminder_and_the_asker_of_an_end() -> 
     assert notified_users(reminded) == {samples.LEAD}
     assert notified_users(escalated) == frozenset()  # a group is mentioned as a group
     assert notified_users(done) == notified_users(denied) == {samples.DANA}
-    own = denied.but(kind=LineKind.WITHDRAWN, who=samples.DANA)
+    own = replace(denied, kind=LineKind.WITHDRAWN, who=samples.DANA)
     assert notified_users(own) == frozenset()
     assert named_users(samples.THREAD) == {samples.OPS, samples.LEAD}
     (message,) = thread_messages("s", samples.THREAD, {samples.OPS: "Olga *<!channel>* `O`", samples.LEAD: "lea"})
@@ -80,8 +82,8 @@ def test_a_thread_notifies_approvers_of_a_reminder_and_the_asker_of_an_end() -> 
 
 def test_a_thread_notifies_who_can_say_how_an_unknown_call_ended_and_whose_approval_fell() -> None:
     calls = {
-        "1": samples.UNKNOWN.but(id="1", threads=frozenset({"9.9"})),
-        "2": samples.WAITING.but(id="2", edited_by=samples.DANA),
+        "1": replace(samples.UNKNOWN, id="1"),
+        "2": replace(samples.WAITING, id="2", edited_by=samples.DANA),
     }
     at, voter = datetime.fromtimestamp(samples.NOON, UTC), f'{{"who": {{"user": "{samples.OPS}"}}}}'
     entries = [
@@ -101,7 +103,9 @@ def test_a_thread_notifies_who_can_say_how_an_unknown_call_ended_and_whose_appro
         )
         for seq, kind, content in ((1, LineKind.UNKNOWN, "{}"), (2, LineKind.VOTE_FELL, voter))
     ]
-    unknown, fell = thread_lines(entries, calls, "9.9", ())
+    row = Desk(make_policy()).row
+    about = {number: About(row, call) for number, call in calls.items()}
+    unknown, fell = thread_lines(entries, about, "9.9", ())
     asked = {one.value for one in samples.UNKNOWN.approvers if one.kind is ApproverKind.USER}
     assert asked
     assert notified_users(unknown) == asked
@@ -109,8 +113,8 @@ def test_a_thread_notifies_who_can_say_how_an_unknown_call_ended_and_whose_appro
     assert notified_users(fell) == {samples.OPS}
     assert "your approval no longer counts" in thread_text(fell)
     assert headline(calls["2"]).removesuffix("?") in thread_text(fell)
-    done = calls["2"].but(stage=State.APPROVED)
-    (late,) = thread_lines(entries[1:], {"2": done}, "9.9", ())
+    done = replace(calls["2"], stage=State.APPROVED)
+    (late,) = thread_lines(entries[1:], {"2": About(row, done)}, "9.9", ())
     assert notified_users(late) == frozenset()  # nothing is left to decide
 
 
@@ -128,40 +132,38 @@ def test_a_message_names_those_whom_it_does_not_notify() -> None:
     ("step", "line"),
     [
         (
-            samples.shown_line(
-                seq=1, kind=LineKind.DONE, at=0, seconds=42.3, text='{"status": "deployed", "replicas": 3}'
-            ),
+            ShownLine(seq=1, kind=LineKind.DONE, at=0, seconds=42.3, text='{"status": "deployed", "replicas": 3}'),
             "✅ Done.\nstatus deployed · replicas 3",
         ),
         (
-            samples.shown_line(seq=1, kind=LineKind.DONE, at=0, people=("U1",), attempt=2),
+            ShownLine(seq=1, kind=LineKind.DONE, at=0, people=("U1",), attempt=2),
             "✅ Done in a second run. Approved by U1.",
         ),
         (
-            samples.shown_line(seq=1, kind=LineKind.FAILED, at=0, people=("U1",), seconds=75, text="no", carded=True),
+            ShownLine(seq=1, kind=LineKind.FAILED, at=0, people=("U1",), seconds=75, text="no", carded=True),
             "❌ It failed. Approved by U1.",
         ),
-        (samples.shown_line(seq=1, kind=LineKind.REFUSED, at=0, people=("U1",)), "⛔ It did not run. Approved by U1."),
+        (ShownLine(seq=1, kind=LineKind.REFUSED, at=0, people=("U1",)), "⛔ It did not run. Approved by U1."),
         (
-            samples.shown_line(seq=1, kind=LineKind.EXPIRED, at=0, votes=1, quorum=2),
+            ShownLine(seq=1, kind=LineKind.EXPIRED, at=0, votes=1, quorum=2),
             "⌛ It expired with 1 of 2 approvals.",
         ),
         (
-            samples.shown_line(seq=1, kind=LineKind.LAPSED, at=0, people=("U1",)),
+            ShownLine(seq=1, kind=LineKind.LAPSED, at=0, people=("U1",)),
             "⌛ It did not start in time. Approved by U1.",
         ),
         (
-            samples.shown_line(seq=1, kind=LineKind.APPROVED, at=0, people=("U1", "U2")),
+            ShownLine(seq=1, kind=LineKind.APPROVED, at=0, people=("U1", "U2")),
             "👍 It can start. Approved by U1 and U2.",
         ),
-        (samples.shown_line(seq=1, kind=LineKind.WITHDRAWN, at=0, who="U1"), "↩️ Withdrawn by U1."),
-        (samples.shown_line(seq=1, kind=LineKind.DENIED, at=0), "🚫 Denied by the policy."),
+        (ShownLine(seq=1, kind=LineKind.WITHDRAWN, at=0, who="U1"), "↩️ Withdrawn by U1."),
+        (ShownLine(seq=1, kind=LineKind.DENIED, at=0), "🚫 Denied by the policy."),
         (
-            samples.shown_line(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="pay", who="U1", why=Reason.NOT_APPROVER),
+            ShownLine(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="pay", who="U1", why=Reason.NOT_APPROVER),
             "✋ U1 tried three times to decide on pay, but no vote counted: the policy names others.",
         ),
         (
-            samples.shown_line(seq=1, kind=LineKind.VOTE_FELL, at=0, tool="pay", who="U1", editor="U2"),
+            ShownLine(seq=1, kind=LineKind.VOTE_FELL, at=0, tool="pay", who="U1", editor="U2"),
             "↘️ The approval of U1 no longer counts, because U2 edited the call.",
         ),
     ],
@@ -211,27 +213,27 @@ DAYS, APPROVED_DAYS = Argument("days", 3), Argument("approved_days", 2)
 def test_an_answer_is_described_in_words_and_not_as_an_edit(
     call: tuple[Argument, ...], answer: tuple[Argument, ...], line: str, sentence: str
 ) -> None:
-    done = samples.shown_line(seq=1, kind=LineKind.DONE, at=0, people=("U1",), call=call, answer=answer)
+    done = ShownLine(seq=1, kind=LineKind.DONE, at=0, people=("U1",), call=call, answer=answer)
     assert thread_text(done) == f"{line}."
     changes = (FieldDiff("approved_days", 0, 2),)
-    filled = done.but(kind=LineKind.EDITED, tool="pay", who="U1", votes=1, quorum=2, revision=2, changes=changes)
+    filled = replace(done, kind=LineKind.EDITED, tool="pay", who="U1", votes=1, quorum=2, revision=2, changes=changes)
     assert history_text(filled).strip() == sentence
 
 
 def test_an_answer_that_is_changed_says_that_earlier_approvals_no_longer_count() -> None:
-    step = samples.shown_line(
+    step = ShownLine(
         seq=1, kind=LineKind.EDITED, at=0, tool="pay", who="U2", votes=1, quorum=2, revision=3,
         call=(DAYS,), answer=(Argument("approved_days", 1),),
     )  # fmt: skip
     assert history_text(step).strip() == (
         "✏️ U2 approved 1 of 3 days for pay instead: 1 of 2 approvals. Earlier approvals no longer count."
     )
-    fell = step.but(kind=LineKind.VOTE_FELL, who="U1", editor="U2")
+    fell = replace(step, kind=LineKind.VOTE_FELL, who="U1", editor="U2")
     assert thread_text(fell) == "↘️ The approval of U1 no longer counts, because U2 changed the answer."
 
 
 def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> None:
-    steps = [samples.OTHER_STEPS[4].but(seq=n, reason="x" * 400) for n in range(1, 41)]
+    steps = [replace(samples.OTHER_STEPS[4], seq=n, reason="x" * 400) for n in range(1, 41)]
     messages = thread_messages("s", steps)
     assert len(messages) > 3
     marks = [parse_mark(message.metadata) for message in messages]
@@ -244,22 +246,22 @@ def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> Non
 def test_every_kind_of_line_has_its_entry_and_can_be_shown_however_little_is_known_of_it() -> None:
     assert set(LINES) == set(LineKind)
     for kind in SHOWN:
-        assert history_text(samples.shown_line(seq=1, kind=kind, at=0)) != ""
-        assert thread_text(samples.shown_line(seq=1, kind=kind, at=0)) != ""
+        assert history_text(ShownLine(seq=1, kind=kind, at=0)) != ""
+        assert thread_text(ShownLine(seq=1, kind=kind, at=0)) != ""
 
 
 def test_a_stop_names_the_calls_that_go_on_and_nothing_in_a_name_acts() -> None:
     reasons = '{"runs": ["deploy"], "waits": ["<!channel> {x}", "*pay*"]}'
-    step = samples.shown_line(seq=1, kind=LineKind.STOPPED, at=1_900_000_000, tool="", who="U0ANN", text=reasons)
+    step = ShownLine(seq=1, kind=LineKind.STOPPED, at=1_900_000_000, tool="", who="U0ANN", text=reasons)
     (message,) = thread_messages("s", [step], {})
     assert "deploy was approved and still runs" in message.text
     assert "`&lt;!channel&gt; {x}`, `*pay*` still waits" in message.text
-    (nothing,) = thread_messages("s", [step.but(text="[1")], {})
+    (nothing,) = thread_messages("s", [replace(step, text="[1")], {})
     assert nothing.text.endswith("stopped the agent.")
 
 
 def test_an_endless_history_shows_the_latest_and_says_so() -> None:
-    steps = tuple(samples.OTHER_STEPS[4].but(seq=n, reason=f"no {n} " + "x" * 400) for n in range(2000))
+    steps = tuple(replace(samples.OTHER_STEPS[4], seq=n, reason=f"no {n} " + "x" * 400) for n in range(2000))
     payload = history(samples.HISTORY, steps)
     limits.check(payload, "modal")
     text = inert.shown(payload)
@@ -326,9 +328,7 @@ def test_every_refusal_has_its_sentence(why: Reason) -> None:
     assert text.endswith(".")
     assert "{" not in text
     assert (
-        history_text(
-            samples.shown_line(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="deploy", who="U1", why=why)
-        ).count(":")
+        history_text(ShownLine(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="deploy", who="U1", why=why)).count(":")
         == 1
     )
 
@@ -336,7 +336,7 @@ def test_every_refusal_has_its_sentence(why: Reason) -> None:
 @some
 @given(strategies.nasty, st.sampled_from(SHOWN), st.sampled_from(Reason), st.lists(strategies.nasty, max_size=12))
 def test_no_verdict_does_anything_by_itself(tool: str, kind: LineKind, why: Reason, fields: list[str]) -> None:
-    call = samples.WAITING.but(tool=tool, title=None)
+    call = replace(samples.WAITING, tool=tool, title=None)
     refusal = Refusal(reason=why, fields=tuple(fields), unresolved=Unresolved(tool, "busy"))
     verdicts = (Verdict(confirmation="c1", kind=kind), Verdict(confirmation="c1", refusal=refusal))
     messages = [verdict_message(call, one) for one in verdicts]

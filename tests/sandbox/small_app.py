@@ -18,10 +18,10 @@ from adk_confirm.blocks.form import Form, FormErrors, deny_form, read_denial
 from adk_confirm.blocks.home import approvals, home_tab
 from adk_confirm.blocks.ledger_kinds import LineKind
 from adk_confirm.blocks.notices import notice_modal, verdict_modal
+from adk_confirm.blocks.shown import FieldDiff, Shown
 from adk_confirm.blocks.thread import history
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import State
-from adk_confirm.bot.confirmation.shown import FieldDiff, Shown
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.blocks import samples
 
@@ -100,7 +100,7 @@ class SmallApp:
     async def _on_approve(self, ack: AsyncAck, body: Body) -> None:
         await ack()
         voted = (*self.view.voted, body["user"]["id"])
-        await self.redraws(self.view.but(version=self.view.version + 1, voted=voted))
+        await self.redraws(replace(self.view, version=self.view.version + 1, voted=voted))
 
     async def _on_deny(self, ack: AsyncAck, body: Body) -> None:
         await ack()
@@ -116,7 +116,7 @@ class SmallApp:
         by = (body["user"]["id"],)
         self.counting_in = body["view"]["id"]
         await self.redraws(
-            self.view.but(stage=State.DENIED, version=self.view.version + 1, decided_by=by, reason=reason)
+            replace(self.view, stage=State.DENIED, version=self.view.version + 1, decided_by=by, reason=reason)
         )
 
     async def _on_edit(self, ack: AsyncAck, body: Body) -> None:
@@ -137,7 +137,8 @@ class SmallApp:
         diff = tuple(FieldDiff(name, old.get(name), new) for name, new in changes.items())
         who = body["user"]["id"]
         await self.redraws(
-            self.view.but(
+            replace(
+                self.view,
                 revision=self.view.revision + 1,
                 version=self.view.version + 1,
                 arguments=arguments,
@@ -150,7 +151,9 @@ class SmallApp:
     async def _on_withdraw(self, ack: AsyncAck, body: Body) -> None:
         await ack()
         by = (body["user"]["id"],)
-        await self.redraws(self.view.but(stage=State.WITHDRAWN, version=self.view.version + 1, decided_by=by, voted=()))
+        await self.redraws(
+            replace(self.view, stage=State.WITHDRAWN, version=self.view.version + 1, decided_by=by, voted=())
+        )
 
     async def _on_command(self, ack: AsyncAck, respond: AsyncRespond) -> None:
         await ack()

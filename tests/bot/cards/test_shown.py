@@ -11,17 +11,19 @@ from hypothesis import strategies as st
 from adk_confirm.blocks import form, full_view
 from adk_confirm.blocks.card import card
 from adk_confirm.blocks.click_ids import Ref
-from adk_confirm.blocks.shown_lines import ShownLine, shown_line
-from adk_confirm.blocks.thread import thread_lines, thread_messages
+from adk_confirm.blocks.shown import ABSENT, PAYLOAD, Argument, FieldDiff, Shown
+from adk_confirm.blocks.shown_lines import ShownLine
+from adk_confirm.blocks.thread import thread_messages
 from adk_confirm.bot.audit.ledger import Head, LedgerLine, LineKind, append
 from adk_confirm.bot.cards import modals
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
-from adk_confirm.bot.confirmation.shown import ABSENT, Argument, FieldDiff, Shown
+from adk_confirm.bot.confirmation.shown import shown_of
+from adk_confirm.bot.confirmation.shown_lines import About, shown_line, thread_lines
 from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.model import CallRefusal, GoverningPolicy, Policies
-from adk_confirm.bot.policy.redaction import MASK, PAYLOAD, own_words
+from adk_confirm.bot.policy.redaction import MASK, own_words
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.blocks import inert
 from tests.blocks.slack import OpenForm
@@ -30,7 +32,7 @@ from tests.support.stores import KEYS
 
 
 def view(desk: Desk, **more: object) -> Shown:
-    return Shown(desk.row, **more)  # type: ignore[arg-type]  # its keywords
+    return shown_of(desk.row, **more)  # type: ignore[arg-type]  # its keywords
 
 
 def test_an_argument_that_the_call_did_not_have_is_shown_as_new() -> None:
@@ -68,8 +70,8 @@ def test_money_reads_the_same_in_title_field_result_and_where_the_title_does_not
             shown = card(view(desk)).text
             assert shown.startswith(headline)
             assert "amount €1,200.50" in shown
-            assert form.Form(view(desk).but(editable=("amount",)), None).fields[0].note == "Now: €1,200.50"
-            done = view(desk).but(stage=OutcomeKind.DONE, result={"amount": 1200})
+            assert form.Form(replace(view(desk), editable=("amount",)), None).fields[0].note == "Now: €1,200.50"
+            done = replace(view(desk), stage=OutcomeKind.DONE, result={"amount": 1200})
             assert "amount €1,200.00" in card(done).text
 
 
@@ -143,7 +145,7 @@ def test_no_secret_comes_out_by_any_way(arguments: dict[str, Json], state: int) 
     if isinstance(Policies.of(policy).resolve(asked.facts()), CallRefusal):
         return
     desk = Desk(policy, asked)
-    shown = Shown(list(every_state(desk.row))[state])
+    shown = shown_of(list(every_state(desk.row))[state])
     drawn = (card(shown).payload(), full_view.everything(shown), form.Form(shown, None).edit_view())
     assert SECRET not in str(drawn)
 
@@ -209,7 +211,7 @@ def line_of(step: Step, row: Confirmation) -> LedgerLine:
 
 
 def view_of(step: Step, row: Confirmation) -> ShownLine:
-    view = shown_line(line_of(step, row), Shown(row))
+    view = shown_line(line_of(step, row), About(row, shown_of(row)))
     assert view is not None
     return view
 
@@ -246,7 +248,9 @@ def test_what_was_rejected_is_not_told_as_what_was_approved() -> None:
         asked = make_asked("request_time_off", {"days": 3}, wants_payload=True, payload={field: 0})
         desk = Desk(make_policy(), asked)
         desk.fill_in(ANNA, {field: 2})
-        (ended,) = thread_lines([line_of(desk.steps[-1], desk.row)], {desk.row.id: view(desk)}, "1.1", ())
+        (ended,) = thread_lines(
+            [line_of(desk.steps[-1], desk.row)], {desk.row.id: About(desk.row, view(desk))}, "1.1", ()
+        )
         assert told in inert.shown({"blocks": [*thread_messages("s", [ended])[0].blocks]})
 
 

@@ -20,11 +20,11 @@ from adk_confirm.bot.confirmation.authorise import (
     people_of,
     to_look_up,
 )
-from adk_confirm.bot.policy.approvers import OPERATOR, Account, Approver, Members, Person, Unresolved
+from adk_confirm.bot.policy.approvers import OPERATOR, Account, Approver, Members, Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.model import Policy
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, TEAM, full_member, make_policy
 
-ONCALL, ROTA, MAIL = map(Approver.parse, ("group:S0ONCALL", "python:my.rota:on_call", "email:Ben@Example.com"))
+ONCALL, ROTA, MAIL = map(parse_approver, ("group:S0ONCALL", "python:my.rota:on_call", "email:Ben@Example.com"))
 DECIDING = (VoteKind.APPROVE, VoteKind.DENY, VoteKind.HAPPENED, VoteKind.RUN_AGAIN)
 
 
@@ -94,7 +94,7 @@ RULINGS: list[tuple[str, dict[str, Any], Claim, Facts, Reason | Approver | None]
             f"barred in the file as it is now, to {act}",
             {},
             claim(ANNA, act),
-            replace(known(ANNA), barred=(Approver.parse("user:U0ANNA"),)),
+            replace(known(ANNA), barred=(parse_approver("user:U0ANNA"),)),
             Reason.BARRED,
         )
         for act in DECIDING
@@ -196,7 +196,7 @@ def test_only_what_must_be_asked_is_looked_up() -> None:
     assert [str(e) for e in to_look_up(policy, escalated=False)] == ["group:S0ONCALL", "email:x@y.z"]
     later = to_look_up(policy, escalated=True, barred=(ROTA,))
     assert [str(e) for e in later] == ["group:S0ONCALL", "group:S0LEADS", "email:x@y.z", "python:my.rota:on_call"]
-    assert people_of(Approver.parse("user:U0ANNA"), TEAM, {}) == frozenset({ANNA})
+    assert people_of(parse_approver("user:U0ANNA"), TEAM, {}) == frozenset({ANNA})
 
 
 _GROUPS = ("group:S1", "group:S2", "user:U0ANNA", "user:U0BEN")
@@ -222,7 +222,7 @@ def test_permitted_only_if_every_question_has_a_good_answer(
 ) -> None:
     policy: Policy = make_policy(approvers=approvers, barred=barred)
     found = {
-        Approver.parse(name): Unresolved(name, "no answer") if people is None else people
+        parse_approver(name): Unresolved(name, "no answer") if people is None else people
         for name, people in members.items()
     }
     account = Account(voter, teams=frozenset({TEAM}), **flags)

@@ -16,7 +16,7 @@ from adk_confirm.bot.confirmation.outcome import DueWork, due_work, next_due
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.votes import completing_votes, count, needs_asking, store_vote, take_preview
 from adk_confirm.bot.ops.reapply import put_under
-from adk_confirm.bot.policy.approvers import Approver, Person, Unresolved
+from adk_confirm.bot.policy.approvers import Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason, Policies
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.runtime.errors import Invalid
@@ -223,7 +223,7 @@ class TestBarred:
     def test_a_bar_takes_an_earlier_vote_with_it(self) -> None:
         desk = Desk(make_policy(quorum=2))
         desk.approve(ANNA)
-        desk.barred = (Approver.parse("user:U0ANNA"),)
+        desk.barred = (parse_approver("user:U0ANNA"),)
         desk.approve(BEN)
         assert desk.state() is State.WAITING
         assert [vote.voter for vote in desk.row.approvals] == [BEN]
@@ -232,7 +232,7 @@ class TestBarred:
     def test_a_bar_takes_it_also_with_a_vote_that_does_not_count(self) -> None:
         desk = Desk(make_policy(quorum=2))
         desk.approve(ANNA)
-        desk.barred = (Approver.parse("user:U0ANNA"),)
+        desk.barred = (parse_approver("user:U0ANNA"),)
         assert desk.approve(ASKER) is not None
         assert desk.row.approvals == ()
         assert LineKind.VOTE_FELL in desk.kinds
@@ -246,7 +246,7 @@ class TestBarred:
 class TestTheVotesBefore:
     """A vote that stands was right when it was given. Before it makes a quorum it has to be right still."""
 
-    ONCALL = Approver.parse("group:S0ONCALL")
+    ONCALL = parse_approver("group:S0ONCALL")
 
     def half(self) -> Desk:
         desk = Desk(make_policy(approvers=["group:S0ONCALL"], quorum=2))

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adk_confirm.blocks.shown import PAYLOAD
 from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.edits import amendments, apply_edit, check_edit, editable_names
 from adk_confirm.bot.confirmation.model import Confirmation, Edit, VoteKind
-from adk_confirm.bot.confirmation.shown import Shown
+from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.policy.model import Policies, Policy
-from adk_confirm.bot.policy.redaction import PAYLOAD
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
 
@@ -149,6 +149,6 @@ def test_true_is_not_1() -> None:
 
 def test_no_title_of_the_call_before_an_edit_stands_over_what_python_calls_equal() -> None:
     desk = Desk(make_policy(quorum=2), make_asked(arguments={"rows": 1}, title="Delete 1 row"))
-    assert Shown(desk.row).title == "Delete 1 row"
+    assert shown_of(desk.row).title == "Delete 1 row"
     desk.vote(VoteKind.APPROVE, ANNA, edit=Edit({"rows": 1.0}))
-    assert (Shown(desk.row).title, desk.row.revision.number) == (None, 2)
+    assert (shown_of(desk.row).title, desk.row.revision.number) == (None, 2)

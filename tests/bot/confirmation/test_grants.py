@@ -19,13 +19,13 @@ from adk_confirm.bot.confirmation.model import Ask, AskedCall, Confirmation, Gra
 from adk_confirm.bot.confirmation.outcome import DueWork, copy_outcome, due_work, tick
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.stored_json import from_object, to_json
-from adk_confirm.bot.policy.approvers import Approver, Person, Unresolved
+from adk_confirm.bot.policy.approvers import Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.model import Policy
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.wire import SessionId
 from tests.support.deciding import ANNA, BEN, NOON, Desk, call_that_became, full_member, make_asked, make_policy
 
-ONCALL = Approver.parse("group:S0ONCALL")
+ONCALL = parse_approver("group:S0ONCALL")
 ARGUMENTS: JsonObject = {"service": "checkout", "version": "2.4.1"}
 
 
@@ -168,7 +168,7 @@ def test_nobody_lets_a_call_of_their_own_through(way: str) -> None:
 @pytest.mark.parametrize(
     ("now", "why"),
     [
-        (Facts(account=full_member(ANNA), barred=(Approver.parse("user:U0ANNA"),)), Reason.BARRED),
+        (Facts(account=full_member(ANNA), barred=(parse_approver("user:U0ANNA"),)), Reason.BARRED),
         (Facts(account=replace(full_member(ANNA), deleted=True)), Reason.DELETED),
         (Facts(account=replace(full_member(ANNA), guest=True)), Reason.GUEST),
         (Facts(account=full_member(ANNA), members={ONCALL: frozenset({BEN})}), Reason.NOT_APPROVER),

@@ -15,20 +15,12 @@ from adk_confirm.bot.confirmation.authorise import Facts, Permission, authorise
 from adk_confirm.bot.confirmation.decision import record_outside_answer
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
-from adk_confirm.bot.confirmation.outcome import (
-    DueWork,
-    begin,
-    copy_outcome,
-    due_work,
-    next_due,
-    take_back,
-    tick,
-)
+from adk_confirm.bot.confirmation.outcome import DueWork, begin, copy_outcome, due_work, next_due, take_back, tick
 from adk_confirm.bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.confirmation.votes import claim_of, count, store_vote
 from adk_confirm.bot.ops.reapply import put_under
-from adk_confirm.bot.policy.approvers import Account, Approver, Person, Unresolved
+from adk_confirm.bot.policy.approvers import Account, Approver, Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.runtime.jsontypes import canonical
 from tests.support.deciding import (
@@ -45,8 +37,8 @@ from tests.support.deciding import (
 )
 
 PEOPLE = (ANNA, BEN, LEAD, MALLORY, ASKER)
-GROUP = Approver.parse("group:S0ONCALL")
-BARRED_ANNA = (Approver.parse("user:U0ANNA"),)
+GROUP = parse_approver("group:S0ONCALL")
+BARRED_ANNA = (parse_approver("user:U0ANNA"),)
 FILES = (
     make_policy(quorum=2, approvers=["group:S0ONCALL", "user:U0ASKER"], expires_after="1h", start_within="15m"),
     make_policy(quorum=1, approvers=["user:U0BEN"], expires_after="3h", remind_after="10m", start_within="15m"),

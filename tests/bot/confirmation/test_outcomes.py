@@ -25,7 +25,7 @@ from adk_confirm.bot.confirmation.outcome import (
     take_back,
 )
 from adk_confirm.bot.confirmation.states import Illegal, Transition
-from adk_confirm.bot.policy.approvers import Approver
+from adk_confirm.bot.policy.approvers import parse_approver
 from adk_confirm.runtime.calls.call import Call, CallState, HeldRequest
 from adk_confirm.runtime.jsontypes import Json
 from tests.support.deciding import ANNA, ASKER, BEN, NOON, Desk, call_that_became, make_asked, make_policy, why
@@ -306,7 +306,7 @@ class TestUnknown:
     def test_the_vote_of_somebody_who_was_barred_meanwhile_does_not_run_it_again(self) -> None:
         desk = unknown(quorum=2)
         desk.vote(VoteKind.RUN_AGAIN, ANNA)
-        desk.barred = (Approver.parse("user:U0ANNA"),)
+        desk.barred = (parse_approver("user:U0ANNA"),)
         assert desk.vote(VoteKind.RUN_AGAIN, BEN) is None
         assert desk.row.unknown, "one vote is left of two"
         assert desk.row.voters(VoteKind.RUN_AGAIN) == (BEN,)
@@ -315,7 +315,7 @@ class TestUnknown:
     def test_a_bar_is_looked_at_with_each_vote_also_with_one_that_does_not_count(self) -> None:
         desk = unknown(quorum=2)
         desk.vote(VoteKind.RUN_AGAIN, ANNA)
-        desk.barred = (Approver.parse("user:U0ANNA"),)
+        desk.barred = (parse_approver("user:U0ANNA"),)
         assert desk.vote(VoteKind.RUN_AGAIN, ASKER) is not None
         assert desk.row.voters(VoteKind.RUN_AGAIN) == ()
 

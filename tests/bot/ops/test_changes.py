@@ -10,10 +10,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from adk_confirm.blocks.shown import Paused
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.model import Confirmation, State, VoteKind
-from adk_confirm.bot.confirmation.shown import Paused, Shown
+from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.ops.changes import mark_for_drawing
 from adk_confirm.bot.ops.check import check_files
 from adk_confirm.bot.ops.command import account, open_for_reading
@@ -85,7 +86,7 @@ async def test_the_operator_has_a_name_and_a_reason(at: Backoffice) -> None:
     row = await at.row(deploy)
     assert row.decision is not None
     assert row.decision.reason == "withdrawn by an operator of this app (wrong version); it did not run"
-    card = Shown(row)
+    card = shown_of(row)
     assert (card.decided_by, card.reason) == (("operator lee",), "wrong version")
     shown = (await at.command("audit", "show", deploy)).out
     assert "operator lee withdrew deploy. It did not run." in shown

@@ -10,7 +10,7 @@ from adk_confirm.bot.config.settings import load_settings
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.model import Confirmation, State, Vote
 from adk_confirm.bot.ops.reapply import Reapplying, reapplied_line
-from adk_confirm.bot.policy.approvers import Approver, Person, Unresolved
+from adk_confirm.bot.policy.approvers import Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
@@ -18,7 +18,7 @@ from tests.support.backoffice import Backoffice, Office
 from tests.support.deciding import ANNA, BEN, LEAD
 from tests.support.stores import SECRET
 
-ONCALL = Approver.parse("group:S0ONCALL")
+ONCALL = parse_approver("group:S0ONCALL")
 FILE = """
 [[policy]]
 tools = ["deploy*"]

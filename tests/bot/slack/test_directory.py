@@ -14,7 +14,7 @@ from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, authorise
 from adk_confirm.bot.confirmation.model import Edit, Vote, VoteKind
 from adk_confirm.bot.confirmation.votes import claim_of, waits_for_slack
-from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person, Unresolved
+from adk_confirm.bot.policy.approvers import Account, Members, Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.model import CallFacts, Policies
 from adk_confirm.bot.policy.python_approvers import PythonApprovers
 from adk_confirm.bot.slack.api import CallLimits
@@ -34,7 +34,7 @@ async def out() -> AsyncIterator[Outgoing]:
 
 
 async def members(out: Outgoing, entry: str, call: CallFacts = CALL) -> Members:
-    return await out.directory.members(Approver.parse(entry), call)
+    return await out.directory.members(parse_approver(entry), call)
 
 
 # Accounts
@@ -213,7 +213,7 @@ async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
     ],
 )
 async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Outgoing, function: str, why: str) -> None:
-    entry = Approver.parse(f"python:tests.support.python_approvers:{function}")
+    entry = parse_approver(f"python:tests.support.python_approvers:{function}")
     rules = Rules(Policies.of(make_policy(approvers=[str(entry)])))
     directory = Directory(out.api, rules, python_approvers=PythonApprovers(time_limit=0.1 if "0.1 s" in why else 10.0))
     try:
@@ -225,7 +225,7 @@ async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Out
 
 async def test_a_list_takes_no_turn_from_a_vote_and_is_whole(out: Outgoing) -> None:
     """However many calls wait, and though the function hangs for as many as may run at once."""
-    entry = Approver.parse("python:tests.support.python_approvers:hangs_as_asked")
+    entry = parse_approver("python:tests.support.python_approvers:hangs_as_asked")
     rules = Rules(Policies.of(make_policy(approvers=[str(entry)])))
     directory = Directory(out.api, rules, python_approvers=PythonApprovers(time_limit=1.0))
     calls = [replace(CALL, args={"number": number}) for number in range(50)]
@@ -294,7 +294,7 @@ async def test_a_function_that_the_file_does_not_name_is_not_even_loaded(
     out: Outgoing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "this", raising=False)
-    entry = Approver.parse("python:this:s")
+    entry = parse_approver("python:this:s")
     directory = Directory(out.api, NO_RULES)
     unresolved = Unresolved(str(entry), "no policy in the settings file names it any more")
     assert await directory.members(entry, CALL) == unresolved

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.async_api import expect
@@ -122,7 +123,7 @@ async def test_what_was_typed_outlives_a_redraw_and_a_change_of_person(scene: Sc
 
 async def test_slacks_own_question_comes_before_the_click(scene: Scene, visits: Visits) -> None:
     me = await visits()
-    scene.app.view = scene.app.view.but(confirm_dialog=True)
+    scene.app.view = replace(scene.app.view, confirm_dialog=True)
     await scene.app.asks(scene.deploys.id, "")
     await me.clicks("Approve: deploy")
     question = me.page.get_by_role("alertdialog", name="Approve this call?")
@@ -142,7 +143,7 @@ async def test_a_click_counts_though_the_message_changes_during_it(scene: Scene,
     await scene.app.asks(scene.deploys.id, "")
     await me.page.get_by_role("button", name="More options").hover()
     await me.page.mouse.down()
-    await scene.app.redraws(samples.EDITABLE.but(hint="It is urgent."))
+    await scene.app.redraws(replace(samples.EDITABLE, hint="It is urgent."))
     await expect(me.page.get_by_role("log")).to_contain_text("changed")
     await me.page.mouse.up()
     await expect(me.page.get_by_role("menuitem", name="Withdraw…")).to_be_visible()
