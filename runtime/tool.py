@@ -36,6 +36,7 @@ __all__ = [
     "as_tool",
     "default_hint",
     "end_threads",
+    "tool_threads",
 ]
 
 Predicate = Callable[..., object]
@@ -45,14 +46,18 @@ V = TypeVar("V")
 _THREAD_NAME = "adk-confirm-tool"
 
 
+def tool_threads() -> list[threading.Thread]:
+    """Those in which synchronous tools run now. Nothing can stop one."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith(_THREAD_NAME)]
+
+
 def end_threads(*, patience: float) -> bool:
     """Call this before the process stops, after its event loop: waits for synchronous tools. Returns whether all that
     ran have ended."""
     until = time.monotonic() + patience
-    running = [thread for thread in threading.enumerate() if thread.name.startswith(_THREAD_NAME)]
-    for thread in running:
+    for thread in tool_threads():
         thread.join(max(0.0, until - time.monotonic()))
-    return not any(thread.is_alive() for thread in running)
+    return not tool_threads()
 
 
 class ToolOutcomeUnknown(ConfirmError):

@@ -19,6 +19,7 @@ from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.sessions import give_back, run_of, topic
 from adk_confirm.runtime.store.stored_session import SessionChange
+from adk_confirm.runtime.tool import tool_threads
 from adk_confirm.runtime.wire import Event, SessionId
 
 
@@ -173,8 +174,13 @@ class Sequencer:
             temporary, on_change = dict(message.temporary), arrival.on_change
             journal = Journal(app.database, live, lease, run.emit, temporary, on_change, to_write)
             work = TurnLoop(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
-            for invocation, calls in message.work:
-                await work.drive(invocation, calls, ask=message.speaking in (None, invocation.id))
+            try:
+                for invocation, calls in message.work:
+                    await work.drive(invocation, calls, ask=message.speaking in (None, invocation.id))
+            except asyncio.CancelledError:
+                if tool_threads():
+                    lease.leave(tool_threads)
+                raise
             ends = lease.job == job  # otherwise it is a job of the sender's, who has more to do
             await journal.flush(release=ends)
             if ends:

@@ -157,6 +157,7 @@ class Lease:
         self._keeper = keeper or Keeper(database, term)
         self.asked = asked
         self.released = False
+        self._left: Callable[[], object] | None = None
 
     async def __aenter__(self) -> Self:
         self._keeper.add(self)
@@ -165,6 +166,8 @@ class Lease:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._left is not None:
+            return
         self._keeper.discard(self)
         if not (self.released or self.lost.is_set()):
             # The work is done and stored, so a store that stays away must not make it look as if it were not.
@@ -187,11 +190,14 @@ class Lease:
     ) -> R:
         """Like `finish` if the work has `ended` with the transaction's result, otherwise like `run`."""
 
+        def over(result: R) -> bool:
+            return ended(result) and self._left is None
+
         @wraps(fn)
         def fenced(tx: Tx) -> R:
             result = fn(tx, *args, **kwargs)
             ours = (self.job, self.token)
-            if not (release(tx, *ours, topic=self._topic) if ended(result) else holds(tx, *ours)):
+            if not (release(tx, *ours, topic=self._topic) if over(result) else holds(tx, *ours)):
                 raise LeaseLost
             return result
 
@@ -200,7 +206,7 @@ class Lease:
         except LeaseLost:
             self.lost.set()
             raise
-        if ended(result):
+        if over(result):
             self.stop()
         return result
 
@@ -244,6 +250,15 @@ class Lease:
         """Stops renewing and leaves the job alone, for callers that released it in a transaction of their own."""
         self.released = True
         self._keeper.discard(self)
+
+    def leave(self, lives: Callable[[], object]) -> None:
+        """Does not release the job, since something is at it that nobody can stop. While this `lives`, the lease is
+        renewed; then it ends by itself."""
+        self.released, self._left = True, lives
+
+    @property
+    def goes_on(self) -> bool:
+        return self._left is None or bool(self._left())
 
 
 async def keep_trying(write: Callable[[], Awaitable[None]], patience: float) -> StoreError | Busy | None:
@@ -296,6 +311,7 @@ class Keeper:
 
     async def _keep(self) -> None:
         pause = self._term / 3
+        self._leases = {lease for lease in self._leases if lease.goes_on}
         try:
             async with asyncio.timeout(self._term / 3):
                 if await self.renew(self._leases):

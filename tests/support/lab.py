@@ -2,15 +2,16 @@
 
     @adk-confirm pay {"to": "Ada", "amount": 20}
 
-Every effect leaves a line in the log. If LAB_GATE names a file, `work`, `redo`, `sleeps` and `freezes` begin, and end
-once that file exists. The same goes for the preview of the table `slow`, for the model at `think`, and at `speak`, when
-it says word after word until then. Other words that are no call: `fail` breaks the model, `repeat 9000 x` says x that
-often. A message that ends with `at length` gets a reply so long that it shares a message with nothing else.
+Every effect leaves a line in the log. If LAB_GATE names a file, `work`, `redo`, `sleeps`, `tends` and `freezes` begin,
+and end once that file exists. The same goes for the preview of the table `slow`, for the model at `think`, and at
+`speak`, when it says word after word until then. Other words that are no call: `fail` breaks the model, `repeat 9000 x`
+says x that often. A message that ends with `at length` gets a reply so long that it shares a message with nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import time
@@ -103,6 +104,17 @@ def sleeps(on: str, tool_context: ToolContext) -> JsonObject:
     while _gate_is_shut():
         time.sleep(LOOK_AGAIN)
     return _log("sleeps", tool_context, on=on)
+
+
+def tends(on: str, tool_context: ToolContext) -> JsonObject:
+    """The same, and may be run again. Its first line says whether no other runs beside it, in whatever process."""
+    with Path(os.environ["ADK_CONFIRM_DEMO_LOG"]).with_name("tends").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _log("tends beside another", tool_context, on=on)
+        sleeps(on, tool_context)
+        return _log("tends", tool_context, on=on)
 
 
 async def freezes(on: str, tool_context: ToolContext) -> JsonObject:
@@ -274,6 +286,7 @@ agent = Agent(
         FunctionTool(work, require_confirmation=True),
         FunctionTool(redo, require_confirmation=True, idempotent=True),
         FunctionTool(sleeps, require_confirmation=True),
+        FunctionTool(tends, require_confirmation=True, idempotent=True),
         FunctionTool(freezes, require_confirmation=True),
         FunctionTool(migrate, require_confirmation=True, preview=plan_of),
         FunctionTool(reindex, require_confirmation=True, preview=plan_of, preview_timeout=0.2),

@@ -1,4 +1,5 @@
-"""A second process starts beside one that runs a call and seems to be away: the call does not run again."""
+"""A second process starts beside one that runs a call, and that seems to be away or stops: the call does not run beside
+itself."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.store.database import Database, Tx, sqlite_path
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.bot.worker.test_freezes import replicas
-from tests.support.office import Staff
+from tests.support.office import POLICY, Staff
+from tests.support.serving import service, serving
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.every_case]
@@ -58,3 +60,22 @@ async def test_the_call_that_it_runs_does_not_run_again(at: Staff, database_url:
         for one in (first, second):
             await one.stops()
     assert [line["tool"] for line in at.ran()] == ["begins", "note", "redo"]
+
+
+async def test_what_a_stop_cannot_end_runs_alone_until_its_process_is_gone(
+    at: Staff, postgres_url: str, tmp_path: Path
+) -> None:
+    """A tool's thread can't be cancelled. It goes on after its run was."""
+    given = at.slack, postgres_url, tmp_path, POLICY
+    async with service(*given) as first, serving(*given) as second:
+        await first.starts()
+        card = await at.ask('tends {"on": "x"}')
+        await at.bob.clicks(card, "Approve")
+        await until(at.ran)
+        await second.starts()
+        await first.stops()
+        await second.until(until(lambda: len(at.ran()) > 1))
+        (tmp_path / "gate").touch()
+        await at.sees(card, "Done: Tends")
+        await second.stops()
+    assert [line["tool"] for line in at.ran()] == ["begins", "begins", "sleeps", "tends"]

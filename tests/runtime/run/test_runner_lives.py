@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -137,6 +138,33 @@ async def test_a_runner_that_closes_on_a_running_tool_leaves_its_call_to_the_nex
         ]
     assert (await chat.taken_up()).events == []
     assert log == ["began"]
+
+
+async def test_a_thread_that_a_closed_runner_leaves_keeps_its_session_until_it_ends(
+    database: Database, app: str
+) -> None:
+    may_end = threading.Event()
+
+    def work() -> str:
+        log.append("began")
+        may_end.wait(20)
+        log.append("ended")
+        return "done"
+
+    agent = Agent("worker", ScriptedModel(call("work"), "Finished."), tools=[FunctionTool(work, idempotent=True)])
+    chat = Chat(Runner(agent, database, app_name=app, lease_term=0.3))
+    await chat.start("Work")
+    await until(lambda: log)
+    await chat.runner.close(patience=0)
+    async with Runner(agent, database, app_name=app) as other:
+        attending = asyncio.create_task(other.attend())
+        with counted_work() as counted:
+            await until(lambda: counted["renew"] > 5 or len(log) > 1)  # by then a lease that nobody renews has ended
+            assert log == ["began"]
+            may_end.set()
+            await until(lambda: log == ["began", "ended"] * 2)
+        attending.cancel()
+        await asyncio.wait([attending])
 
 
 async def test_a_caller_that_waits_when_the_runner_closes_gets_an_error(run: MakeRunner) -> None:

@@ -165,6 +165,23 @@ async def test_a_kept_lease_outlives_its_term(lively: Database) -> None:
     assert await try_lease(lively, MINE) is not None
 
 
+async def test_a_lease_that_is_left_to_what_goes_on_ends_by_itself_after_that(lively: Database) -> None:
+    lease, at_it = await lease_on(lively, term=0.3), True
+    time = asyncio.get_running_loop().time
+    over = time() + 0.7
+    async with lease:
+        lease.leave(lambda: at_it)
+        await lease.finish(waits_since, 7.0)
+    await until(lambda: time() > over)
+    assert await try_lease(lively, MINE) is None
+    at_it = False
+
+    async def taken() -> Lease | None:
+        return await try_lease(lively, MINE)
+
+    assert await until(taken)
+
+
 async def test_leases_are_renewed_together_and_one_that_was_lost_takes_no_other_along(lively: Database) -> None:
     renewals = list[str]()
 
