@@ -317,11 +317,7 @@ def _say_arguments(view: Shown, drawing: _Drawing) -> None:
 
 
 def _say_values(
-    arguments: Sequence[Argument],
-    drawing: _Drawing,
-    titled: frozenset[str] = frozenset(),
-    *,
-    small: bool | None = None,
+    arguments: Sequence[Argument], drawing: _Drawing, titled: frozenset[str] = frozenset(), *, small: bool | None = None
 ) -> None:
     """Those `titled` stand in the headline, and so are small print on a card; `small`: all are, or none."""
     arguments = sorted(arguments, key=lambda argument: argument.is_default)

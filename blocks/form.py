@@ -297,7 +297,7 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
         blocks += note_blocks(view)
         blocks += _grant_blocks(view.grant_offer, ticked=grant) if view.grant_offer is not None else []
     blocks += actions(deny_buttons(view), "deny")
-    title, submit = (words.TITLE_ANSWER, words.SUBMIT_ANSWER) if view.question else (words.TITLE_APPROVE, words.APPROVE)
+    title, submit = (words.TITLE_ANSWER, words.SUBMIT_ANSWER) if view.question else (words.APPROVE, words.APPROVE)
     if grant and view.grant_offer is not None:
         title = submit = words.APPROVE_AND_ALLOW
     return _modal(Callback.APPROVE, title, blocks, view, submit if may else None)
@@ -361,7 +361,7 @@ def deny_form(view: Shown, *, required: bool) -> JsonObject:
     """What Deny opens. Slack draws its submit button green, and an app can't change that."""
     entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH, focus_on_load=True)
     reason = input_block(plain_text(words.REASON), entry, REASON, optional=not required, hint=words.REASON_HINT)
-    return _modal(Callback.DENY, words.TITLE_DENY, [_heading(view), reason], view, words.DENY, words.BACK)
+    return _modal(Callback.DENY, words.DENY, [_heading(view), reason], view, words.DENY, words.BACK)
 
 
 def read_denial(values: Mapping[str, object], *, required: bool) -> str | None:
@@ -382,9 +382,9 @@ def _said(values: Mapping[str, object], required: str | None) -> str | None:
 def withdraw_form(view: Shown) -> JsonObject:
     """What Withdraw… in a card's menu opens: a menu entry can't ask "are you sure?"."""
     _, consequence = confirm_withdraw(view)
-    title = header(f"{words.TITLE_WITHDRAW}: {plain(headline(view), LONGEST_TITLE)}", "title")
+    title = header(f"{words.WITHDRAW}: {plain(headline(view), LONGEST_TITLE)}", "title")
     blocks = [title, rich([line(consequence)], "consequence")]
-    return _modal(Callback.WITHDRAW, words.TITLE_WITHDRAW, blocks, view, words.WITHDRAW, words.KEEP)
+    return _modal(Callback.WITHDRAW, words.WITHDRAW, blocks, view, words.WITHDRAW, words.KEEP)
 
 
 def _heading(view: Shown) -> JsonObject:
@@ -392,12 +392,7 @@ def _heading(view: Shown) -> JsonObject:
 
 
 def _modal(
-    callback: Callback,
-    title: str,
-    blocks: list[JsonObject],
-    view: Shown,
-    submit: str | None,
-    close: str = words.CANCEL,
+    callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None, close: str = words.CANCEL
 ) -> JsonObject:
     metadata = Ref(view.id, view.revision).encode()
     return modal(callback, title, blocks, metadata=metadata, submit=submit, close=close if submit else words.CLOSE)

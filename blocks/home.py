@@ -22,17 +22,7 @@ from adk_confirm.blocks.card import (
     withdraw_button,
 )
 from adk_confirm.blocks.click_ids import Action, Ref, block_id, checked_id
-from adk_confirm.blocks.kit import (
-    JsonObject,
-    Message,
-    actions,
-    bullets,
-    button,
-    header,
-    home,
-    message,
-    section,
-)
+from adk_confirm.blocks.kit import JsonObject, Message, actions, bullets, button, header, home, message, section
 from adk_confirm.blocks.rich_text import (
     Line,
     Link,

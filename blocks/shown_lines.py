@@ -179,15 +179,8 @@ _RAN = _by_attempt("done in a second run{what}.", "done{what}.")
 _DENIED = _if_nobody("denied by the policy{what}.", "denied by {who}{what}.")
 
 LINES: Mapping[LineKind, LineEntry] = {
-    LineKind.ASKED: LineEntry(
-        sentence=_asked_words,
-        card=True,
-    ),
-    LineKind.CALL_REFUSED: LineEntry(
-        sentence=words.LINE_CALL_REFUSED,
-        arguments=True,
-        text=True,
-    ),
+    LineKind.ASKED: LineEntry(sentence=_asked_words, card=True),
+    LineKind.CALL_REFUSED: LineEntry(sentence=words.LINE_CALL_REFUSED, arguments=True, text=True),
     LineKind.REMINDED: LineEntry(
         # By whether it is known who may decide until when.
         sentence=lambda step: (
@@ -200,9 +193,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     ),
     LineKind.APPROVAL: LineEntry(sentence=words.LINE_APPROVAL, card=True, of_question=False, reason=True),
     LineKind.EDITED: LineEntry(sentence=_edit_words, card=True, of_question=False, reason=True),
-    LineKind.VOTE_REFUSED: LineEntry(
-        sentence="✋ {who} tried to decide on {tool}, but the vote did not count: {why}.",
-    ),
+    LineKind.VOTE_REFUSED: LineEntry(sentence="✋ {who} tried to decide on {tool}, but the vote did not count: {why}."),
     LineKind.VOTE_FELL: LineEntry(
         sentence=lambda step: (
             "↘️ The approval of {tool} by {who} no longer counts: they are no longer an approver."
@@ -225,24 +216,13 @@ LINES: Mapping[LineKind, LineEntry] = {
         sentence=_by_ask("💬 {people} answered {tool}.", words.LINE_APPROVED, words.LINE_APPROVED),
         end=End("👍 ", "it can start{what}.", approved=True),
     ),
-    LineKind.DENIED: LineEntry(
-        sentence="🚫 {who} denied {tool}.",
-        end=End("🚫 ", _DENIED),
-        reason=True,
-    ),
-    LineKind.EXPIRED: LineEntry(
-        sentence="⌛ {tool} has expired with {votes}. {no}",
-        end=End("⌛ ", _expiry_words),
-    ),
+    LineKind.DENIED: LineEntry(sentence="🚫 {who} denied {tool}.", end=End("🚫 ", _DENIED), reason=True),
+    LineKind.EXPIRED: LineEntry(sentence="⌛ {tool} has expired with {votes}. {no}", end=End("⌛ ", _expiry_words)),
     LineKind.WITHDRAWN: LineEntry(
-        sentence="↩️ {who} withdrew {tool}. {no}",
-        end=End("↩️ ", "withdrawn by {who}{what}."),
-        text=True,
+        sentence="↩️ {who} withdrew {tool}. {no}", end=End("↩️ ", "withdrawn by {who}{what}."), text=True
     ),
     LineKind.ASKED_ANEW: LineEntry(sentence="↩️ The agent asks about {tool} again. Use the newer card."),
-    LineKind.ELSEWHERE: LineEntry(
-        sentence=lambda step: words.LINE_ELSEWHERE[step.yes],
-    ),
+    LineKind.ELSEWHERE: LineEntry(sentence=lambda step: words.LINE_ELSEWHERE[step.yes]),
     LineKind.LAPSED: LineEntry(
         sentence=_by_ask(
             words.LINE_NOT_SENT,

@@ -52,13 +52,7 @@ from adk_confirm.blocks.rich_text import (
     text,
 )
 from adk_confirm.blocks.shown import ApproverKind, Shown
-from adk_confirm.blocks.shown_lines import (
-    LINES,
-    End,
-    ShownLine,
-    stopped_calls,
-    words_for,
-)
+from adk_confirm.blocks.shown_lines import LINES, End, ShownLine, stopped_calls, words_for
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, units
 
 _PAGE = 2500

@@ -161,10 +161,7 @@ CONFIRM_REVOKE = ("Ask again from now on?", "Calls like this one need approval a
 
 # -- views
 
-TITLE_APPROVE = "Approve"
 TITLE_ANSWER = "Answer"
-TITLE_DENY = "Deny"
-TITLE_WITHDRAW = "Withdraw"
 TITLE_EDIT = "Edit"
 TITLE_HISTORY = "History"
 NOT_YOURS = "Not yours to decide"
@@ -207,7 +204,6 @@ HINT_JSON = "JSON. Keep quotes and brackets."
 HINT_LINES = "One on each line."
 HINT_MOMENT = "In your own time zone. The agent gets it as …{offset}."
 HINT_EMPTY_NULL = "Leave empty for no value"
-HINT_TAKE_OUT = "Empty {fields} to remove this item."
 
 FIELD_REQUIRED = "Fill this in."
 FIELD_WHOLE = "Write a whole number, such as 3."
@@ -363,22 +359,10 @@ HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 
 STATES: Mapping[str, str] = {
-    "waiting": "waiting",
-    "approved": "approved",
-    "running": "running",
-    "done": "done",
-    "failed": "failed",
-    "denied": "denied",
-    "refused": "did not run",
-    "expired": "expired",
-    "lapsed": "not started in time",
-    "withdrawn": "withdrawn",
-    "elsewhere": "answered outside this app",
-    "unknown": "outcome unknown",
-    "it happened": "took effect",
-    "it did not": "did not take effect",
-    "nobody knows": "outcome unknown",
+    **{stage: title.split(" ", 1)[1].partition(":")[0].lower() for stage, title in TITLES.items()},
+    **{"waiting": "waiting", "unknown": "outcome unknown"},
 }
+"""What the title says, as a word: `did not run`."""
 
 HELP = (  # what is between stars is bold
     "*What you can do*",
@@ -403,4 +387,5 @@ def duration(seconds: float) -> str:
 
 def hint_take_out(fields: int) -> str:
     """`Empty all 3 to remove this item.`"""
-    return HINT_TAKE_OUT.format(fields={1: "this", 2: "both"}.get(fields, f"all {fields}"))
+    which = {1: "this", 2: "both"}.get(fields, f"all {fields}")
+    return f"Empty {which} to remove this item."
