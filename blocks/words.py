@@ -359,7 +359,7 @@ HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 
 STATES: Mapping[str, str] = {
-    **{stage: title.split(" ", 1)[1].partition(":")[0].lower() for stage, title in TITLES.items()},
+    **{stage: title.partition(" ")[2].partition(":")[0].lower() for stage, title in TITLES.items()},
     **{"waiting": "waiting", "unknown": "outcome unknown"},
 }
 """What the title says, as a word: `did not run`."""

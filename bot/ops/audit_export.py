@@ -53,7 +53,7 @@ async def export(
     at, count = call.now(), 0
     start = parse_time(since, "--since", at) if since else None
     end = parse_time(until, "--until", at, end=True) if until else None
-    with _writing(output) as out:
+    with writing(output) as out:
         async with call.reading() as database:
             chain = None if session is None else await database.read(find_chain, session)
             wanted, names = LineFilter(since=start, until=end, tool=tool, chain=chain), await call.known_names(database)
@@ -73,7 +73,7 @@ async def export(
 
 
 @contextmanager
-def _writing(path: Path | None) -> Iterator[TextIO]:
+def writing(path: Path | None) -> Iterator[TextIO]:
     """The file appears when all of it is written, readable by its owner alone, so that nobody takes half an export
     for a whole one."""
     if path is None:

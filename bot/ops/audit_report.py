@@ -6,21 +6,30 @@ It claims no more than the ledger proves: that somebody pressed a button is know
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from html import escape
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
 from statistics import median
+from string import Template
+from typing import NamedTuple
 
 import click
 
+from adk_confirm.blocks import words
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind, stamp
 from adk_confirm.bot.audit.verification import Integrity, Report
+from adk_confirm.bot.confirmation.shown_lines import shown_line
+from adk_confirm.bot.ops.audit_export import writing
 from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verification_results, verified
-from adk_confirm.bot.ops.command import DATES, CommandLine, options
+from adk_confirm.bot.ops.command import DATES, CommandLine, in_columns, options, tell
 from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
+from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.store.audit_log import Listener
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_rows import content_of
@@ -32,22 +41,30 @@ QUICK = 5.0
 
 _VOTES = {LineKind.APPROVAL: "approvals", LineKind.EDITED: "edits", LineKind.DENIED: "denials"}
 _DECIDED = (LineKind.APPROVED, LineKind.DENIED, LineKind.EXPIRED, LineKind.WITHDRAWN, LineKind.ELSEWHERE)
-_ENDS = (LineKind.DONE, LineKind.FAILED, LineKind.REFUSED, LineKind.LAPSED, LineKind.UNKNOWN)
+_ENDS = (LineKind.DONE, LineKind.FAILED, LineKind.REFUSED, LineKind.LAPSED, LineKind.UNKNOWN, LineKind.NOBODY_KNOWS)
 _OTHER = (LineKind.ESCALATED, LineKind.REMINDED, LineKind.RUN_AGAIN, LineKind.STOPPED, LineKind.PREVIEW_CHANGED)
 _ALARMS = (LineKind.UNSEALED, LineKind.ALTERED)
 _OPERATED = (LineKind.PAUSED, LineKind.RESUMED, LineKind.RETRIED, LineKind.REAPPLIED, LineKind.PURGED)
 
 
 @click.command()
-@click.option("--from", "since", required=True, metavar="DATE", help=f"Of what happened from then on: {DATES}.")
+@click.option(
+    "--from", "since", default="30d", show_default=True, metavar="DATE", help=f"Of what happened from then on: {DATES}."
+)
 @click.option("--to", "until", metavar="DATE", help="Before then; of a day, to its end.  [default: now]")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write it as a page to hand on.")
 @ANCHOR
 @PUBLIC_KEY
 @options(json=True, names=True)
 async def report(
-    call: CommandLine, since: str, until: str | None, anchor: str | None, public_keys: tuple[str, ...]
+    call: CommandLine,
+    since: str,
+    until: str | None,
+    html: Path | None,
+    anchor: str | None,
+    public_keys: tuple[str, ...],
 ) -> int:
-    """Report on a period as evidence for auditors, in Markdown.
+    """Report on a period as evidence for auditors.
 
     It says who decided what, how fast, and what came of it. Like `verify` it takes the secret, or the public key. The
     exit code is 1 if somebody changed the ledger.
@@ -66,7 +83,12 @@ async def report(
         found = await verified(call, database, anchor, public_keys, begin)
         names = await call.known_names(database)
     done = tallies[-1].result(found)
-    call.tell(done, "\n\n".join(report_text(done, names)))
+    if html is not None:
+        with writing(html) as out:
+            out.write(report_page(done, names))
+        tell(f"The report is in {html}.")
+    else:
+        call.tell(done, "\n\n".join(report_text(done, names)))
     return 0 if found.broken is None else 1
 
 
@@ -87,7 +109,7 @@ class Tally:
     denials: list[JsonObject] = field(default_factory=list)
     grants: dict[str, JsonObject] = field(default_factory=dict)
     operated: list[JsonObject] = field(default_factory=list)
-    settled: Counter[str] = field(default_factory=Counter)
+    ends: dict[str, str] = field(default_factory=dict)  # how each call ended, as it was known last
     asked: dict[str, datetime] = field(default_factory=dict)  # since when it could be shown and approved
 
     def hear(self, line: LedgerLine, proven: bool) -> None:
@@ -114,6 +136,9 @@ class Tally:
         match line.kind:
             case LineKind.ASKED | LineKind.EDITED | LineKind.PREVIEWED | LineKind.RUN_AGAIN:
                 self.asked[call] = line.at
+                self.ends.pop(call, None)
+            case kind if kind in _ENDS:
+                self.ends[call] = str(kind)
             case LineKind.VOTE_REFUSED:
                 self.uncounted[as_text(as_object(said.get("refusal")).get("reason")) or "purged"] += 1
             case LineKind.DENIED:
@@ -127,11 +152,13 @@ class Tally:
             case LineKind.GRANT_REVOKED if grant := self.grants.get(call):
                 grant["revoked"] = True
             case LineKind.SETTLED:
-                self.settled["it happened" if said.get("yes") else "it did not"] += 1
-            case kind if kind in _OPERATED:
-                self.operated.append({**about, "kind": str(kind), "reason": as_text(said.get("text"))})
+                self.ends[call] = "it happened" if said.get("yes") else "it did not"
             case _:
                 pass
+        if line.kind in _OPERATED or who.split(" ")[0] == OPERATOR.user:
+            step = shown_line(line)
+            reason = as_text(said.get("text")) if step is None else step.reason
+            self.operated.append({**about, "kind": str(line.kind), "reason": reason or ""})
 
     def result(self, found: Report) -> JsonObject:
         times = [took for one in self.people.values() for took in one.approved_after]
@@ -150,7 +177,7 @@ class Tally:
             "let_through_by_grants": self.kinds[LineKind.GRANT_USED],
             "refused_without_asking": self.kinds[LineKind.CALL_REFUSED],
             "decisions": self._counts(_DECIDED),
-            "ends": {**self._counts(_ENDS), **self.settled},
+            "ends": {kind: count for kind in words.STATES if (count := [*self.ends.values()].count(kind))},
             "other": self._counts(_OTHER),
             "approvals": _speed(times) | {"with_one_press": sum(one.pressed for one in self.people.values())},
             "tools": [
@@ -227,41 +254,62 @@ DEMANDS = (
 """Which part of the report bears on which demand. The sentence says all that it shows."""
 
 
-# As Markdown
+# As text, and as a page
 
 
-def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
-    """Paragraphs and tables."""
-    ledger, speed = as_object(found["ledger"]), as_object(found["approvals"])
-    yield f"# Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
-    left_out = f" Lines that nothing proves, and that are left out: {ledger['unproven']}." if ledger["unproven"] else ""
-    yield (
-        f"**Ledger**: {_cell(ledger['said'])}. The period has {ledger['lines']} lines, {ledger['purged']} "
-        f"purged.{left_out}"
+class Section(NamedTuple):
+    title: str
+    sentences: tuple[str, ...]
+    table: tuple[tuple[str, ...], ...] = ()
+
+
+def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
+    ledger = as_object(found["ledger"])
+    said = str(ledger["said"])
+    yield Section(
+        "Ledger",
+        (
+            f"{said[:1].upper()}{said[1:]}.",
+            f"The period has {ledger['lines']} lines, {ledger['purged']} purged.",
+            *([f"Left out, because nothing proves them: {ledger['unproven']}."] if ledger["unproven"] else []),
+        ),
     )
-    yield (
-        f"**Calls**: people were asked about {found['asked']}. Grants let {found['let_through_by_grants']} through. "
-        f"{found['refused_without_asking']} were refused without asking anybody."
+    yield Section(
+        "Calls",
+        (
+            f"People were asked about {found['asked']}. Grants let {found['let_through_by_grants']} through. "
+            f"{found['refused_without_asking']} were refused without asking anybody.",
+            _counted("Decisions", found["decisions"]),
+            _counted("How they ended", found["ends"]),
+            _counted("Besides", found["other"]),
+            _counted("Votes that did not count", found["votes_that_did_not_count"]),
+            _counted("Alarms", found["alarms"]),
+        ),
     )
-    yield _counted("Decisions", found["decisions"])
-    yield _counted("Ends", found["ends"])
-    yield _counted("Besides", found["other"])
-    how = f"median {speed['median_seconds']} s after the call could be shown; " if speed["timed"] else ""
-    yield (
-        f"**How fast**: timed approvals {speed['timed']}; {how}within {QUICK:g} s {speed['within_5_s']}; with one "
-        f"press on the card {speed['with_one_press']}, the others in the opened form. The ledger does not know when "
-        "Slack showed a card: if it was late, people could see the call for less time."
-    )
-    yield _counted("Votes that did not count", found["votes_that_did_not_count"])
-    yield _counted("Alarms", found["alarms"])
+    yield Section("How fast", tuple(_how_fast(as_object(found["approvals"]))))
     for (title, key), columns in _TABLES.items():
-        yield f"## {title}"
-        yield _table(columns, objects(found[key]), names)
+        rows = objects(found[key])
+        head = tuple(column.replace("_", " ").capitalize() for column in columns)
+        cells = [tuple(_said(column, row[column], names) for column in columns) for row in rows]
+        yield Section(title, () if rows else ("None.",), (head, *cells) if rows else ())
+
+
+def _how_fast(speed: JsonObject) -> Iterator[str]:
+    timed, pressed = int(str(speed["timed"])), int(str(speed["with_one_press"]))
+    half = words.duration(float(str(speed["median_seconds"]))) if timed else ""
+    if timed > 1:
+        yield f"Half of the {timed} approvals came within {half}."
+    elif timed:
+        yield f"The one approval came after {half}."
+    yield f"{speed['within_5_s']} came within {QUICK:g} s. {pressed} were pressed on the card, the others in a form."
+    yield "The ledger does not know when Slack showed a card: if it was late, people had less time to read it."
 
 
 def _counted(title: str, counts: Json) -> str:
-    shown = [f"{_cell(name)} {count}" for name, count in as_object(counts).items() if count]
-    return f"**{title}**: {', '.join(shown) or 'none'}."
+    shown = Counter[str]()
+    for name, count in as_object(counts).items():
+        shown[words.STATES.get(name, name)] += int(str(count))
+    return f"{title}: {', '.join(f'{name} {count}' for name, count in shown.items() if count) or 'none'}."
 
 
 _TABLES: Mapping[tuple[str, str], tuple[str, ...]] = {
@@ -269,39 +317,64 @@ _TABLES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("People", "people"): ("who", *_VOTES.values(), "with_one_press", "median_seconds", "within_5_s"),
     ("Denials", "denials"): ("at", "tool", "confirmation", "who", "reason"),
     ("Grants", "grants"): ("at", "tool", "confirmation", "given_by", "until", "used", "revoked"),
-    ("Operators", "operators"): ("at", "kind", "who", "reason"),
-    ("Which line answers what", "demands"): ("line", "demand", "shows"),
+    ("Operators", "operators"): ("at", "kind", "tool", "who", "reason"),
+    ("Which part answers what", "demands"): ("line", "demand", "shows"),
 }
 
 
-def _table(columns: tuple[str, ...], rows: list[JsonObject], names: KnownNames) -> str:
-    if not rows:
-        return "None."
-    lines = [[column.replace("_", " ").capitalize() for column in columns], ["---"] * len(columns)]
-    lines += [[_cell(_said(column, row[column], names)) for column in columns] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _said(column: str, value: Json, names: KnownNames) -> Json:
+def _said(column: str, value: Json, names: KnownNames) -> str:
     match column, value:
         case (("at" | "until"), str()) if value:
-            return _time(value)
+            said = _time(value)
+        case "confirmation", str():
+            said = value[:8]
         case _, list():
-            return ", ".join(names.of(str(one)) for one in value)
+            said = ", ".join(names.of(str(one)) for one in value)
         case "who", str():
-            return names.of(value)
+            said = names.of(value)
         case _, bool():
-            return "yes" if value else "no"
+            said = words.YES if value else words.NO
         case _, None:
-            return ""
+            said = ""
         case _:
-            return value
+            said = str(value)
+    return visible(said)
 
 
 def _time(value: Json) -> str:
     return format_time(read_stamp(str(value)))
 
 
-def _cell(value: Json) -> str:
-    """A cell of a Markdown table. The value can't end the cell, and can't contain a link or HTML."""
-    return re.sub(r"([\\`*_\[\]<>#|~&])", r"\\\1", visible(str(value)))
+def _title(found: JsonObject) -> str:
+    return f"Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
+
+
+def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
+    """Paragraphs and tables."""
+    yield _title(found)
+    for title, sentences, table in _sections(found, names):
+        yield "\n".join([title.upper(), *map(visible, sentences), *(in_columns(table) if table else ())])
+
+
+def report_page(found: JsonObject, names: KnownNames) -> str:
+    """The same as a page of its own: it loads nothing and runs nothing."""
+    page = Template((files(__package__) / "audit_report.html").read_text(encoding="utf-8"))
+    intact = bool(as_object(found["ledger"])["intact"])
+    since, until = _time(found["since"]), _time(found["until"])
+    body = "".join(chain.from_iterable(_html(one) for one in _sections(found, names)))
+    verdict = "The ledger is consistent" if intact else "Somebody changed the ledger"
+    state = "intact" if intact else "broken"
+    return page.substitute(since=escape(since), until=escape(until), verdict=verdict, state=state, body=body)
+
+
+def _html(section: Section) -> Iterator[str]:
+    yield f"<section><h2>{escape(section.title)}</h2>"
+    yield from (f"<p>{escape(visible(one))}</p>" for one in section.sentences)
+    if section.table:
+        head, *rows = section.table
+        yield f"<div><table><tr>{''.join(f'<th>{escape(one)}</th>' for one in head)}</tr>"
+        for row in rows:
+            cells = [f'<td data-is="{escape(name)}">{escape(cell)}</td>' for name, cell in zip(head, row, strict=True)]
+            yield f"<tr>{''.join(cells)}</tr>"
+        yield "</table></div>"
+    yield "</section>"

@@ -15,9 +15,11 @@ import click
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.exact_values import spell_on_one_line
+from adk_confirm.blocks.plan import plan_of
 from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, When, spoken
+from adk_confirm.blocks.shown import ABSENT, Absent
 from adk_confirm.blocks.shown_lines import ShownLine
-from adk_confirm.blocks.text import visible
+from adk_confirm.blocks.text import fit, visible
 from adk_confirm.blocks.thread import history_pieces
 from adk_confirm.bot.audit.ledger import LedgerLine as LedgerLine
 from adk_confirm.bot.audit.ledger import LineKind, stamp
@@ -31,16 +33,14 @@ from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_rows import content_of
 from adk_confirm.bot.store.repository import moment
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, texts
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, same, texts
 
 INDENT = "    "
 
 
 @click.command("list")
 @click.option("--tool", metavar="NAME", help="Calls of one tool.")
-@click.option(
-    "--state", metavar="STATE", help="Calls that are or were so: waiting, approved, denied, failed, unknown …"
-)
+@click.option("--state", metavar="STATE", help="Calls that are so now: waiting, approved, denied, failed, unknown …")
 @click.option("--since", metavar="DATE", help=f"Calls that were asked about from then on: {DATES}.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many, at most.")
 @options(json=True, names=True)
@@ -101,6 +101,8 @@ def list_object(row: Confirmation) -> JsonObject:
         "outcome": None if row.outcome is None else str(row.outcome.kind),
         "asked_by": asked.asked_by.user,
         "decided_by": [*shown.decided_by],
+        "votes": len(shown.voted),
+        "quorum": shown.quorum,
         "asked_at": stamp(row.asked_at),
         "channel": asked.channel,
         "session": asked.session.id,
@@ -120,7 +122,8 @@ def list_lines(calls: Sequence[JsonObject], names: KnownNames) -> Iterator[str]:
 
 def stages_called(state: str) -> list[str]:
     """The states and outcomes that are shown like this, or are called so in the store."""
-    found = [stage for stage, shown in words.STATES.items() if state in (stage, shown)]
+    called = {shown for stage, shown in words.STATES.items() if state in (stage, shown)}
+    found = [stage for stage, shown in words.STATES.items() if shown in called]
     if not found:
         raise Invalid(f"There is no state {state!r}. There are: {', '.join(dict.fromkeys(words.STATES.values()))}.")
     return found
@@ -129,12 +132,13 @@ def stages_called(state: str) -> list[str]:
 def _state(one: JsonObject) -> str:
     """The decision and the outcome: `approved, done`."""
     state, outcome = State(str(one["state"])), OutcomeKind(str(one["outcome"])) if one["outcome"] else None
-    return ", ".join(dict.fromkeys(words.STATES[stage_of(state, kind)] for kind in (None, outcome)))
+    votes = [f"{one['votes']} of {one['quorum']}"] if state is State.WAITING else []
+    return ", ".join(dict.fromkeys([*(words.STATES[stage_of(state, kind)] for kind in (None, outcome)), *votes]))
 
 
 def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
-    """The confirmation's state now."""
-    one = list_object(row)
+    """The confirmation's state now, what runs, and what it would do."""
+    one, call = list_object(row), shown_of(row)
     edits = sum(before.arguments != after.arguments for before, after in pairwise(row.revisions))
     edited = f"; edited version {edits + 1}" if edits else ""
     yield f"{visible(row.asked.tool)}: {_state(one)}{edited}; confirmation {row.id}"
@@ -142,6 +146,11 @@ def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
     yield visible(f"{INDENT}asked for by {names.of(row.asked.asked_by.user)}{where}; session {row.asked.session.id}")
     shown, _ = row.redactor.mask_call(row.revision.arguments)
     yield from (f"{INDENT}{argument}" for argument in _values(shown))
+    if call.why:
+        yield f"{INDENT}the agent says: “{visible(call.why)}”"
+    if call.preview is not None and call.preview.failed is None:
+        yield f"{INDENT}what it would do:" if call.stage is State.WAITING else f"{INDENT}what was approved:"
+        yield from (f"{INDENT}{INDENT}{visible(one)}" for one in plan_of(call.preview).lines)
 
 
 def _lines_of(line: LedgerLine, about: About | None, names: KnownNames, *, full: bool) -> Iterator[str]:
@@ -159,7 +168,8 @@ def _lines_of(line: LedgerLine, about: About | None, names: KnownNames, *, full:
     spans = sentence.spans if isinstance(sentence, Line) else ()
     said = "".join(visible(spoken(span, names.of, _time)) for span in spans)
     if not full:
-        yield begin + " ".join(filter(None, (said, *_short_notes(step, content))))
+        yield begin + " ".join(filter(None, (said, _short_note(step, content))))
+        yield from (f"{INDENT}{change}" for change in _changes(content) if not step.answer)
         return
     yield begin + said
     yield from (f"{INDENT}{part}" for part in (*_details(step, content, names), *_full_contents(step, content, more)))
@@ -180,12 +190,11 @@ def _unshown_line(kind: LineKind, content: JsonObject, names: KnownNames) -> str
 _SHORT = 200
 
 
-def _short_notes(step: ShownLine, content: JsonObject) -> Iterator[str]:
-    """Edits and reasons, short enough for the step's own line."""
-    changes = "" if step.answer else ", ".join(_changes(content))
-    yield from (f"{one.rstrip('.')}." for one in [changes] if one)
-    if reason := _reason(step, content):
-        yield f"“{reason if len(reason) <= _SHORT else reason[: _SHORT - 1] + '…'}”"
+def _short_note(step: ShownLine, content: JsonObject) -> str:
+    """A person's reason, or why it failed or was refused, short enough for the step's own line."""
+    why = visible(step.text or "") if step.kind in (LineKind.REFUSED, LineKind.FAILED, LineKind.ALTERED) else ""
+    said = fit(_reason(step, content) or why, _SHORT).text
+    return f"“{said}”" if said else ""
 
 
 def _reason(step: ShownLine, content: JsonObject) -> str:
@@ -194,10 +203,20 @@ def _reason(step: ShownLine, content: JsonObject) -> str:
 
 
 def _changes(content: JsonObject) -> Iterator[str]:
+    """One a line: `owner: email: a@acme.example → b@acme.example`."""
     before = as_object(content.get("before"))
     for name, value in as_object(content.get("after")).items():
-        old = spell_on_one_line(before[name]) if name in before else "nothing"
-        yield f"{visible(name)}: {old} → {spell_on_one_line(value)}"
+        yield from _leaves(visible(name), before.get(name, ABSENT), value)
+
+
+def _leaves(name: str, old: Json | Absent, new: Json | Absent) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys((*old, *new)):
+            if key not in old or key not in new or not same(old[key], new[key]):
+                yield from _leaves(f"{name}: {visible(key)}", old.get(key, ABSENT), new.get(key, ABSENT))
+        return
+    was, now = (words.NOTHING if one is ABSENT else spell_on_one_line(one) for one in (old, new))
+    yield f"{name}: {was} → {now}"
 
 
 def _details(step: ShownLine, content: JsonObject, names: KnownNames) -> Iterator[str]:

@@ -9,27 +9,32 @@ import io
 import json
 import os
 import pty
+import re
 import stat
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from adk_confirm.blocks import words
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind, append, stamp
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.model import OutcomeKind, VoteKind
+from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, VoteKind
+from adk_confirm.bot.confirmation.shown import shown_of
+from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.ops import command
 from adk_confirm.bot.ops.audit_report import Tally
 from adk_confirm.bot.store.audit_log import LineFilter, pages
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.known_names import MOST, keep_names, read_names
 from adk_confirm.bot.store.ledger_rows import find_head, write_step
+from adk_confirm.bot.store.repository import find_session, save
 from adk_confirm.bot.store.transactions import save_preview
 from adk_confirm.bot.worker.checkpoint_job import seal_moved
 from adk_confirm.runtime.jsontypes import JsonObject
@@ -37,7 +42,7 @@ from adk_confirm.runtime.store import transaction
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
 from tests.support.backoffice import Backoffice
-from tests.support.deciding import ANNA, BEN, MALLORY, full_member
+from tests.support.deciding import ANNA, BEN, MALLORY, every_state, full_member
 from tests.support.office import ON_POSTGRES, POLICY, Opens, config, environment
 from tests.support.postgres import ALONE
 from tests.support.stores import KEYS
@@ -136,18 +141,18 @@ async def test_one_story_is_shown_in_full(at: Backoffice) -> None:
         f"    asked for by U0ASKER in C0DEPLOYS; session {SESSION}",
     ]
     story = said.lines[said.lines.index("") + 1 :]
-    assert [line.removeprefix(f"{when}  ").partition(" version: ")[0] for line in story] == [
+    assert [line.removeprefix(f"{when}  ") for line in story] == [
         "⏳ deploy_api needs approval.",
         "✋ U0MALLORY tried to decide on deploy_api, but the vote did not count: the policy names others.",
         "✏️ U0ANNA edited deploy_api and approved that. Earlier approvals no longer count.",
+        "    version: 2.4.1 → 2.4.2",
         "👍 U0BEN approved deploy_api: 2 of 2 approvals.",
         "👍 deploy_api is approved by U0ANNA and U0BEN.",
         "▶️ deploy_api started.",
         "✅ deploy_api ran.",
     ]
-    assert [line.partition(". ")[2].partition(". ")[2] for line in story if "✏️" in line] == ["version: 2.4.1 → 2.4.2."]
     full = (await at.command("audit", "show", deploy, "--full")).lines
-    assert [line for line in full if line.startswith(when)] == [line.partition(" version: ")[0] for line in story]
+    assert [line for line in full if line.startswith(when)] == [line for line in story if when in line]
     story = full[full.index("") + 1 :]
     assert "    version: 2.4.1 → 2.4.2" in story
     assert f'    long: "{"x" * 500}"' in story
@@ -211,6 +216,69 @@ async def test_the_list_can_be_narrowed(at: Backoffice) -> None:
     assert await ids("--since", "3h", "--state", "done", "--tool", "deploy_api") == [deploy]
     refused = await at.refusal("audit", "list", "--state", "don")
     assert refused.startswith("There is no state 'don'. There are: waiting, approved, running, done, failed, ")
+
+
+def _stores(tx: Tx, key: str, made: Confirmation) -> None:
+    session = find_session(tx, key)
+    assert session is not None
+    save(tx, session, Transition(row=made), new=True)
+
+
+async def test_every_state_is_found_by_its_name(at: Backoffice) -> None:
+    row = await at.row(await at.asks("deploy_api"))
+    states = {}
+    for number, one in enumerate(every_state(row)):
+        made = replace(one, id=f"c{number:05}", asked=replace(one.asked, request_id=f"made{number}"))
+        states[made.id] = made
+        await at.database.run(_stores, at.key, made)
+    for stage, shown in words.STATES.items():
+        for name in (stage, shown):
+            listed = json.loads((await at.command("audit", "list", "--json", "--limit", "999", "--state", name)).out)
+            of_this = {id_ for id_, made in states.items() if shown_of(made).stage == stage}
+            assert of_this <= {one["id"] for one in listed["calls"]}, name
+    (first,) = [line for line in (await at.command("audit", "list", "--limit", "999")).lines if row.id[:8] in line]
+    assert "  waiting, 0 of 2  " in first
+
+
+async def test_a_story_says_what_was_approved_what_changed_leaf_by_leaf_and_why_it_did_not_run(at: Backoffice) -> None:
+    owner: JsonObject = {"name": "Ben", "email": "ben@acme.example"}
+    plan = {"shows": "--- now\n+++ then\n@@ -1 +1 @@\n-replicas: 6\n+replicas: 12\n"}
+    deploy = await at.asks("deploy_api", {"version": "2.4.1", "owner": owner}, preview=plan)
+    await at.vote(deploy, ANNA, owner={**owner, "email": "b@acme.example"})
+    await at.vote(deploy, BEN)
+    await at.runs(deploy, "what it would do has changed", OutcomeKind.REFUSED)
+    story = (await at.command("audit", "show", deploy)).lines
+    assert story[story.index("    what was approved:") + 1 :][:2] == ["        - replicas: 6", "        + replicas: 12"]
+    assert "    owner: email: ben@acme.example → b@acme.example" in story
+    assert story[-1].endswith("⛔ deploy_api did not run. “what it would do has changed”")
+
+
+async def test_a_report_counts_a_call_once_and_tells_what_operators_did_and_why(at: Backoffice) -> None:
+    lost, other = await at.asks("deploy_api"), await at.asks("refund", {"amount": 2})
+    for who in (ANNA, BEN):
+        await at.vote(lost, who)
+    await at.runs(lost, "", OutcomeKind.UNKNOWN)
+    await at.vote(lost, ANNA, VoteKind.HAPPENED)
+    await at.command("withdraw", other, "--as", "olivia", "--reason", "asked twice")
+    at.clock.passes(seconds=1)
+    found = json.loads((await at.command("audit", "report", "--json")).out)  # of the last 30 days
+    assert found["ends"] == {"it happened": 1}
+    assert [(one["kind"], one["who"], one["reason"]) for one in found["operators"]] == [
+        ("withdrawn", "operator olivia", "asked twice")
+    ]
+    assert "How they ended: took effect 1.\n" in (await at.command("audit", "report")).out
+
+
+async def test_a_report_as_a_page_stands_alone_and_nothing_in_it_is_markup(at: Backoffice) -> None:
+    deploy = await at.asks("deploy_api")
+    await at.vote(deploy, ANNA, VoteKind.DENY, reason="<script>alert(1)</script> $since")
+    at.clock.passes(seconds=1)
+    said = await at.command("audit", "report", "--html", "report.html")
+    assert said.out == "The report is in report.html.\n"
+    page = (at.directory / "report.html").read_text()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; $since" in page
+    assert re.findall(r"<script|<link|<img|https?:|url\(", page) == []
+    assert "default-src 'none'" in page
 
 
 async def test_a_call_that_nobody_edited_is_no_edited_version(at: Backoffice) -> None:
@@ -402,7 +470,7 @@ async def test_a_report_leaves_out_what_nothing_proves(at: Backoffice) -> None:
     assert "U0FORGED" not in [one["who"] for one in found["people"]]
     by_secret = await at.command("audit", "report", "--from", "1d")
     assert (by_secret.code, "U0FORGED" in by_secret.out) == (1, False)
-    assert "Lines that nothing proves, and that are left out: 1." in by_secret.out
+    assert "Left out, because nothing proves them: 1." in by_secret.out
 
 
 @ON_POSTGRES
@@ -476,13 +544,12 @@ async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
     assert {one["tool"]: one["approved"] for one in found["tools"]} == {"deploy_api": 1, "re|fund": 1, "refund": 0}
 
     shown = await at.command("audit", "report", "--from", before, "--to", now)
-    assert "**Ledger**: consistent: " in shown.out
-    assert "timed approvals 2; median 20.0 s after the call could be shown; within 5 s 1" in shown.out
-    assert "refund | " in shown.out
-    assert r"too much \| \[click\](x) |" in shown.out
-    assert "| Denials, people | AI Act Art. 14(4)(d) | " in shown.out
-    widths = {line.count(" | ") for line in shown.lines if line.startswith("| refund") or line.startswith("| re")}
-    assert len(widths) == 1
+    assert "LEDGER\nConsistent: " in shown.out
+    assert "Half of the 2 approvals came within 20 s.\n1 came within 5 s. 2 were pressed on the card" in shown.out
+    assert "How they ended: done 1, failed 1.\n" in shown.out
+    assert "refund  " in shown.out
+    assert "too much | [click](x)" in shown.out
+    assert re.search(r"^Denials, people +AI Act Art. 14\(4\)\(d\) ", shown.out, re.M)
 
     granted = '[[policy]]\ntools = ["deploy"]\napprovers = ["user:U0ANNA"]\ngrant = "session"\n'
     at.policies(granted)
