@@ -190,7 +190,7 @@ class Tally:
             "grants": _by_time(self.grants.values()),
             "operators": _by_time(self.operated),
             "alarms": self._counts(_ALARMS),
-            "demands": [{"line": line, "demand": demand, "shows": shows} for line, demand, shows in DEMANDS],
+            "demands": [{"part": part, "demand": demand, "shows": shows} for part, demand, shows in DEMANDS],
         }
 
     def _counts(self, kinds: Iterable[LineKind]) -> JsonObject:
@@ -226,11 +226,11 @@ def _speed(times: list[float]) -> JsonObject:
 
 
 DEMANDS = (
-    ("Calls, decisions, ends", "AI Act Art. 12(1), 12(2)", "Each was recorded when it happened, with its time."),
+    ("Calls", "AI Act Art. 12(1), 12(2)", "Each was recorded when it happened, with its time."),
     ("Ledger", "AI Act Art. 12(1); SOC 2 CC7.2", "Whether anybody changed later what the checkpoints cover."),
-    ("Denials, people", "AI Act Art. 14(4)(d)", "Who stopped a call before it ran, and why."),
+    ("Denials, People", "AI Act Art. 14(4)(d)", "Who stopped a call before it ran, and why."),
     (
-        "Withdrawn, stopped, revoked",
+        "Calls, Operators, Grants",
         "AI Act Art. 14(4)(e)",
         "What people ended: a request, an agent's run, a permission.",
     ),
@@ -239,16 +239,16 @@ DEMANDS = (
         "AI Act Art. 14(4)(b)",
         "How long people could see a call at most. It does not show that they read it.",
     ),
-    ("Edits", "AI Act Art. 14(4)(d)", "What people changed before it ran."),
-    ("Votes that did not count", "SOC 2 CC6.1, CC6.3", "Whose votes were refused, and why."),
+    ("People: edits", "AI Act Art. 14(4)(d)", "What people changed before it ran."),
+    ("Calls: votes that did not count", "SOC 2 CC6.1, CC6.3", "Whose votes were refused, and why."),
     (
-        "Decisions, people",
+        "Calls, People",
         "SOC 2 CC8.1",
         "Who approved each call that a policy put before people.",
     ),
     ("Grants", "SOC 2 CC6.3, CC8.1", "What ran without asking again, by whose permission and until when."),
-    ("Alarms", "SOC 2 CC7.2, CC7.3", "Where the service noticed that something stored had been changed."),
-    ("Unknown ends", "SOC 2 CC7.3", "Calls whose end no machine knew, and what people said about them."),
+    ("Calls: alarms", "SOC 2 CC7.2, CC7.3", "Where the service noticed that something stored had been changed."),
+    ("Calls: how they ended", "SOC 2 CC7.3", "Calls whose end no machine knew, and what people said about them."),
     ("Operators", "SOC 2 CC7.2, CC8.1", "What operators did, under the names that they typed."),
 )
 """Which part of the report bears on which demand. The sentence says all that it shows."""
@@ -308,9 +308,11 @@ def _how_fast(speed: JsonObject) -> Iterator[str]:
 def _counted(title: str, counts: Json) -> str:
     shown = Counter[str]()
     for name, count in as_object(counts).items():
-        shown[words.STATES.get(name, name)] += int(str(count))
+        shown[_CALLED.get(name, name)] += int(str(count))
     return f"{title}: {', '.join(f'{name} {count}' for name, count in shown.items() if count) or 'none'}."
 
+
+_CALLED = {**words.STATES, str(LineKind.ELSEWHERE): words.STATES["elsewhere"]}
 
 _TABLES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Tools", "tools"): ("tool", "asked", *map(str, _DECIDED)),
@@ -318,7 +320,7 @@ _TABLES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Denials", "denials"): ("at", "tool", "confirmation", "who", "reason"),
     ("Grants", "grants"): ("at", "tool", "confirmation", "given_by", "until", "used", "revoked"),
     ("Operators", "operators"): ("at", "kind", "tool", "who", "reason"),
-    ("Which part answers what", "demands"): ("line", "demand", "shows"),
+    ("Which part answers what", "demands"): ("part", "demand", "shows"),
 }
 
 

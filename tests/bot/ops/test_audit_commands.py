@@ -549,7 +549,7 @@ async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
     assert "How they ended: done 1, failed 1.\n" in shown.out
     assert "refund  " in shown.out
     assert "too much | [click](x)" in shown.out
-    assert re.search(r"^Denials, people +AI Act Art. 14\(4\)\(d\) ", shown.out, re.M)
+    assert re.search(r"^Denials, People +AI Act Art. 14\(4\)\(d\) ", shown.out, re.M)
 
     granted = '[[policy]]\ntools = ["deploy"]\napprovers = ["user:U0ANNA"]\ngrant = "session"\n'
     at.policies(granted)
