@@ -8,6 +8,7 @@ from pathlib import Path
 
 from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.store.checkpoint_rows import secret_fits
+from adk_confirm.bot.store.upgrades import UPGRADES
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx, sqlite_path
 from adk_confirm.runtime.store.seal import Seal, seal_of
@@ -15,7 +16,7 @@ from adk_confirm.runtime.store.tables import SCHEMA as RUNTIME_SCHEMA
 from adk_confirm.runtime.store.tables import StoreSchema, belongings, take
 from adk_confirm.runtime.store.tables import open_store as open_laid_out
 
-SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"), fits=secret_fits)
+SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"), UPGRADES, fits=secret_fits)
 SCHEMAS = (RUNTIME_SCHEMA, SCHEMA)
 
 
