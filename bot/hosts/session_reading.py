@@ -31,7 +31,7 @@ from adk_confirm.bot.hosts.asked import (
 )
 from adk_confirm.bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
 from adk_confirm.bot.hosts.host_events import ABORTED, HostEvent, event_from, message_in, said_in, unread
-from adk_confirm.runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, announcement_about
+from adk_confirm.runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, announcement_about, bound_to_event
 from adk_confirm.runtime.calls.call import Call, CallState
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_text
@@ -213,12 +213,23 @@ class SessionReading:
         if kind := awaited(event, response):
             if running is not None:
                 running.awaits = kind
-        elif response.name != REQUEST_CONFIRMATION:
+        elif response.name == REQUEST_CONFIRMATION:
+            if running is not None and running.awaits:
+                self._ask_again(running, event)
+        else:
             self._waits.pop(pause_of(call_id), None)
             if running is not None:
                 running.after = response.response or {}, event.at
             self._running.pop(call_id, None)
             self._responses[call_id] = response.response or {}
+
+    def _ask_again(self, older: AdkRequest, event: HostEvent) -> None:
+        """adk-rs has forgotten the approval when somebody has signed in. It asks again, and does not list the id."""
+        asked = replace(older.request, id=bound_to_event(older.part_id, event.id), invocation_id=event.invocation_id)
+        older.asked_anew = True
+        del self._running[older.call_id]
+        self._waits.pop(pause_of(older.call_id), None)
+        self.requests[asked.id] = self._by_call[older.call_id] = AdkRequest(asked, older.part_id)
 
     def _add_words(self, event: HostEvent) -> None:
         mark = (event.custom_metadata or {}).get(MARK)
@@ -237,7 +248,9 @@ class SessionReading:
         part, is_confirmation = response.id or "", response.name == REQUEST_CONFIRMATION
         if part in self._by_part and not (is_confirmation and part in self._by_call):
             return self._by_part[part]
-        return self.requests.get(part, self._by_call.get(part)) if is_confirmation else None
+        asks = self._by_call.get(part)
+        asks = asks if asks is not None and asks.part_id == part else self.requests.get(part, asks)
+        return asks if is_confirmation else None
 
     def _add_answer(self, asks: AdkRequest, response: FunctionResponse, at: float | None) -> None:
         try:
@@ -277,6 +290,8 @@ def _as_told(asks: AdkRequest, on_its_way: int | None) -> Call | None:
     result: JsonObject | None = None
     if asks.ask in ENDED_BY_THEIR_ANSWER:
         begun = None
+    elif asks.awaits and asks.asked_anew:
+        state, begun, result = CallState.REFUSED, None, {"error": decision_texts.ASKED_ANEW}
     elif asks.held_again is not None:
         why = decision_texts.CHANGED_BY_EDIT if asks.held_again.edited_unseen else decision_texts.PREVIEW_CHANGED
         state, begun, result = CallState.REFUSED, None, {"error": why}

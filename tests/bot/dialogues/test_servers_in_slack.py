@@ -15,12 +15,12 @@ from aiohttp import web
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.store.ledger_rows import read_lines
 from adk_confirm.bot.store.repository import chain_of
+from adk_confirm.runtime.adk.signing import REQUEST_CREDENTIAL
 from adk_confirm.runtime.jsontypes import JsonObject, as_object
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.kinds import KINDS
-from tests.support.foreign.passers_by import answered_by_others, parts_of, sent_by_others, session_of
+from tests.support.foreign.passers_by import answered_by_others, parts_of, sent_by_others, session_of, told_by_others
 from tests.support.foreign.rig import Foreign, foreign, replay
-from tests.support.foreign.rust import HUSH, SIGN_IN
 from tests.support.office import ON_SQLITE, Office, Opens
 
 SERVERS = [
@@ -31,6 +31,7 @@ SERVERS = [
     ),
 ]
 LONG = 60
+STEPS = 12  # of a run: adk-rs ends one after 16
 
 pytestmark = ON_SQLITE
 
@@ -196,12 +197,32 @@ async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_an
         assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
+# Long
+
+
+@pytest.mark.slow
+async def test_a_session_of_a_thousand_events_is_no_hindrance(at: Office, server: Foreign) -> None:
+    said = await at.ann.says("@adk-confirm hello", at.deploys)
+    await at.sees(said, "I see: hello")
+    steps = " then ".join(f"see {number}" for number in range(STEPS))
+    for _ in range(1000 // (2 * STEPS + 2)):
+        await told_by_others(server, at, said, f"please {steps}")
+    assert len(await parts_of(server, at, said)) > 950
+    await at.ann.says("@adk-confirm please pay 1500", at.deploys, thread=said)
+    card = await at.sees(said, "Reimburse: amount 1,500?")
+    await at.bob.clicks(card, "Approve")
+    await at.sees(said, "Done: Reimburse", "paid")
+    assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
 # A sign-in
 
 
+@pytest.mark.slow
 async def test_an_approved_call_that_needs_a_sign_in_is_not_done(open_office: Opens, tmp_path: Path) -> None:
-    """adk-rs asks for it with a response to the call."""
-    with foreign(tmp_path, *replay("rust")) as server:
+    """adk-rs asks for it with a response to the call. After it, the approval is forgotten, and adk-rs asks again."""
+    (kind,) = [kind for kind in KINDS if kind.name == "rust"]
+    with kind.served(tmp_path) as server:
         async with open_office(target=agent(server), time_moves=False) as at:
             card = await at.ask("please read Monday")
             await at.bob.clicks(card, "Approve")
@@ -213,11 +234,18 @@ async def test_an_approved_call_that_needs_a_sign_in_is_not_done(open_office: Op
             assert "Done" not in at.ann.sees(at.deploys)
             lines = await at.bot.database.read(read_lines, chain_of(session_of(at, card)), 0)
             shown = "".join(str(made.args) for made in at.slack.calls) + str(lines)
-            assert ("authConfig" in shown, HUSH in shown) == (False, False)
+            assert ("auth_scheme" in shown, "hush" in shown) == (False, False)
 
             responses = [as_object(one.get("functionResponse")) for one in await parts_of(server, at, card)]
-            (asked,) = [one["id"] for one in responses if one.get("name") == SIGN_IN]
-            given: JsonObject = {"id": asked, "name": SIGN_IN, "response": {"authConfig": {}}}
+            (asked,) = [one for one in responses if one.get("name") == REQUEST_CREDENTIAL]
+            signed_in: JsonObject = {"auth_type": "o_auth2", "oauth2": {"client_id": "us", "access_token": "a key"}}
+            config: JsonObject = {**as_object(asked["response"]), "exchanged_auth_credential": signed_in}
+            given: JsonObject = {"id": asked["id"], "name": REQUEST_CREDENTIAL, "response": config}
             await sent_by_others(server, at, card, given)
-            await at.sees(running, "Done: Read calendar", "standup")
+            await at.sees(running, "asked again; the newer request counts")
+            again = await at.sees(running, "Needs 1 approval")
+            assert server.ran() == []
+
+            await at.bob.clicks(again, "Approve")
+            await at.sees(running, "Done: Read calendar", "Monday")
             assert server.ran() == [{"tool": "read_calendar", "day": "Monday"}]

@@ -299,6 +299,22 @@ class TestHoles:
         done = [*events, event("clerk", responded({"paid": 1}))]
         assert (outcome(done).became, looked(done).waits) == (OutcomeKind.DONE, ())
 
+    def test_after_the_sign_in_adk_rs_asks_again_under_the_same_id(self) -> None:
+        """The first answer says nothing about the second request, and the second answer is sent to the same id."""
+        call: JsonObject = {"originalFunctionCall": CALL, "toolConfirmation": HINT}
+        asked: JsonObject = {"functionResponse": {"id": "c1", "name": ASK, "response": call, "willContinue": True}}
+        signs: JsonObject = {"functionResponse": {"id": "c1", "name": "adk_request_credential", "willContinue": True}}
+        events = [event("clerk", called(), id="1"), event("clerk", asked, longRunningToolIds=["c1"], id="2")]
+        events = [*events, answers(True, "c1", id="3"), event("clerk", signs, id="4"), event("clerk", asked, id="5")]
+        look = looked(events)
+        assert [one.request_id for one in look.requests] == ["c1@5"]
+        assert (states(events), look.waits) == ([CallState.REFUSED, CallState.HELD], ())
+        (_, again) = read(events).requests.values()
+        assert again.part_id == "c1"
+
+        events = [*events, answers(True, "c1", id="6"), event("clerk", responded({"paid": 1}), id="7")]
+        assert states(events) == [CallState.REFUSED, CallState.DONE]
+
     def test_a_sign_in_that_a_client_can_answer_is_told_once_and_so(self) -> None:
         """google-adk asks for it with a call, and notes it with the call's response too."""
         asking: JsonObject = {"id": "s1", "name": "adk_request_credential", "args": {"functionCallId": "c1"}}

@@ -1,6 +1,6 @@
 """ADK servers according to their documents and sources, replayed where the real ones can't run.
 
-Here is what they have in common: REST, the agents of `wishes`, tools. `rust`, `go` and `java` have what is special to
+Here is what they have in common: REST, the agents of `wishes`, tools. `go` and `java` have what is special to
 each. As in ADK, a call runs as often as it gets an approval.
 """
 
@@ -30,7 +30,7 @@ TOOLS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
         *(tools.reimburse, tools.deploy, tools.linger, tools.break_down),
-        *(tools.lookup, tools.request_time_off, tools.read_calendar),
+        *(tools.lookup, tools.request_time_off),
     )
 }
 """The other tools are the MCP server's."""
@@ -69,17 +69,9 @@ class Replay:
         """The result of a tool that raised."""
         raise NotImplementedError
 
-    def signing_in(self, call: Plain, given: Plain) -> Plain | None:  # noqa: ARG002  (not all are replayed)
-        """The part that asks for a sign-in instead of running the tool. `given`: the answer that is to run it."""
-        return None
-
     def from_mcp(self, result: Plain) -> Plain:
         """What the agent sees of an MCP server's result."""
         raise NotImplementedError
-
-    def starts_with(self, root: str, owner: str | None, spoke_last: str | None) -> str:
-        """The agent with which a run begins. `owner`: the agent whose call is answered, if there is one."""
-        return owner or spoke_last or root
 
     def as_message(self, event: Plain) -> str:
         return f"data: {json.dumps(event)}\n\n"
@@ -158,7 +150,7 @@ class Replay:
         said = [event["author"] for event in self._sessions.all[key] if event["author"] != "user"]
         self._add(key, "user", invocation, parts)
         owner = next((asked[id_][0] for id_ in answers), None)
-        agent = self.starts_with(key.partition("/")[0], owner, said[-1] if said else None)
+        agent = owner or (said[-1] if said else key.partition("/")[0])
         async for event in self._turn(key, agent, invocation, answers):
             yield event
 
@@ -168,9 +160,6 @@ class Replay:
         own = {id_: answers.pop(id_) for id_ in [*answers] if asked[id_][0] == agent}
         last = {asked[id_][1]["id"]: (asked[id_][1], given) for id_, given in own.items()}  # of calls under one id
         for call, given in last.values():
-            if (pending := self.signing_in(call, given)) is not None:
-                yield self._add(key, agent, invocation, [pending])
-                return
             yield self._add(key, agent, invocation, [response_to(call, await self._run_confirmed(call, given))])
         if own and not asked.keys() <= answered(self._sessions.all[key]):
             return

@@ -27,7 +27,7 @@ ADK = (
 _REPLAYS = ForkServer("tests.support.foreign.replay")
 FORK_SERVERS = {
     "tests.support.foreign.google": ForkServer(*ADK),
-    **{f"tests.support.foreign.{which}": _REPLAYS for which in ("rust", "go", "java")},
+    **{f"tests.support.foreign.{which}": _REPLAYS for which in ("go", "java")},
 }
 _words = count(1)
 
@@ -128,5 +128,5 @@ def google_adk(python: str = sys.executable) -> tuple[str, ...]:
 
 
 def replay(which: str) -> tuple[str, ...]:
-    """`rust`, `go` or `java`: they start at once."""
+    """`go` or `java`: they start at once."""
     return sys.executable, "-m", f"tests.support.foreign.{which}"

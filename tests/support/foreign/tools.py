@@ -68,12 +68,6 @@ def wipe(disk: str, tool_context: Any) -> dict[str, object]:
     return {"wiped": disk}
 
 
-def read_calendar(day: str) -> dict[str, object]:
-    """Reads the calendar of whoever signed in."""
-    log("read_calendar", day=day)
-    return {"events": ["standup"]}
-
-
 def lookup(topic: str) -> dict[str, object]:
     """Looks something up."""
     return {"topic": topic}

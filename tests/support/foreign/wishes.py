@@ -112,7 +112,7 @@ def _results(contents: Iterable[Plain]) -> Iterable[object]:
     for content in contents:
         for part in content.get("parts") or ():
             given = part.get("functionResponse")
-            if given and given["name"] not in (TRANSFER, IMITATED[0]):  # adk-rs shows a model what people are asked
+            if given and given["name"] not in (TRANSFER, *IMITATED):  # adk-rs shows a model what people are asked
                 yield [given["name"], given.get("response")]
 
 

@@ -4,7 +4,7 @@
 use std::{collections::HashMap, env, fs, io::Write, process::Stdio, sync::Arc};
 
 use adk_rs::agents::{BaseAgent, LlmAgent, ParallelAgent};
-use adk_rs::auth::AuthConfig;
+use adk_rs::auth::{AuthConfig, InMemoryCredentialService};
 use adk_rs::core::{DynTool, Event, LlmRequest, LlmResponse, Model, ToolContext};
 use adk_rs::error::{Error, Result};
 use adk_rs::genai_types::{Content, FunctionDeclaration, Part, Role, Schema};
@@ -160,7 +160,8 @@ async fn main() {
     let sessions = Arc::new(SqlSessionService::connect(&there).await.unwrap());
     let mut runners = HashMap::new();
     for (name, root) in roots {
-        let runner = Runner::builder().app_name(name).agent(root).session_service(sessions.clone());
+        let kept = Arc::new(InMemoryCredentialService::new());
+        let runner = Runner::builder().app_name(name).agent(root).session_service(sessions.clone()).credential_service(kept);
         runners.insert(name.to_owned(), Arc::new(runner.build().unwrap()));
     }
     let port = env::var("PORT").unwrap_or("0".into());
