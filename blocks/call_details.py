@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.exact_values import spell_value
+from adk_confirm.blocks.exact_values import ON_ONE_LINE, spell_value
 from adk_confirm.blocks.plan import plan_of
 from adk_confirm.blocks.readable import (
     BOXED,
@@ -404,7 +404,7 @@ def _written(argument: Argument, value: JsonValue | Absent, room: Space, limit: 
         return Readable((Say(words.NOTHING),))
     if not room.exact:
         return readable(value, argument.name, dict(argument.formats), limit, room.lines)
-    exact = spell_value(value, room.enough)
+    exact = spell_value(value, ON_ONE_LINE + 1)
     return BOXED if exact.boxed else Readable((Supplied(exact.text),))
 
 

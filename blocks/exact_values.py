@@ -79,11 +79,12 @@ def json_text(value: JsonValue, *, indented: bool = False, enough: int = _ALL) -
             continue
         if isinstance(inner, dict) and inner:
             members: list[tuple[str | None, JsonValue]] = [*itertools.islice(inner.items(), enough)]
-            todo.extend(_reversed_members("{", "}", members, part.depth, indented))
+            todo.extend(_reversed_members("{", "}", members, part.depth, indented, enough))
         elif isinstance(inner, list) and inner:
-            todo.extend(_reversed_members("[", "]", [(None, item) for item in inner[:enough]], part.depth, indented))
+            of_list: list[tuple[str | None, JsonValue]] = [(None, item) for item in inner[:enough]]
+            todo.extend(_reversed_members("[", "]", of_list, part.depth, indented, enough))
         else:
-            todo.append(_scalar(inner[:enough] if isinstance(inner, str) else inner))
+            todo.append(_scalar(inner, enough))
     return "".join(out)
 
 
@@ -94,7 +95,7 @@ def _on_one_line(value: JsonValue) -> str | None:
     """A list or an object that is short enough for one line."""
     if not isinstance(value, dict | list) or not value or _size_up_to(value, _SHORT) >= _SHORT:
         return None
-    flat = json_text(value)
+    flat = json_text(value, enough=_SHORT)
     return flat if units(flat) <= _SHORT else None
 
 
@@ -118,25 +119,31 @@ class _Open:
 
 
 def _reversed_members(
-    first: str, last: str, members: list[tuple[str | None, JsonValue]], depth: int, indented: bool
+    first: str, last: str, members: list[tuple[str | None, JsonValue]], depth: int, indented: bool, enough: int
 ) -> list[_Open | str]:
     def gap(level: int) -> str:
         return "\n" + "  " * min(level, _DEEPEST_INDENT) if indented else ""
 
-    parts: list[_Open | str] = [first + gap(depth)]
-    for index, (key, item) in enumerate(members):
-        if index:
-            parts.append("," + (gap(depth) or " "))
-        if key is not None:
-            parts.append(_scalar(key) + ": ")
-        parts.append(_Open(item, depth + 1))
+    parts: list[_Open | str] = []
+    before, between = first + gap(depth), "," + (gap(depth) or " ")
+    for key, item in members:
+        before = before if key is None else f"{before}{_scalar(key)}: "
+        if item and isinstance(item, dict | list):
+            parts += (before, _Open(item, depth + 1))
+        else:
+            parts.append(before + _scalar(item, enough))
+        before = between
     parts.append(gap(depth - 1) + last)
     return parts[::-1]
 
 
-def _scalar(value: JsonValue) -> str:
+def _scalar(value: JsonValue, enough: int = _ALL) -> str:
+    """A value with nothing inside."""
     if isinstance(value, str):
-        return visible(json.dumps(value, ensure_ascii=False))
+        return visible(_spell(value[:enough]))
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 10_000:
         return hex(value)  # Python writes no integer of more than 4,300 digits
-    return json.dumps(value)
+    return _spell(value)
+
+
+_spell = json.JSONEncoder(ensure_ascii=False).encode

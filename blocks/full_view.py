@@ -28,6 +28,7 @@ from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, line, markup, name, rich
 from adk_confirm.blocks.shown import Shown
 from adk_confirm.blocks.text import VIEW_BLOCKS, pieces, plain, units, visible
+from adk_confirm.runtime.jsontypes import Json, is_larger
 
 PAGE = 2500
 VIEW_BYTES = 240_000  # of 250 kB
@@ -99,7 +100,11 @@ def room_beside(inputs: Iterable[JsonObject] = ()) -> tuple[int, int]:
 
 def can_be_shown(view: Shown) -> bool:
     """Whether a form can show all of this call, beside the fields of the answer that it may want. Otherwise it is
-    refused before anybody is asked: what can't be shown can't be approved."""
+    refused before anybody is asked: what can't be shown can't be approved. What is larger than a view is not drawn."""
+    preview = view.preview.shows if view.preview else None
+    values: list[Json] = [one.value for one in (*view.arguments, *view.payload)]
+    if any(is_larger(part, VIEW_BYTES // 3, VIEW_BYTES) for part in (values, preview, view.hint)):
+        return False
     parts, (most, size) = what_runs(replace(view, answered=False)), room_beside()
     if view.wants_payload:
         parts += [line(words.STAYS), *content(replace(view, arguments=view.payload), WHOLE).runs]

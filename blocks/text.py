@@ -52,7 +52,13 @@ _BESIDE_LATIN |= {
 _ODD = f"{_BLANK}|[\u0251\u0261\u037e\u1fef\U0001d400-\U0001d7ff]"
 _MOST_MARKS = 5  # above and below one letter. More would be written over other lines
 _CJK_SPACE = "(?<=[\u3001-\u9fff\uff01-\uff60])\u3000"
-_NOTABLE = re.compile(f"(?P<fine>{_EMOJI}|{_CJK_SPACE})|(?P<odd>{_ODD})|[^ -~]")
+
+
+@cache
+def _notable(keep: str) -> re.Pattern[str]:
+    return re.compile(f"(?P<fine>{_EMOJI}|{_CJK_SPACE})|(?P<odd>{_ODD})|[^ -~{keep}]")
+
+
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -69,14 +75,14 @@ def visible(text: str, keep: str = "") -> str:
     def spell(match: re.Match[str]) -> str:
         nonlocal marks, end
         found = match.group()
-        if match.lastgroup == "fine" or found in keep:
+        if match.lastgroup == "fine":
             return found
         if match.lastgroup is None and unicodedata.category(found)[0] == "M":
             marks, end = marks + 1 if match.start() == end else 1, match.end()
             return found if marks <= _MOST_MARKS and not _is_written_over(found) else _spell(match)
         return found if match.lastgroup is None and found.isprintable() else _spell(match)
 
-    return _unmask(_NOTABLE.sub(spell, text))
+    return _unmask(_notable(keep).sub(spell, text))
 
 
 def _is_written_over(mark: str) -> bool:

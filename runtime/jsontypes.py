@@ -94,6 +94,29 @@ def is_deeper(value: Json, levels: int) -> bool:
     return any(isinstance(one, dict | list) for one in inside)
 
 
+def is_larger(value: Json, values: int, letters: float = math.inf) -> bool:
+    """Whether there are more values in it, or more letters and digits in all. It counts no further than that."""
+    left = [value]
+    while left:
+        inner = left.pop()
+        match inner:
+            case dict() | list():
+                values -= len(inner)
+                if values < 0:
+                    return True
+                left += inner.values() if isinstance(inner, dict) else inner
+                letters -= sum(map(len, inner)) if isinstance(inner, dict) else 0
+            case str():
+                letters -= len(inner)
+            case int():
+                letters -= inner.bit_length() // 4
+            case float():
+                letters -= len(repr(inner))
+        if letters < 0:
+            return True
+    return False
+
+
 def as_object(value: Json) -> JsonObject:
     """A value from outside, read as an object: empty if it is something else. The next three do the same."""
     return value if isinstance(value, dict) else {}

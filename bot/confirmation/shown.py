@@ -119,7 +119,7 @@ def _planned(row: Confirmation) -> Planned:
         previews_edits=asked.previews_edits,
         changed_by_edit=asked.edited_unseen or (edited and not same(row.whole_preview, asked.preview)),
         preview_is_masked=preview != Preview.of(row.whole_preview),
-        preview_is_older=not asked.previews_edits and not same(row.revision.arguments, asked.arguments),
+        preview_is_older=not asked.previews_edits and _is_edited(row),
     )
 
 
@@ -280,8 +280,7 @@ def _formats_of(name: str, formats: Formats) -> Formats:
 def _title(row: Confirmation, redactor: Redactor) -> str | None:
     """The policy's title, or else the tool's own. A title made by a function is used only for the original
     arguments, and only if it quotes nothing hidden."""
-    edited = not same(row.revision.arguments, row.asked.arguments)
-    title = row.policy.title or (title_after_edit(row.asked.title) if edited else row.asked.title)
+    title = row.policy.title or (title_after_edit(row.asked.title) if _is_edited(row) else row.asked.title)
     return title if title and redactor.mask_text(title) == title else None
 
 
@@ -318,7 +317,14 @@ def answer_in(row: Confirmation, redactor: Redactor, made: Revision) -> tuple[Ar
 
 def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
     """The changes from what was asked to what would run."""
+    if not _is_edited(row):
+        return ()
     return edits.differences(*(_mask_call(redactor, made.arguments)[0] for made in (row.revisions[0], row.revision)))
+
+
+def _is_edited(row: Confirmation) -> bool:
+    """Whether other arguments would run than the agent asked for. Looked at first is what costs nothing."""
+    return len(row.revisions) > 1 and not same(row.revision.arguments, row.asked.arguments)
 
 
 def _editable(row: Confirmation, shown: Sequence[Argument]) -> tuple[str, ...]:

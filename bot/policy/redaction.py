@@ -234,15 +234,20 @@ class Redactor:
         return MaskedText(shown)
 
     def _mask_names(self, value: Json) -> tuple[Json, int]:
-        match value:
-            case dict():
-                inside = {name: (MASK, 1) if self.hides(name) else self._mask_names(of) for name, of in value.items()}
-                return {name: shown for name, (shown, _) in inside.items()}, sum(count for _, count in inside.values())
-            case list():
-                items = [self._mask_names(item) for item in value]
-                return [shown for shown, _ in items], sum(count for _, count in items)
-            case _:
-                return value, 0
+        hidden = 0
+
+        def mask(inner: Json) -> Json:
+            nonlocal hidden
+            match inner:
+                case list():
+                    return [mask(one) for one in inner]
+                case dict():
+                    names = {name for name in inner if self.hides(name)}
+                    hidden += len(names)
+                    return {name: MASK if name in names else mask(one) for name, one in inner.items()}
+            return inner
+
+        return (mask(value) if self._names else value), hidden
 
     def _search(self, *values: Json) -> _Search:
         return _Search(self._secrets.union(secret for value in values for secret in self._find(value)))

@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, NotJson, read_json
+from adk_confirm.runtime.jsontypes import Json, JsonObject, NotJson, is_larger, read_json
 from adk_confirm.runtime.rest.listening import body_of
 from adk_confirm.runtime.wire import LONGEST_ID, REQUEST_NAMES, Content, Event, EventActions, WireModel
 
@@ -46,14 +46,8 @@ def parse(text: str) -> Json:
             raise BadBody(detail("json_invalid", ("body",), f"JSON decode error: {error}")) from error
         wrong = detail("json_invalid", ("body", len(text) - len(error.about)), "JSON decode error", {})
         raise BadBody({**wrong, "ctx": {"error": str(error)}}) from error
-    left, count = [value], 0
-    while left:
-        one = left.pop()
-        if isinstance(one, dict | list):
-            count += len(one)
-            left += one.values() if isinstance(one, dict) else one
-        if count > MOST_VALUES:
-            raise BadBody(detail("too_long", ("body",), f"The body has more than {MOST_VALUES:,} values"))
+    if is_larger(value, MOST_VALUES):
+        raise BadBody(detail("too_long", ("body",), f"The body has more than {MOST_VALUES:,} values"))
     return value
 
 

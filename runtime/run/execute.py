@@ -28,7 +28,7 @@ from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.context import ToolContext, as_json, lost_result
 from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
 from adk_confirm.runtime.fence import Failed, fenced
-from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, is_larger, same
 from adk_confirm.runtime.signature import BadArguments, Bound
 from adk_confirm.runtime.telemetry import tracing
 from adk_confirm.runtime.tool import Declaration, Tool, ToolOutcomeUnknown, bind, default_hint
@@ -148,18 +148,17 @@ async def with_preview(call: Call, tool: Tool, environment: CallEnvironment) -> 
 async def preview_of(making: Awaitable[Json], tool: str) -> Preview | None:
     """The preview, or why there is none. It may raise anything, like a tool."""
 
-    async def measured() -> tuple[Json, int]:
+    async def made() -> Preview | None:
         shows = await making
-        return shows, len(canonical(shows))
+        if is_larger(shows, LONGEST_PREVIEW, LONGEST_PREVIEW) or len(canonical(shows)) > LONGEST_PREVIEW:
+            return Preview(failed=f"The preview has more than {LONGEST_PREVIEW:,} characters, too many to be shown.")
+        return None if shows is None else Preview(shows)
 
     try:
-        shows, length = await fenced(measured())
+        return await fenced(made())
     except Failed as failed:
         log.info("the preview of %s failed: %s", tool, type(failed.error).__name__)
         return Preview(failed=_words(failed.error)[:_LONGEST_FAILURE])
-    if length > LONGEST_PREVIEW:
-        return Preview(failed=f"The preview has {length:,} characters. {LONGEST_PREVIEW:,} can be shown.")
-    return None if shows is None else Preview(shows)
 
 
 _MOST_ANEW = 3

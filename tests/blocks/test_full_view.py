@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -74,6 +76,33 @@ def test_what_no_view_can_hold_is_not_to_be_shown_and_can_not_be_approved() -> N
     limits.check(payload, "modal")
     assert "submit" not in payload
     assert "This is only the beginning" in inert.shown(payload)
+
+
+@pytest.mark.parametrize(
+    "value", ["\u202e" * 500_000, [["x"]] * 100_000, [1.5] * 300_000], ids=["text", "lists", "numbers"]
+)
+def test_what_is_larger_than_any_view_is_not_drawn_to_find_that_out(value: JsonValue) -> None:
+    view = replace(samples.WAITING, arguments=(Argument("a", value),))
+    began = time.thread_time()
+    assert not can_be_shown(view)
+    assert time.thread_time() - began < 0.2  # to draw it takes ten times as long and more
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "\n" * 100_000,
+        ["x"] * 20_000,
+        [[]] * 29_000,
+        [json.loads('{"a":' * 60 + "1" + "}" * 60)] * 45,
+    ],
+    ids=["lines", "texts", "lists", "levels"],
+)
+def test_the_largest_views_do_not_hold_the_bot_up(value: JsonValue) -> None:
+    view = replace(samples.WAITING, arguments=(Argument("a", value),))
+    began = time.thread_time()
+    assert can_be_shown(view)
+    assert time.thread_time() - began < 0.4
 
 
 @pytest.mark.parametrize("text", ["x", "a b\n", "日"])

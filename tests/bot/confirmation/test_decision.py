@@ -20,7 +20,7 @@ from adk_confirm.bot.policy.approvers import Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason, Policies
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.support.deciding import (
     ANNA,
     ASKER,
@@ -460,6 +460,11 @@ def test_what_nobody_could_fingerprint_or_read_is_not_put_to_people() -> None:
         Desk(make_policy(), asked=make_asked(arguments={"x": float("inf")}))
     with pytest.raises(Invalid, match="The call to deploy is nested deeper than 64 levels"):
         Desk(make_policy(), asked=make_asked(arguments=nested(64)))
+    numbers: list[Json] = [1.123456789012345e300] * 49_000
+    large: list[Json] = ["x" * 1_000_001, [1] * 50_001, {"x" * 1_000_001: 1}, numbers]
+    for much in large:
+        with pytest.raises(Invalid, match="The call to deploy has more than 50,000 values or 1,000,000 characters"):
+            Desk(make_policy(), asked=make_asked(arguments={"x": much}))
     with pytest.raises(Invalid, match="The payload that deploy asks for is nested"):
         Desk(make_policy(), asked=make_asked(wants_payload=True, payload=nested(1000)))
     assert Desk(make_policy(redact=["token"]), asked=make_asked(arguments=nested(63))).approve(ANNA) is None

@@ -178,7 +178,7 @@ def unlike_json(version: str) -> object:
         (never, "The preview took longer than 0.05 s."),
         (blocked, "The preview took longer than 0.05 s."),
         (nothing, "The preview returned nothing."),
-        (huge, "The preview has 100,003 characters. 100,000 can be shown."),
+        (huge, "The preview has more than 100,000 characters, too many to be shown."),
         (unlike_json, "cannot be written as JSON"),
     ],
 )
