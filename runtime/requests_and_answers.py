@@ -20,6 +20,7 @@ from adk_confirm.runtime.wire import (
     REQUEST_CONFIRMATION,
     REQUEST_INPUT,
     REQUEST_NAMES,
+    USER,
     ConfirmationRequest,
     Content,
     Dialect,
@@ -115,7 +116,7 @@ def _first_problem(error: ValidationError) -> str:
 def requests_in(event: Event) -> Iterator[Request]:
     """All requests in an event, in either dialect. Partial events and a user's events have none.
     What a model calls or a tool returns under this name is no request."""
-    if event.partial or event.author == "user":
+    if event.partial or event.author == USER:
         return
     waiting = event.pausing_ids()
     for part in (event.content.parts if event.content else None) or ():
@@ -256,6 +257,12 @@ def read_message(message: RunInput | None, state_delta: JsonObject | None = None
         answers[answer.id] = answer
     foreign = tuple(str(r.id) for r in responses if r.id and r.name not in (None, *REQUEST_NAMES))
     return IncomingMessage(Content(role="user", parts=kept), tuple(answers.values()), not kept, foreign, state_delta)
+
+
+def answers_in(event: Event) -> tuple[Answer, ...]:
+    """All answers in an event of a user, in their order; one without an id is left out with a warning. Others' events
+    have none. Raises `Invalid` if one is malformed."""
+    return read_message(event.content).answers if event.author == USER else ()
 
 
 def _as_content(message: RunInput) -> Content:

@@ -13,9 +13,11 @@ import inspect
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
+from adk_confirm.runtime.adk.type_checks import misfits, with_defaults
+from adk_confirm.runtime.bounded.bounded_check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
 from adk_confirm.runtime.context import ToolContext, as_json, lost_result
 from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
 from adk_confirm.runtime.fence import TooLong, fenced, in_thread
@@ -73,34 +75,64 @@ class Declaration:
     schema: JsonObject
 
 
-@runtime_checkable
-class Tool(Protocol):
-    """Anything that the model can call."""
+_PROBLEMS = BoundedCheck(SCHEMAS)
+
+
+class Tool:
+    """Anything that the model can call. A tool of your own has a `name`, a `description`, a JSON `schema` of its
+    arguments, and `run`. It may have more: `requires_confirmation`, and as in `FunctionTool` a `hint`, `idempotent`,
+    `verify`, `title(args, context)` and `preview(args, context)`."""
+
+    name: str
+    description: str = ""
+    schema: JsonObject = {"type": "object", "properties": {}}  # noqa: RUF012  (each tool has its own)
+    hint: str | None = None
+    idempotent: bool = False
+    may_ask = True
+    """Whether people may be asked about any call of this tool."""
+    checks_elsewhere: bool = True
+    """The schema may be a stranger's, so `bind` uses another process and blocks until that has answered."""
 
     @property
-    def name(self) -> str: ...
-    @property
-    def declaration(self) -> Declaration: ...
-    @property
-    def hint(self) -> str | None: ...
-    @property
-    def idempotent(self) -> bool: ...
+    def declaration(self) -> Declaration:
+        return Declaration(self.name, self.description, self.schema)
 
-    async def gated(self, args: JsonObject, context: ToolContext) -> bool:
+    def requires_confirmation(self, args: JsonObject) -> bool:  # noqa: ARG002  (for those that override it)
         """Whether people are asked before this call runs. Evaluated once for each call."""
-        ...
+        return False
 
-    def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:
-        """The arguments as the tool gets them: in their types, with defaults. `gated`, `run` and `verify` get these.
-        Raises `BadArguments` if the tool can't run with them. `strict` is for people's edits."""
-        ...
+    async def gated(self, args: JsonObject, context: ToolContext) -> bool:  # noqa: ARG002  (likewise)
+        """As `requires_confirmation`, for a tool that needs the context or has to wait."""
+        return self.requires_confirmation(args)
 
-    async def run(self, args: JsonObject, context: ToolContext) -> Json: ...
+    def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:  # noqa: ARG002  (a schema is always strict)
+        """The arguments as the tool gets them: with defaults. `gated`, `run` and `verify` get these. Raises
+        `BadArguments` if the tool can't run with them. `strict` is for people's edits.
 
-    async def verify(self, args: JsonObject, context: ToolContext) -> Json:
+        Names that the schema does not declare, at any depth, are refused: a tool ignores them, and people would believe
+        them."""
+        whole = with_defaults(self.schema, args)
+        if problems := misfits(self.schema, args) | schema_problems(self.schema, whole):
+            raise BadArguments(self.name, problems)
+        return Bound(whole, tuple(name for name in whole if name not in args))
+
+    async def run(self, args: JsonObject, context: ToolContext) -> Json:
+        raise NotImplementedError
+
+    async def verify(self, args: JsonObject, context: ToolContext) -> Json:  # noqa: ARG002  (for those that override it)
         """After a crash: `True` or a result if the call took effect, `False` if it did not, `None` if the tool can't
         say."""
-        ...
+        return None
+
+
+def schema_problems(schema: JsonObject, args: JsonObject) -> dict[str, str]:
+    """The problems of the arguments, by place."""
+    try:
+        problems = _PROBLEMS("arguments", schema, args)
+    except (TooCostly, CheckBroke) as error:
+        return {"arguments": f"cannot be checked against the tool's schema: {error}"}
+    assert isinstance(problems, dict)
+    return {where: str(problem) for where, problem in problems.items()}
 
 
 @runtime_checkable
@@ -111,8 +143,11 @@ class Toolset(Protocol):
     async def close(self) -> None: ...
 
 
-class FunctionTool:
+class FunctionTool(Tool):
     """A Python function, sync or async, as a tool.
+
+    Its name, description and schema are the function's, unless others are given. A `schema` is for a function that
+    takes `**arguments`, since no signature says what these are.
 
     `require_confirmation` is a bool, or a predicate over the call's arguments (and the context, if it names it).
     `title` says in one sentence what a call will do, for the people who are asked: a format string over the arguments,
@@ -133,6 +168,9 @@ class FunctionTool:
         self,
         func: Callable[..., object],
         *,
+        name: str | None = None,
+        description: str | None = None,
+        schema: JsonObject | None = None,
         require_confirmation: bool | Predicate = False,
         hint: str | None = None,
         title: str | Callable[..., str] | None = None,
@@ -153,11 +191,19 @@ class FunctionTool:
         for given in (func, verify, preview):
             if given is not None and not callable(given):
                 raise BadTool(f"{given!r} cannot be called: a tool is made of functions.")
-        self._signature = Signature.of(func)
+        own = Signature.of(func)
+        self._signature = own if name is None else replace(own, name=name)
+        self.name = self._signature.name
         if not self.name.isidentifier():
-            raise BadTool(f"A tool cannot be called {self.name}: write a function with a name of its own.")
+            raise BadTool(f"A tool cannot be called {self.name}: give it a name=, or write a function with one.")
+        if schema is not None and (self._signature.names or not self._signature.takes_anything):
+            raise BadTool(f"{self.name} has a signature, so its schema comes from there: schema= is for **arguments.")
+        if schema is not None and _PROBLEMS("valid", schema, None) is not True:
+            raise BadTool(f"The schema of {self.name} is no valid JSON Schema.")
         _ = self._signature.defaults  # a default that can't be shown is reported here
-        self.declaration = Declaration(self.name, self._signature.description, self._signature.schema)
+        self.description = own.description if description is None else description
+        self._has_own_schema = self.checks_elsewhere = schema is not None
+        self.schema = self._signature.schema if schema is None else schema
         self._verify = self._companion(verify, "verify") if verify else None
         self._title = self._check_title(title) if title is not None else None
         self._preview = self._companion(preview, "preview") if preview else None
@@ -172,13 +218,8 @@ class FunctionTool:
         return f"FunctionTool({self.name})"
 
     @property
-    def name(self) -> str:
-        return self._signature.name
-
-    @property
-    def may_ask(self) -> bool:
-        """Whether people may be asked about any call of this tool. A function that takes the context can ask by
-        itself."""
+    def may_ask(self) -> bool:  # type: ignore[override]  # it follows from the function
+        """A function that takes the context can ask by itself."""
         return bool(self._gate) or self._signature.context_name is not None
 
     async def gated(self, args: JsonObject, context: ToolContext) -> bool:
@@ -217,7 +258,10 @@ class FunctionTool:
         return title
 
     def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:
-        return self._signature.bind(args, strict=strict)
+        if not self._has_own_schema:
+            return self._signature.bind(args, strict=strict)
+        bound = super().bind(args)
+        return replace(bound, values=dict(bound.args))
 
     async def run(self, args: JsonObject, context: ToolContext) -> Json:
         value = await self._in_time(_call(self._signature, self.bind(args).values, context))

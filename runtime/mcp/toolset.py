@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
-from adk_confirm.runtime.adk.type_checks import misfits, with_defaults
 from adk_confirm.runtime.bounded.bounded_check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
 from adk_confirm.runtime.context import ToolContext
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, is_deeper
@@ -21,28 +20,19 @@ from adk_confirm.runtime.mcp.session import (
     StdioConnection,
     ToolFailed,
 )
-from adk_confirm.runtime.signature import BadArguments, Bound
-from adk_confirm.runtime.tool import BadTool, ConfirmationPolicy, Declaration, Tool, preview_in_time
+from adk_confirm.runtime.tool import BadTool, ConfirmationPolicy, Tool, preview_in_time
 
 Caller = Callable[[str, JsonObject], Awaitable[JsonObject]]
 Preview = Callable[[JsonObject, ToolContext], Awaitable[Json]]
-
-_PROBLEMS = BoundedCheck(SCHEMAS)
 
 LISTING_SECONDS = 1.0
 DEEPEST = 64
 _PATIENCE = 3
 
 
-class McpTool:
+class McpTool(Tool):
     """A tool whose arguments are checked against the server's schema. The toolset's policy says whether people are
-    asked."""
-
-    hint: str | None = None
-    idempotent = False  # the server's own claim is not enough
-
-    checks_elsewhere = True
-    """The schema comes from the server, so `bind` uses another process and blocks until that has answered."""
+    asked. Whether it may run again is not up to the server."""
 
     def __init__(
         self, described: JsonObject, *, prefix: str, held: bool, call: Caller, preview: Preview | None = None
@@ -50,46 +40,20 @@ class McpTool:
         self.server_name = str(described["name"])
         self.name = prefix + self.server_name
         schema = described.get("inputSchema")
-        self.schema: JsonObject = schema if isinstance(schema, dict) else {"type": "object"}
-        self.declaration = Declaration(self.name, str(described.get("description") or ""), self.schema)
-        self._held = held
+        self.schema = schema if isinstance(schema, dict) else {"type": "object"}
+        self.description = str(described.get("description") or "")
+        self.may_ask = held
         self._call = call
         self.preview = preview
 
     def __repr__(self) -> str:
         return f"McpTool({self.name})"
 
-    @property
-    def may_ask(self) -> bool:
-        return self._held
+    def requires_confirmation(self, args: JsonObject) -> bool:  # noqa: ARG002  (as the base has it)
+        return self.may_ask
 
-    async def gated(self, args: JsonObject, context: ToolContext) -> bool:  # noqa: ARG002  (the protocol's)
-        return self._held
-
-    def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:  # noqa: ARG002  (a schema is always strict)
-        """The schema's defaults are sent like other arguments, since people see them. Names that it does not declare,
-        at any depth, are refused: a server ignores them, and people would believe them."""
-        whole = with_defaults(self.schema, args)
-        problems = misfits(self.schema, args) | schema_problems(self.schema, whole)
-        if problems:
-            raise BadArguments(self.name, problems)
-        return Bound(whole, tuple(name for name in whole if name not in args))
-
-    async def run(self, args: JsonObject, context: ToolContext) -> Json:  # noqa: ARG002  (the protocol's)
+    async def run(self, args: JsonObject, context: ToolContext) -> Json:  # noqa: ARG002  (as the base has it)
         return result_of(await self._call(self.server_name, args))
-
-    async def verify(self, args: JsonObject, context: ToolContext) -> Json:  # noqa: ARG002  (the protocol's)
-        return None
-
-
-def schema_problems(schema: JsonObject, args: JsonObject) -> dict[str, str]:
-    """The problems of the arguments, by place."""
-    try:
-        problems = _PROBLEMS("arguments", schema, args)
-    except (TooCostly, CheckBroke) as error:
-        return {"arguments": f"cannot be checked against the schema that the server gives: {error}"}
-    assert isinstance(problems, dict)
-    return {where: str(problem) for where, problem in problems.items()}
 
 
 def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from adk_confirm.runtime.mcp.toolset import HttpConnection, McpToolset, StdioConnection
     from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
     from adk_confirm.runtime.models.scripted import ScriptedModel, call
-    from adk_confirm.runtime.requests_and_answers import Answer, Request, original_call_from, read_answer, requests_in
+    from adk_confirm.runtime.requests_and_answers import (
+        Answer,
+        Request,
+        answers_in,
+        original_call_from,
+        read_answer,
+        requests_in,
+    )
     from adk_confirm.runtime.run.runner import Runner
     from adk_confirm.runtime.run.sequencer import Run
     from adk_confirm.runtime.tool import ConfirmationPolicy, FunctionTool, Tool, ToolOutcomeUnknown, Toolset
@@ -70,6 +77,7 @@ __all__ = [
     "ToolContext",
     "ToolOutcomeUnknown",
     "Toolset",
+    "answers_in",
     "call",
     "original_call_from",
     "read_answer",
@@ -79,7 +87,7 @@ __all__ = [
 _HOMES = {
     "runtime.adk_plugin": "ConfirmationPlugin",
     "runtime.agent": "Agent",
-    "runtime.requests_and_answers": "Answer Request original_call_from read_answer requests_in",
+    "runtime.requests_and_answers": "Answer Request answers_in original_call_from read_answer requests_in",
     "runtime.context": "ReadonlyContext ToolContext",
     "runtime.errors": "Busy ConfirmError Conflict Forbidden Invalid NotFound StoreError",
     "runtime.mcp.toolset": "HttpConnection McpToolset StdioConnection",

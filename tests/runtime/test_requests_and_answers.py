@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, canonical
-from adk_confirm.runtime.requests_and_answers import Answer, Request, original_call_from, read_answer, requests_in
+from adk_confirm.runtime.requests_and_answers import (
+    Answer,
+    Request,
+    answers_in,
+    original_call_from,
+    read_answer,
+    requests_in,
+)
 from adk_confirm.runtime.wire import (
     ConfirmationRequest,
     Content,
@@ -224,6 +231,31 @@ def test_a_missing_or_malformed_original_call_is_an_error(args: Any, sentence: s
     with pytest.raises(Invalid) as caught:
         original_call_from(FunctionCall(name=NAME, args=args))
     assert str(caught.value) == sentence
+
+
+# Answers in events
+
+
+def response(id_: str | None, given: Any, name: str = NAME) -> dict[str, Any]:
+    return {"functionResponse": {"id": id_, "name": name, "response": given}}
+
+
+def test_an_event_of_a_user_has_its_answers_in_order() -> None:
+    given = [response("r-2", {"confirmed": True}), response(None, {"confirmed": True}), response("x", {}, "deploy")]
+    said = event(
+        *given, response("r-1", {"toolConfirmation": {"confirmed": False}}), author="user", longRunningToolIds=[]
+    )
+    assert answers_in(said) == (Answer("r-2", True), Answer("r-1", False))
+    assert answers_in(event({"text": "hello"}, author="user")) == ()
+
+
+def test_what_an_agent_says_in_this_form_is_no_answer() -> None:
+    assert answers_in(event(response("r-1", {"confirmed": True}))) == ()
+
+
+def test_a_malformed_answer_in_an_event_is_an_error() -> None:
+    with pytest.raises(Invalid, match="'confirmed' must be true or false"):
+        answers_in(event(response("r-1", {"confirmed": "yes"}), author="user"))
 
 
 # Requests in events, as each implementation sends them

@@ -11,19 +11,25 @@ from typing import Any
 
 import pytest
 
+from adk_confirm import Agent, ScriptedModel, call
+from adk_confirm.runtime.calls.call import CallState
 from adk_confirm.runtime.context import SessionState, ToolContext
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.titles import title_after_edit
 from adk_confirm.runtime.tool import (
+    BadArguments,
     BadTool,
     ConfirmationPolicy,
+    Declaration,
     FunctionTool,
     Tool,
     ToolOutcomeUnknown,
     as_tool,
     default_hint,
 )
+from tests.runtime.conftest import MakeRunner
+from tests.support.dialogue import Chat
 
 
 def context(state: JsonObject | None = None, **changes: Any) -> ToolContext:
@@ -68,8 +74,72 @@ def test_other_things_are_none(thing: Any) -> None:
 
 
 def test_a_function_without_a_name_of_its_own_is_refused_where_it_is_given() -> None:
-    with pytest.raises(BadTool, match=r"A tool cannot be called <lambda>: write a function with a name of its own\."):
+    with pytest.raises(BadTool, match="A tool cannot be called <lambda>: give it a name="):
         tool(lambda amount: amount)
+    assert tool(lambda amount: amount, name="pay", description="Pays.").declaration == Declaration(
+        "pay", "Pays.", {"properties": {"amount": {}}, "required": ["amount"], "type": "object"}
+    )
+
+
+MONEY: JsonObject = {
+    "type": "object",
+    "properties": {"amount": {"type": "number"}, "currency": {"type": "string", "default": "EUR"}},
+    "required": ["amount"],
+}
+
+
+async def test_a_function_of_any_arguments_has_a_schema_of_its_own() -> None:
+    made = FunctionTool(
+        lambda **given: {"transferred": given},
+        name="transfer",
+        schema=MONEY,
+        require_confirmation=lambda amount: amount > 100,
+    )
+    assert made.declaration.schema == MONEY
+    bound = made.bind({"amount": 1500})
+    assert (bound.args, bound.defaults) == ({"amount": 1500, "currency": "EUR"}, ("currency",))
+    assert await made.gated(bound.args, context()) is True
+    assert await made.run(bound.args, context()) == {"transferred": {"amount": 1500, "currency": "EUR"}}
+    with pytest.raises(BadArguments, match=r"to: is not an argument .*; amount: must be of type number"):
+        made.bind({"amount": "1500", "to": "bob"})
+
+
+def test_a_schema_beside_a_signature_is_refused_and_so_is_one_that_is_none() -> None:
+    with pytest.raises(BadTool, match="reimburse has a signature, so its schema comes from there"):
+        tool(schema=MONEY)
+    with pytest.raises(BadTool, match="The schema of pay is no valid JSON Schema"):
+        tool(lambda **given: given, name="pay", schema={"type": "money"})
+
+
+class Transfer(Tool):
+    name, description, schema = "transfer", "Moves money.", MONEY
+
+    def requires_confirmation(self, args: JsonObject) -> bool:
+        return args["currency"] != "EUR"
+
+    async def run(self, args: JsonObject, context: ToolContext) -> Json:  # noqa: ARG002  (as the base has it)
+        return {"transferred": args["amount"]}
+
+
+async def test_a_tool_of_ones_own_says_only_what_is_special_to_it(run: MakeRunner) -> None:
+    euros, francs = call("transfer", amount=5), call("transfer", amount=7, currency="CHF")
+    chat = Chat(run(Agent("clerk", ScriptedModel([euros, francs], "Done."), tools=[Transfer()])))
+    heard = await chat.say("Move it")
+    assert heard.request.call.arguments == {"amount": 7, "currency": "CHF"}
+    first, _ = await chat.calls()
+    assert (first.state, first.result) == (CallState.DONE, {"transferred": 5})
+    assert (await chat.approve(heard.request)).result("transfer") == {"transferred": 7}
+
+
+def test_a_tool_of_ones_own_asks_nobody_unless_it_says_so() -> None:
+    class Lookup(Tool):
+        name = "lookup"
+
+    made = as_tool(Lookup())
+    assert (made.hint, made.idempotent, made.requires_confirmation({})) == (None, False, False)
+    assert made.bind({}).args == {}
+    with pytest.raises(BadArguments, match="x: is not an argument"):
+        made.bind({"x": 1})
 
 
 def test_what_cannot_be_called_makes_no_tool() -> None:

@@ -9,8 +9,9 @@ import pytest
 from adk_confirm.runtime.adk.type_checks import misfits
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject
-from adk_confirm.runtime.mcp.toolset import McpTool, schema_problems, wrong_schemas
+from adk_confirm.runtime.mcp.toolset import McpTool, wrong_schemas
 from adk_confirm.runtime.signature import BadArguments, Bound
+from adk_confirm.runtime.tool import schema_problems
 
 
 def nested(name: str, depth: int) -> JsonObject:
@@ -56,13 +57,13 @@ BRANCHING: JsonObject = {
 )
 def test_a_schema_that_takes_for_ever_is_refused(schema: JsonObject, args: JsonObject) -> None:
     [problem] = schema_problems(schema, args).values()
-    assert problem.startswith("cannot be checked against the schema that the server gives: it takes more than 0.1 s")
+    assert problem.startswith("cannot be checked against the tool's schema: it takes more than 0.1 s")
     assert schema_problems({"type": "object", "additionalProperties": True}, args) == {}
 
 
 def test_a_schema_that_breaks_its_reader_is_refused() -> None:
     [problem] = schema_problems({"properties": {"a": {"pattern": "("}}}, {"a": "x"}).values()
-    assert problem.startswith("cannot be checked against the schema that the server gives: ")
+    assert problem.startswith("cannot be checked against the tool's schema: ")
 
 
 def test_what_patterns_can_say_stays_as_it_was() -> None:

@@ -538,7 +538,9 @@ async def test_a_check_in_another_process_holds_up_nobody_else(run: MakeRunner) 
     asked, answered = threading.Event(), threading.Event()
 
     class Checked(FunctionTool):
-        checks_elsewhere = True
+        def __init__(self, func: Callable[..., object], *, require_confirmation: bool) -> None:
+            super().__init__(func, require_confirmation=require_confirmation)
+            self.checks_elsewhere = True
 
         def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:
             asked.set()
