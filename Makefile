@@ -15,7 +15,7 @@ SPREAD := --dist worksteal --timeout-method thread
 GOLDEN := tests/blocks/golden docs/servers.md
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup dev demo check test test-slow servers bench chaos mutants golden picture wheel try-wheel lock clean
+.PHONY: setup dev demo check test test-slow servers bench chaos mutants golden gallery picture wheel try-wheel lock clean
 
 setup: $(VENV)/.installed  ## the environment, with the command in it
 dev: $(VENV)/.developing   ## … and what the tests and checks need
@@ -59,6 +59,9 @@ golden: dev ## writes again what tests compare with, and says what changed: read
 	  tests/bot/hosts/test_servers.py::test_the_table_in_the_documents_is_this_one
 	@git status --short -- $(GOLDEN)
 	@git diff --stat -- $(GOLDEN)
+
+gallery: dev ## draws every face of the golden files, on a phone and at a desk, light and dark: gallery/index.html
+	@$(BIN)/python -m tests.gallery
 
 picture: dev ## the README's animated picture, made again from the demo's page
 	@$(BIN)/python -m tests.pictures

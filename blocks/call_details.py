@@ -335,7 +335,8 @@ def _say_values(
         if argument.masked:
             drawing.say_short((*_say_name(argument.name, drawing), Say(words.HIDDEN_VALUE)), small=tiny)
         elif isinstance(argument.value, str) and argument.value.strip() == drawing.below:
-            drawing.say_short((*_say_name(argument.name, drawing), Say("as below")), small=tiny)
+            if not drawing.over:
+                drawing.say_short((*_say_name(argument.name, drawing), Say("as below")), small=tiny)
         else:
             _say_value(argument, argument.value, None, drawing, small=tiny)
 
@@ -404,8 +405,13 @@ def _written(argument: Argument, value: JsonValue | Absent, room: Space, limit: 
         return Readable((Say(words.NOTHING),))
     if not room.exact:
         return readable(value, argument.name, dict(argument.formats), limit, room.lines)
-    exact = spell_value(value, ON_ONE_LINE + 1)
-    return BOXED if exact.boxed else Readable((Supplied(exact.text),))
+    exact, kind = spell_value(value, ON_ONE_LINE + 1), dict(argument.formats).get("")
+    if exact.boxed:
+        return BOXED
+    said = scalar(value, kind, argument.name) if kind and isinstance(value, int | float) else None
+    if said is None or spoken(said) == exact.text:
+        return Readable((Supplied(exact.text),))
+    return Readable((said, Say(" ("), Supplied(exact.text), Say(")")))
 
 
 def _exactly(value: JsonValue | Absent, room: Space) -> str:
@@ -470,7 +476,7 @@ def _say_preview(view: Shown, preview: Preview, drawing: _Drawing) -> None:
             drawing.add(Box(drawing.fitted("\n".join(changed), room.preview, room.preview_lines)))
         else:
             drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
-    facts: list[TextSpan] = [code(plan.files[0], 80)] if len(plan.files) == 1 else []
+    facts: list[TextSpan] = [code(plan.files[0], 80)] if len(plan.files) == 1 and plan.files[0] else []
     facts += [Say(plan.size)] if plan.size else []
     title = words.PLAN_TITLES[_tense(view)][bool(plan.files)]
     title += ", changed by the edit" if view.changed_by_edit and not drawing.over else ""
@@ -518,14 +524,14 @@ def values(arguments: Sequence[Argument], room: Space) -> tuple[Piece, ...]:
 def result(value: JsonValue, room: Space, formats: Formats = ()) -> tuple[list[Piece], bool]:
     """What a tool returned, and whether some of it had to be cut."""
     drawing = _Drawing(replace(room, value=room.result))
-    if room.exact:
-        drawing.add(Box(spell_value(value, room.enough).text))
-    elif isinstance(value, dict) and all(isinstance(inner, str | int | float | None) for inner in value.values()):
+    if isinstance(value, dict) and all(isinstance(inner, str | int | float | None) for inner in value.values()):
         found = readable(value, words.RESULT, dict(formats), room.result, room.lines)
         if found.box:
             drawing.add(Box(drawing.fitted(spell_value(value, room.enough).text, room.result, room.lines)))
         else:
-            drawing.add(Line(found.beside))
+            drawing.add(Line((*(_say_name(words.RESULT, drawing) if room.exact else ()), *found.beside)))
+    elif room.exact:
+        drawing.add(Box(spell_value(value, room.enough).text))
     else:
         _say_value(Argument(words.RESULT, value, formats=formats), value, None, drawing)
     return drawing.pieces, drawing.cut

@@ -217,7 +217,7 @@ def note(view: Shown) -> Message:
 # -- its texts
 
 _OPEN = (State.WAITING, OutcomeKind.UNKNOWN)
-_SAME_DAY = 12 * 3600  # so soon after the question, the time says enough
+SAME_DAY = 12 * 3600  # so soon after the question, the time says enough
 
 
 def title(view: Shown) -> tuple[TextSpan, ...]:
@@ -307,14 +307,14 @@ def after_a_no(asked: Shown | ShownLine) -> str:
 def status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
     """Who decides, or who decided and what came of it: right below the title, in every state."""
     if view.stage is OutcomeKind.UNKNOWN:
-        begun = say(" {when}", when=When(view.started_at)) if view.started_at is not None else ()
+        begun = say("It started {when}" if view.started_at else "It started", when=When(view.started_at or 0))
         alone = "" if view.voted else words.NOT_BY_ITSELF
-        return [line(words.UNKNOWN_STATUS + alone, begun=begun), *approval_status(view, most)]
+        return [Line((*begun, Say(words.UNKNOWN_STATUS + alone))), *approval_status(view, most)]
     return approval_status(view, most) if view.stage is State.WAITING else [Line(state_sentence(view))]
 
 
 def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
-    voted = {who: When(at, clock=at - view.asked_at < _SAME_DAY) for who, at in view.voted_at.items()}
+    voted = {who: When(at, clock=at - view.asked_at < SAME_DAY) for who, at in view.voted_at.items()}
     people, no = people_names(view.decided_by, voted), after_a_no(view)
     runs, yes = not (view.question or view.operation), "Answered" if view.question else "Approved"
 
@@ -463,7 +463,7 @@ def who_can(view: Shown) -> tuple[TextSpan, ...]:
 
 
 def _is_near(view: Shown, at: int) -> bool:
-    return at - view.asked_at < _SAME_DAY
+    return at - view.asked_at < SAME_DAY
 
 
 def _revision_notes(view: Shown) -> tuple[TextSpan, ...]:
@@ -480,17 +480,13 @@ def _revision_notes(view: Shown) -> tuple[TextSpan, ...]:
 def audit_line(view: Shown) -> Line:
     """How somebody who may read the audit finds this confirmation there."""
     found = code(f"adk-confirm audit show {view.id[:8]}")
-    return line("Under the policy for {tools} · {found}", tools=code(", ".join(view.policy_tools)), found=found)
+    return line("Policy: {tools} · {found}", tools=code(", ".join(view.policy_tools)), found=found)
 
 
-def grant_text(grant: GrantView, *, listed: bool = False) -> Line:
-    """What a grant allows, until when, what may differ, and who gave it. `listed`: among grants of other conversations,
-    so that it says where it holds."""
-    place = Channel(grant.channel) if grant.channel else words.DIRECT_MESSAGES
+def grant_text(grant: GrantView) -> Line:
+    """What a grant allows, until when, what may differ, and who gave it."""
     spans = {"calls": calls_like(grant.tool, grant.on), "free": whatever(grant.free), "who": people_names(grant.by)}
-    uses = words.uses(grant.uses, grant.used)
-    template = words.GRANT_LISTED if listed else words.GRANT
-    return line(template, when=When(grant.until), uses=uses, place=place, **spans)
+    return line(words.GRANT, when=When(grant.until), uses=words.uses(grant.uses, grant.used), **spans)
 
 
 def whatever(free: Sequence[str]) -> tuple[TextSpan, ...]:

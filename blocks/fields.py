@@ -82,6 +82,8 @@ class Field:
     """What a text box shows at first."""
     options: tuple[JsonValue, ...] = ()
     note: str = ""
+    above: str = ""
+    """The item of a list that begins with it: a bold line above."""
 
     @property
     def chooses(self) -> bool:

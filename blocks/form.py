@@ -10,7 +10,7 @@ import copy
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -104,16 +104,16 @@ class Form:
         formats = self._formats.get(called, {})
         whole = field_for((called,), shown, block_id, value, shape, _as_shown(value, formats.get("")))
         fields = _inside(called, shown, block_id, value, shape, formats)
-        if 0 < len(fields) <= self._in_items:
-            self._in_items -= len(fields)
+        if 0 < _blocks(fields) <= self._in_items:
+            self._in_items -= _blocks(fields)
         else:
             fields = [whole] if whole else []
-        self._crowded = self._crowded or len(self.fields) + max(len(fields), 1) > MOST_FIELDS
+        self._crowded = self._crowded or len(self.inputs) + max(_blocks(fields), 1) > MOST_FIELDS
         if not self._crowded and not fields:
             self._long.append(called)
         if self._crowded or not fields:
             return False
-        inputs = [one.block() for one in fields]
+        inputs = [block for one in fields for block in (*_item_line(one), one.block())]
         self._room -= sum(len(json.dumps(one)) for one in inputs)
         self._crowded = self._room < 0
         if not self._crowded:
@@ -239,6 +239,14 @@ def _as_shown(value: Value, kind: str | None) -> str:
     return words.NOW.format(value=spoken(scalar(value, kind, "")))
 
 
+def _item_line(field: Field) -> list[JsonObject]:
+    return [rich([Line((name(field.above),))], f"{field.block_id}.item")] if field.above else []
+
+
+def _blocks(fields: Sequence[Field]) -> int:
+    return len(fields) + sum(bool(one.above) for one in fields)
+
+
 def _inside(
     called: str, shown: str, block_id: str, value: Value, shape: Shape, formats: Mapping[str, str]
 ) -> list[Field]:
@@ -251,7 +259,7 @@ def _inside(
         holders = [((called,), shown, block_id, {**dict.fromkeys(shape.items, ABSENT), **value})]
     if isinstance(value, list) and {*shape.kinds} <= {"array"} and all(isinstance(item, dict) for item in value):
         for number, item in enumerate(objects(value)):
-            title = words.IN_ITEM.format(list=shown, number=number + 1)
+            title = words.IN_ITEM.format(list=shown, number=number + 1, count=len(value))
             holders.append(((called, number), title, f"{block_id}.{number}", item))
     flat = [
         shape.items.get(one, Shape()).is_flat and not isinstance(held, dict | list)
@@ -259,20 +267,21 @@ def _inside(
         for one, held in holder.items()
     ]
     most = MOST_IN_ITEMS if isinstance(value, list) else _MOST_IN_OBJECT
-    if not all(holder for *_, holder in holders) or not all(flat) or len(flat) > most:
+    grouped = isinstance(value, list) and any(len(holder) > 1 for *_, holder in holders)
+    lines = len(flat) + len(holders) * grouped
+    if not all(holder for *_, holder in holders) or not all(flat) or lines > most:
         return []
     fields: list[Field] = []
     for path, title, block, holder in holders:
         labels, here = Counter(map(readable_name, holder)), len(fields)
         for at, inner in enumerate(sorted(holder, key=[*shape.items, *holder].index)):
-            label = words.INSIDE.format(
-                holder=title, name=readable_name(inner) if labels[readable_name(inner)] == 1 else inner
-            )
+            label = readable_name(inner) if labels[readable_name(inner)] == 1 else inner
+            label = label if grouped else words.INSIDE.format(holder=title, name=label)
             note, rules = _as_shown(holder[inner], formats.get(inner)), shape.items.get(inner, Shape())
             made = field_for((*path, inner), label, f"{block}.{at}", holder[inner], rules, note)
             if made is None:
                 return []
-            fields.append(made)
+            fields.append(replace(made, above=title) if grouped and not at else made)
         boxes = [at for at in range(here, len(fields)) if not fields[at].chooses]
         if isinstance(value, list) and boxes:
             last = fields[boxes[-1]]

@@ -14,16 +14,19 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import (
     approval_status,
-    grant_text,
+    calls_like,
     outcome_buttons,
     preview_notices,
     revoke_button,
     title,
+    whatever,
     withdraw_button,
 )
 from adk_confirm.blocks.click_ids import Action, Ref, block_id, checked_id
 from adk_confirm.blocks.kit import JsonObject, Message, actions, bullets, button, header, home, message, section
+from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.rich_text import (
+    Channel,
     Line,
     Link,
     Piece,
@@ -201,8 +204,11 @@ def _request_item(view: Shown, version: int) -> list[JsonObject]:
 
 def _grant(grant: GrantView, version: int) -> list[JsonObject]:
     block = f"grant.{checked_id(grant.id)}.{version}"
-    row = [revoke_button(grant)]
-    return [rich([grant_text(grant, listed=True)], block), *actions(row, f"{block}.buttons")]
+    place = Channel(grant.channel) if grant.channel else words.DIRECT_MESSAGES
+    facts = say(words.GRANT_LISTED, when=When(grant.until), place=place, who=people_names(grant.by))
+    uses = say(words.DOT + words.uses(grant.uses, grant.used).strip(" .")) if grant.uses else ()
+    what = (*calls_like(grant.tool, grant.on), Say(", "), *whatever(grant.free))
+    return [section([Line(what), Line((*facts, *uses))], block, revoke_button(grant))]
 
 
 def _section(title: str, count: int, part: str, view: HomeView) -> list[JsonObject]:

@@ -64,7 +64,8 @@ def with_mention_line(message: Message, who: Sequence[Approver], name: str) -> M
 
 def approver_names(who: Sequence[Approver], most: int = MOST_NAMED) -> tuple[TextSpan, ...]:
     """`@oncall, @lead or whoever my.rota:on_call names`; empty when nobody is named."""
-    named = [_approver(one) for one in who]
+    known = [one for one in who if one.kind is not ApproverKind.EMAIL]  # `check` says so of an unknown address
+    named = [_approver(one) for one in known or who]
     if len(named) > most:
         named = [*named[:most], say(words.more(len(named) - most))]
     return join(named, last=" or ")
@@ -77,7 +78,7 @@ def _approver(one: Approver) -> tuple[TextSpan, ...]:
         case ApproverKind.USER:
             return (User(one.value),)
         case ApproverKind.EMAIL:
-            return code(one.value), Say(" (no such account)")
+            return (code(one.value),)
         case ApproverKind.PYTHON:
             return say("whoever {name} names", name=code(one.value))
 

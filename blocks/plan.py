@@ -32,7 +32,7 @@ class Plan:
         if not self.files:
             return ""
         files = f"{words.counted(len(self.files), 'files')}, " if len(self.files) > 1 else ""
-        return f"{files}+{self.more:,}\u00a0−{self.fewer:,}"
+        return f"{files}+{self.more:,} −{self.fewer:,}"
 
     def cut(self, most: int, length: int) -> tuple[str, bool]:
         """The plan within this many lines and units, cut in its middle; and whether all of it is there."""
@@ -74,7 +74,7 @@ def _diff(lines: list[str]) -> Plan | None:
             if not after.startswith("+++ "):
                 return None
             files.append(_name(line[4:], after[4:]))
-            shown.append(f"▸ {files[-1]}")
+            shown.append(f"▸ {files[-1]}".strip())
         elif (hunk := _HUNK.fullmatch(line)) and files:
             old, new = (int(count) if count is not None else 1 for count in hunk.groups())
             shown += [] if shown[-1].startswith("▸") else ["⋯"]
@@ -86,7 +86,9 @@ def _diff(lines: list[str]) -> Plan | None:
 
 
 def _name(before: str, after: str) -> str:
-    """`deploy/checkout.yaml`, or `old.yaml → new.yaml`. What follows a tab is a time."""
+    """`deploy/checkout.yaml`, or `old.yaml → new.yaml`. What follows a tab is a time. Empty for words such as `now`."""
     old, new = (name.split("\t")[0].removeprefix(mark) for name, mark in ((before, "a/"), (after, "b/")))
     there = [name for name in dict.fromkeys((old, new)) if name != "/dev/null"]
+    if any(" " in name or not re.search("[./]", name) for name in there):
+        return ""
     return words.ARROW.join(there)

@@ -208,12 +208,14 @@ def _list(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
     spans = [scalar(item, formats.get(""), name) for item in value[:_ITEMS]]
     if len(value) <= _ITEMS and _length(spans) <= limit and not any(right_to_left(spoken(span)) for span in spans):
         return Readable(join(spans))
-    head = words.counted(len(value))
-    kept: list[TextSpan] = []
-    while len(kept) < len(spans) and len(head) + _length([*kept, spans[len(kept)]]) + 3 <= limit:
-        kept.append(spans[len(kept)])
-    rest = (Say(": "), *join(kept), Say(", …")) if kept else ()
-    return Readable((Say(head), *rest), whole=False)
+    kept = [span for at, span in enumerate(spans[:_SHOWN]) if _length(spans[: at + 1]) + _LEFT <= limit]
+    if not kept:
+        return Readable((Say(words.counted(len(value))),), whole=False)
+    more = Say(f" and {len(value) - len(kept):,} more")
+    return Readable((Say(f"{len(value):,}"), Say(": "), *join(kept), more), whole=False)
+
+
+_SHOWN, _LEFT = 2, 20  # of a long list; the room for how many more there are
 
 
 def _rows(value: Sequence[JsonValue], formats: Mapping[str, str], limit: int, lines: int) -> Readable:

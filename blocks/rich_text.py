@@ -282,7 +282,7 @@ def markup(spans: Iterable[TextSpan], longest: int | None = None, *, bold: bool 
     row: list[str] = []
     for span in _with_date_leads(spans):
         said = _span_markup(_well_formed(span), longest)
-        starred = bold and isinstance(span, Say | Supplied | Prose) and span.bold and said.strip()
+        starred = bold and isinstance(span, Say | Prose) and span.bold and said.strip()
         row.append(said.replace(said.strip(), f"*{said.strip()}*", 1) if starred else said)
     return "".join(row)
 
@@ -303,6 +303,8 @@ def _span_markup(span: TextSpan, longest: int | None) -> str:
     match span:
         case Say(text):
             return escape(text)
+        case Supplied(text, bold=True) if _WORDS.fullmatch(text):
+            return text.replace(" ", "_")
         case Supplied(text):
             return inert(text, longest)
         case Prose(text):
@@ -319,6 +321,10 @@ def _span_markup(span: TextSpan, longest: int | None) -> str:
             return f"<{escape(url)}|{escape(label)}>"
         case other:
             assert_never(other)
+
+
+_WORDS = re.compile(r"[a-z0-9]+(?: [a-z0-9]+){1,3}", re.ASCII)
+"""A name of several words, as `readable_name` writes an identifier. In markup it would be code; one word needs none."""
 
 
 def _text_of(piece: Piece, longest: int | None) -> str:

@@ -23,7 +23,7 @@ from adk_confirm.blocks.call_details import (
     result,
     values,
 )
-from adk_confirm.blocks.card import after_a_no, audit_line, calls_like, votes_of, whatever
+from adk_confirm.blocks.card import SAME_DAY, after_a_no, audit_line, calls_like, votes_of, whatever
 from adk_confirm.blocks.click_ids import Callback, LineMark, Ref, block_id
 from adk_confirm.blocks.full_view import room_beside, split_pages
 from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_print
@@ -186,7 +186,7 @@ def _end(step: ShownLine, end: End) -> tuple[TextSpan, ...]:
         return row
     row += say(_with_answer(step), **spans)
     if len(step.notes) == 1 and (note := fit_visible(step.notes[0][1], _NOTE)).text:
-        row = (*row[:-1], Say(": “"), Prose(note.text), Say("”."))
+        row = (*row[:-1], Say(": “"), Prose(note.text.rstrip(".")), Say(".”"))
     return (*row, *say(words.THREAD_EDITED_BY, **spans)) if step.editor else row
 
 
@@ -206,7 +206,9 @@ def _with_answer(step: ShownLine) -> str:
 def history_pieces(step: ShownLine, *, title_above: bool = False) -> tuple[Piece, ...]:
     """A step: a sentence, with the words of an agent, a tool or a person. `title_above`: the call need not be named."""
     template = words_for(LINES[step.kind].sentence or "", step).replace("{no}", after_a_no(step))
-    if title_above:
+    if title_above and step.kind is LineKind.ASKED and step.who and not step.question:
+        template = "⏳ Asked by {who} in {channel}." if step.channel else "⏳ Asked by {who}."
+    elif title_above:
         template = re.sub(r"^(\S+) \{tool\}", r"\1 It", template).replace("{tool}", "it")
     elif step.question:  # at the beginning of a sentence
         template = re.sub(r"^(\S+) \{tool\}", r"\1 The question of {name}", template)
@@ -280,9 +282,12 @@ def history(call: Shown, lines: Sequence[ShownLine]) -> JsonObject:
 
 def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
     """All steps in order. If there are too many: the latest, and a line that says so."""
+    ended = {step.attempt for step in steps if step.kind in (LineKind.DONE, LineKind.FAILED)}
+    over = (LineKind.APPROVED, LineKind.BEGUN)  # the votes before say who, and the end says that it started
+    steps = [step for step in steps if step.question or step.kind not in over or step.attempt not in ended]
     left_out: list[Piece] = []
     while True:
-        pieces = [*left_out, *(piece for step in steps for piece in _step_pieces(step))]
+        pieces = [*left_out, *(piece for step in steps for piece in _step_pieces(step, first=steps[0].at))]
         pages = split_pages(pieces or [line("Nothing has happened yet.")], name, *room_beside())
         if pages.whole:
             return list(pages.blocks)
@@ -290,8 +295,8 @@ def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
         left_out = [line("Earlier steps are left out here; the audit has them all.")]
 
 
-def _step_pieces(step: ShownLine) -> list[Piece]:
-    first, *rest = history_pieces(step, title_above=True)
-    if not isinstance(first, Line):
-        return [Line((When(step.at),)), first, *rest]
-    return [Line((When(step.at), Say("  "), *first.spans)), *rest]
+def _step_pieces(step: ShownLine, *, first: int) -> list[Piece]:
+    """With its time. `first`: that of the first step; so soon after it the clock says enough."""
+    when = When(step.at, clock=0 < step.at - first < SAME_DAY)
+    said, *rest = history_pieces(step, title_above=True)
+    return [Line((when, Say("  "), *said.spans)), *rest] if isinstance(said, Line) else [Line((when,)), said, *rest]

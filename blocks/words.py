@@ -56,7 +56,7 @@ PLAN_TITLES = {  # a text, or a diff
     "would have": ("What it would have done", "What would have changed"),
 }
 PREVIEW_AWAITED = "What the edited call would do is being looked up. It can be approved after that."
-UNKNOWN_STATUS = "It started{begun}, and nobody knows how it ended. Look in the system that it changes."
+UNKNOWN_STATUS = ", and nobody knows how it ended. Look in the system that it changes."
 NOT_BY_ITSELF = " It won't run again by itself."
 """Until somebody wants it to."""
 FAILED_STATUS = ". It may have done part of it: look before you ask again."
@@ -114,9 +114,7 @@ NOT_SEALED = (
     "whoever runs it."
 )
 GRANT = "🔓 {calls} run here without asking until {when}, {free}. Allowed by {who}.{uses}"
-GRANT_LISTED = (
-    "🔓 {calls} run without asking until {when}, {free}, in one conversation in {place}. Allowed by {who}.{uses}"
-)
+GRANT_LISTED = "until {when} · in one conversation in {place} · allowed by {who}"
 
 
 def uses(most: int | None, used: int = 0) -> str:
@@ -225,7 +223,7 @@ FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
 FIELD_GONE = "The policy has changed meanwhile. Close this form and open it again."
 THIS = "This"
 ITEM = "item {number}"
-IN_ITEM = "{list}, item {number}"
+IN_ITEM = "{list}, {number} of {count}"
 INSIDE = "{holder}: {name}"
 
 # -- the thread and the history

@@ -17,6 +17,7 @@ from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.policy.approvers import Approver, parse_approver
+from adk_confirm.runtime.calls.preview import Preview
 from tests.support import deciding
 
 NOON = 1_795_262_400  # 2026-11-21 12:00 UTC
@@ -180,7 +181,8 @@ NOBODY = replace(
 )
 GRANT = GrantView("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),))
 GRANTED = replace(DONE, id="granted", grant=GRANT, decided_by=(LEAD,))
-OFFERED = replace(WAITING, grant_offer=GrantOffer(1800, (Argument("service", "checkout"),)))
+_FREE = ("version", "env", "replicas")
+OFFERED = replace(WAITING, grant_offer=GrantOffer(1800, (Argument("service", "checkout"),), _FREE))
 TIME_OFF = shown(
     id="t1",
     revision=1,
@@ -247,6 +249,112 @@ LISTED_DONE = replace(
 )
 NO_ARGUMENTS = replace(WAITING, id="none", tool="rotate_keys", arguments=(), hint="", asked_by=None, quorum=1)
 
+PLAN = Preview("--- prod now\n+++ prod after this\n@@ -1,2 +1,2 @@\n env: prod\n-checkout 2.13.9\n+checkout 2.14.0\n")
+_BEFORE = Preview(PLAN.text.replace("2.13.9", "2.13.8"))
+_KEYS = [f"-  key-{n}: old\n+  key-{n}: new\n" for n in range(20)]
+_PATCH = f"--- a/deploy/checkout.yaml\n+++ b/deploy/checkout.yaml\n@@ -1,21 +1,21 @@\n keys:\n{''.join(_KEYS)}"
+PLANNED = replace(
+    WAITING,
+    id="planned",
+    preview=PLAN,
+    hint="",
+    why="The fix has to be out before the evening peak. The error budget of checkout is spent.",
+)
+PATCH = replace(
+    PLANNED,
+    id="patch",
+    tool="apply_patch",
+    title="Patch deploy/checkout.yaml",
+    arguments=(Argument("service", "checkout"), Argument("diff", _PATCH)),
+    preview=Preview(_PATCH),
+    editable=(),
+)
+MAIL = replace(
+    WAITING,
+    id="mail",
+    tool="send_mail",
+    title=None,
+    hint="",
+    arguments=(
+        Argument("recipients", [f"customer{n:02}@example.com" for n in range(60)]),
+        Argument("subject", "Checkout was slow on Friday"),
+        Argument("body", "Hello,\n\nfrom 18:00 to 18:40 payments were slow.\nNothing was charged twice.\n\nSorry!"),
+    ),
+)
+QUESTION = replace(
+    WAITING,
+    id="asks",
+    tool="ask_for_laptop",
+    agent="onboarding",
+    title=None,
+    question=True,
+    hint="Which laptop is it to be?",
+    arguments=(Argument("newcomer", "Grace Hopper"),),
+    wants_payload=True,
+    quorum=1,
+    editable=("model", "memory"),
+)
+QUESTION_SCHEMA: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {
+        "model": {"type": "string", "enum": ["13 inch", "14 inch", "16 inch"]},
+        "memory": {"type": "integer", "description": "In GB"},
+    },
+    "required": ["model", "memory"],
+}
+TYPED = replace(
+    WAITING,
+    id="typed",
+    tool="schedule_maintenance",
+    title="Maintain {service}",
+    hint="",
+    arguments=(
+        Argument("service", "checkout"),
+        Argument("day", "2026-12-05"),
+        Argument("starts_at", "2026-12-05T22:00:00+01:00"),
+        Argument("budget", 1500, formats=(("", "EUR"),)),
+        Argument("notify", ["ops@acme.example", "support@acme.example"]),
+        Argument("regions", ["eu-west-1", "us-east-1"]),
+        Argument("owner", {"name": "Ben Ortiz", "email": "ben@acme.example"}),
+        Argument("steps", [{"name": "drain", "minutes": 15}, {"name": "patch", "minutes": 45}]),
+    ),
+    editable=("day", "starts_at", "budget", "notify", "regions", "owner", "steps"),
+)
+_STEP: dict[str, JsonValue] = {"name": {"type": "string"}, "minutes": {"type": "integer"}}
+_OWNER: dict[str, JsonValue] = {"name": {"type": "string"}, "email": {"type": "string"}}
+TYPED_SCHEMA: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {
+        "service": {"type": "string"},
+        "day": {"type": "string", "format": "date"},
+        "starts_at": {"type": "string", "format": "date-time"},
+        "budget": {"type": "number", "description": "What it may cost"},
+        "notify": {"type": "array", "items": {"type": "string"}, "description": "Who is told by mail"},
+        "regions": {"type": "array", "items": {"enum": ["eu-west-1", "us-east-1", "ap-south-1"]}},
+        "owner": {"type": "object", "properties": _OWNER},
+        "steps": {"type": "array", "items": {"type": "object", "properties": _STEP}},
+    },
+}
+_CHANGES: dict[str, JsonValue] = {
+    "day": "2026-12-06",
+    "owner": {"name": "Ben Ortiz", "email": "b@acme.example"},
+}
+_MOVED = tuple(replace(one, value=_CHANGES.get(one.name, one.value)) for one in TYPED.arguments)
+EDITED_DONE = replace(
+    TYPED,
+    id="moved",
+    revision=2,
+    stage=OutcomeKind.DONE,
+    arguments=_MOVED,
+    diff=tuple(FieldDiff(a.name, a.value, b.value) for a, b in zip(TYPED.arguments, _MOVED, strict=True) if a != b),
+    edited_by=LEAD,
+    decided_by=_BY,
+    voted_at={OPS: NOON + 60, LEAD: NOON + 120},
+    duration=2.5,
+    result={"status": "scheduled"},
+    editable=(),
+)
+
 CARDS = {
     "waiting": WAITING,
     "waiting_one_vote": ONE_VOTE,
@@ -265,12 +373,32 @@ CARDS = {
     "waiting_lists_cut": MANY_LISTS,
     "waiting_grant": OFFERED,
     "waiting_spoke": replace(ONE_VOTE, spoke=(LEAD,)),
+    "waiting_plan": PLANNED,
+    "waiting_patch": PATCH,
+    "waiting_drift": replace(PLANNED, id="drift", approved_preview=_BEFORE),
+    "waiting_unseen": replace(PLANNED, preview=Preview(failed="timed out after 10 s"), lacks_preview=True),
+    "waiting_mail": MAIL,
+    "waiting_question": QUESTION,
+    "waiting_operation": replace(WAITING, operation=True, hint="It has begun, and waits for its result."),
     "approved": APPROVED,
     "approved_paused": PAUSED,
+    "approved_paused_by": replace(APPROVED, paused=Paused(LEAD, "freeze until the incident is over")),
     "approved_unreachable": UNREACHABLE,
     "running": RUNNING,
     "done": DONE,
     "done_granted": GRANTED,
+    "done_plan": replace(
+        DONE, id="planned", preview=PLAN, why=PLANNED.why, hint="", notes=((LEAD, "Checked with the payments team."),)
+    ),
+    "done_patch": replace(PATCH, stage=OutcomeKind.DONE, decided_by=_BY, approved_by=_BY, duration=3.2, result="ok"),
+    "done_edited": EDITED_DONE,
+    "done_question": replace(
+        QUESTION,
+        stage=OutcomeKind.DONE,
+        answered=True,
+        payload=(Argument("model", "16 inch"), Argument("memory", 32)),
+        decided_by=(LEAD,),
+    ),
     "done_list": LISTED_DONE,
     "done_answered": replace(
         ANSWERED, stage=OutcomeKind.DONE, version=3, decided_by=(LEAD,), result={"approved_days": 8}
@@ -278,6 +406,14 @@ CARDS = {
     "failed": FAILED,
     "denied": DENIED,
     "refused": REFUSED,
+    "refused_drift": replace(
+        REFUSED,
+        id="planned",
+        preview=_BEFORE,
+        reason=None,
+        drifted=True,
+        newer_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000500",
+    ),
     "expired": EXPIRED,
     "lapsed": LAPSED,
     "withdrawn": WITHDRAWN,
@@ -390,6 +526,27 @@ _THREAD = (
         seq=6, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason, asker=DANA, several=True
     ),
 )
+_TALK: dict[str, Any] = {"asker": DANA, "carded": True, "headline": "Deploy checkout 2.14.0 to prod", "tool": "deploy"}
+_NOTE = ((LEAD, "Checked with the team."),)
+_NO_RULE = "No rule covers it, so nobody was asked. Ask whoever runs this app if it should be possible."
+_LAPTOP = (Argument("model", "16 inch"), Argument("memory", 32))
+THREAD_LINES = (
+    ShownLine(seq=7, kind=LineKind.DONE, people=(OPS, LEAD), notes=_NOTE, **_TALK),
+    ShownLine(seq=8, kind=LineKind.FAILED, people=(LEAD,), **_TALK),
+    ShownLine(seq=9, kind=LineKind.REFUSED, people=(OPS, LEAD), drifted=True, **_TALK),
+    ShownLine(seq=10, kind=LineKind.EXPIRED, **_TALK),
+    ShownLine(seq=11, kind=LineKind.UNKNOWN, approvers=approvers("user:U0LEAD"), **_TALK),
+    ShownLine(seq=12, kind=LineKind.SETTLED, who=LEAD, yes=True, **_TALK),
+    ShownLine(seq=13, kind=LineKind.GRANTED, people=(LEAD,), until=NOON + 1800, free=("version",), **_TALK),
+    ShownLine(seq=14, kind=LineKind.GRANT_USED, people=(LEAD,), tool="deploy", arguments=WAITING.arguments),
+    ShownLine(
+        seq=15, kind=LineKind.CALL_REFUSED, tool="drop_table", arguments=(Argument("name", "orders"),), said=_NO_RULE
+    ),
+    ShownLine(seq=16, kind=LineKind.VOTE_FELL, who=OPS, editor=LEAD, notified=approvers("user:U0OPS"), **_TALK),
+    ShownLine(seq=17, kind=LineKind.VOTE_REFUSED, who=DANA, why=Reason.TURN_AUTHOR, **_TALK),
+    ShownLine(seq=18, kind=LineKind.APPROVED, question=True, tool="onboarding", people=(LEAD,), arguments=_LAPTOP),
+    ShownLine(seq=19, kind=LineKind.STOPPED, who=DANA),
+)
 THREAD = tuple(replace(one, headline="Deploy checkout 2.14.0 to prod") for one in _THREAD)
 HISTORY = replace(
     WAITING,
@@ -413,6 +570,7 @@ SCHEMA: dict[str, JsonValue] = {
 }
 EDITABLE = replace(WAITING, editable=("version", "env", "replicas", "dry_run", "when"))
 VERDICTS = {
+    "not_yours": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.TURN_AUTHOR))),
     "counted": (WAITING, Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, votes=1)),
     "decided": (WAITING, Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, decided=True)),
     "older": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.OLDER_REVISION))),

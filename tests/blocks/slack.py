@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from adk_confirm.sandbox.people.state import entry, picked, values
 from adk_confirm.sandbox.reading import JsonObject, as_object, as_text, label, objects
+from tests.blocks.inert import shown
 
 
 class OpenForm:
@@ -16,6 +17,15 @@ class OpenForm:
     def __init__(self, view: JsonObject) -> None:
         self.view = view
         self.inputs = {as_text(b.get("block_id")): b for b in objects(view["blocks"]) if b["type"] == "input"}
+        above = ""  # a bold line, which stands above the fields of a list's item
+        self._named: dict[str, str] = {}
+        for block in objects(view["blocks"]):
+            block_id = as_text(block.get("block_id"))
+            above = shown({"blocks": [block]}).strip() if block_id.endswith(".item") else above
+            if block["type"] == "input":
+                called = label(block["label"])
+                self._named.setdefault(called, block_id)
+                self._named[f"{above}: {called}"] = block_id
         self.entered: dict[tuple[str, str], JsonObject] = {}
 
     @property
@@ -28,7 +38,7 @@ class OpenForm:
         return [label(block["label"]) for block in self.inputs.values()]
 
     def block_id(self, field: str) -> str:
-        return next(block_id for block_id, block in self.inputs.items() if label(block["label"]) == field)
+        return self._named[field]
 
     def element(self, field: str) -> JsonObject:
         return as_object(self.inputs[self.block_id(field)]["element"])

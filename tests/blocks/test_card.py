@@ -152,7 +152,7 @@ def test_a_text_that_would_be_too_long_is_shortened_in_the_middle() -> None:
     assert text.startswith("Deploy")
     assert "Needs 1 more approval" in text.split("\n")[1]
     assert text.split("\n")[-1].startswith("Shortened here.")
-    assert "argument 5" in text
+    assert "argument_5" in text
     assert "… and 5 more arguments" in text
 
 
@@ -186,10 +186,10 @@ def test_the_hint_that_every_tool_has_is_not_repeated() -> None:
 
 def test_approvers_are_named_as_the_policy_names_them() -> None:
     text = said(samples.REIMBURSE)
-    assert "`release-manager@example.com` (no such account)" in text
+    assert "release-manager@example.com" not in text, "an address of nobody helps nobody"
     assert "whoever `my.rota:on_call` names" in text
     many = samples.approvers("group:S0ONCALL", *(f"user:U{n}" for n in range(20)), "email:x@y.z")
-    assert "14 more · <!date^1795266000^expires" in said(replace(samples.WAITING, approvers=many))
+    assert "13 more · <!date^1795266000^expires" in said(replace(samples.WAITING, approvers=many))
 
 
 # -- buttons
@@ -280,10 +280,10 @@ def test_where_the_headline_says_what_became_of_it_the_alarm_says_both(view: Sho
 @pytest.mark.parametrize(
     ("before", "after", "size"),
     [
-        ("-- keep the audit\nid int\n", "id int\n", "t.sql · +0\u00a0−1"),
-        ("id int\n", "id int\n++ a list\n++ of two\n", "t.sql · +2\u00a0−0"),
-        ("id int\n", "id int\n--- a/b\n+++ a/b\n@@ -1 +1 @@\n", "t.sql · +3\u00a0−0"),
-        ("id int\nb\n", "id int\x0b-b\n", "t.sql · +1\u00a0−2"),
+        ("-- keep the audit\nid int\n", "id int\n", "t.sql · +0 −1"),
+        ("id int\n", "id int\n++ a list\n++ of two\n", "t.sql · +2 −0"),
+        ("id int\n", "id int\n--- a/b\n+++ a/b\n@@ -1 +1 @@\n", "t.sql · +3 −0"),
+        ("id int\nb\n", "id int\x0b-b\n", "t.sql · +1 −2"),
     ],
 )
 def test_no_line_that_a_model_writes_is_counted_as_another(before: str, after: str, size: str) -> None:

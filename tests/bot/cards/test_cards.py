@@ -189,7 +189,7 @@ async def test_an_address_is_shown_as_whoever_it_belongs_to(out: Outgoing) -> No
     out.slack.person("rita", email="release@example.com", id="U0RITA")
     out.open(make_policy(approvers=["email:release@example.com", "email:nobody@example.com"]))
     await out.drawn()
-    assert "from @rita or `nobody@example.com` (no such account)" in out.card
+    assert "from @rita · " in out.card
 
 
 # Every state there is, as Slack would take it

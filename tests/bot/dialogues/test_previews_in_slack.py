@@ -32,7 +32,7 @@ def _no_plan() -> Iterator[None]:
 async def test_a_diff_is_shown_and_counted_and_the_call_runs_at_one_press(at: Office) -> None:
     lab.plan["shows"] = DIFF
     card = await at.ask('migrate {"table": "users"}')
-    assert "What would change · t.sql · +2\u00a0−1" in card.text
+    assert "What would change · t.sql · +2 −1" in card.text
     assert "- old text\n+ new text" in card.text
     await at.bob.clicks(card, "Approve")
     await at.sees(card, ", done")
