@@ -70,7 +70,7 @@ class HomeQuery:
         voted = await self._database.read(_decided, reader.person)
         grants = await self._database.read(_grants, reader.person)
         stopped = await self._database.read(read_pause) is not None
-        lists = (_by_deadline(mine.rows), asked.rows, voted)
+        lists = (mine.rows, asked.rows, voted)
         waiting, own, decided = await asyncio.gather(*(self._cards(reader, rows) for rows in lists))
         view = HomeView(
             version=version,
@@ -93,9 +93,7 @@ class HomeQuery:
         here = await self._database.read(
             _others_in_channel, reader.team, reader.channel, frozenset(row.id for row in mine.rows)
         )
-        waiting, others = await asyncio.gather(
-            self._cards(reader, _by_deadline(mine.rows)), self._cards(reader, _by_deadline(here.rows))
-        )
+        waiting, others = await asyncio.gather(self._cards(reader, mine.rows), self._cards(reader, here.rows))
         return HomeView(
             version=version,
             now=mine.at,
@@ -139,7 +137,7 @@ class HomeQuery:
                 if len(found) == WAITING:
                     break
             if len(found) == WAITING:
-                after = found[-1].asked_at.timestamp(), found[-1].id
+                after = waiting_index.due(found[-1]).timestamp(), found[-1].id
                 break
             if len(page.places) < PAGE:
                 return _Found(tuple(found), at=epoch(page.at))
@@ -209,10 +207,6 @@ def grant_item(grant: Grant, row: Confirmation) -> GrantView:
     return grant_view(grant, row, None if channel.startswith("D") else channel or None)
 
 
-def _by_deadline(rows: Sequence[Confirmation]) -> list[Confirmation]:
-    return sorted(rows, key=lambda row: row.deadline)
-
-
 def _is_card(place: Place) -> bool:
     return bool(place.channel) and place.ts is not None and not place.pointer
 
@@ -234,7 +228,7 @@ def _waiting(tx: Tx, calls: Sequence[str]) -> _Page:
 
 
 def _own_requests(tx: Tx, person: Person) -> _Found:
-    """What waits, oldest first, then what was decided recently."""
+    """What waits, the most urgent first, then what was decided recently."""
     names = {waiting_index.asker(person)}
     page = waiting_index.page(tx, person.team, names, None, ASKED)
     more = waiting_index.count_after(tx, person.team, names, page[-1]) if len(page) == ASKED else 0

@@ -73,9 +73,9 @@ CREATE INDEX bot_confirmations_unknown ON bot_confirmations (created) WHERE outc
 CREATE TABLE bot_waiting (
     team VARCHAR(32) NOT NULL,
     whom VARCHAR(320) NOT NULL, -- an entry of the policy, "asker:U…", "decider:U…" or "channel:C…"
-    created DOUBLE PRECISION NOT NULL, -- of "decider:U…": when it was decided
+    at DOUBLE PRECISION NOT NULL, -- until when it waits; of "decider:U…": when it was decided
     confirmation VARCHAR(64) NOT NULL,
-    PRIMARY KEY (team, whom, created, confirmation)
+    PRIMARY KEY (team, whom, at, confirmation)
 ) WITHOUT ROWID;
 CREATE INDEX bot_waiting_confirmation ON bot_waiting (confirmation);
 

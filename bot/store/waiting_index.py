@@ -8,6 +8,7 @@ change while no row changes. So a reader passes the entries that name the person
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.effects import Step
@@ -18,7 +19,7 @@ from adk_confirm.bot.store.rows import STORED, load
 from adk_confirm.runtime.store.database import Tx
 
 ListPosition = tuple[float, str]
-"""Where the next page of a list begins: when the confirmation was asked, and its id."""
+"""Where the next page of a list begins: until when people can decide, and the confirmation's id."""
 
 MOST_ENTRIES = 200
 """The most groups, addresses and functions in use at once that are looked through."""
@@ -48,18 +49,23 @@ def update_waiting_index(tx: Tx, row: Confirmation, steps: Collection[Step]) -> 
     if all(step.kind in _KEPT for step in steps):
         return
     tx.run("DELETE FROM bot_waiting WHERE confirmation = :id", id=row.id)
-    names = dict.fromkeys(sorted(index_entries(row)), row.asked_at)
+    names = dict.fromkeys(sorted(index_entries(row)), due(row))
     if row.decision is not None:
         votes = (vote for vote in row.votes if vote.state is VoteState.STANDING and vote.kind is not VoteKind.WITHDRAW)
         names |= {decider(vote.voter): row.decision.at for vote in votes}
     entries = [
-        {"team": row.asked.team, "whom": entry, "created": at.timestamp(), "confirmation": row.id}
+        {"team": row.asked.team, "whom": entry, "at": at.timestamp(), "confirmation": row.id}
         for entry, at in names.items()
     ]
     tx.many(
-        "INSERT INTO bot_waiting (team, whom, created, confirmation) VALUES (:team, :whom, :created, :confirmation)",
+        "INSERT INTO bot_waiting (team, whom, at, confirmation) VALUES (:team, :whom, :at, :confirmation)",
         entries,
     )
+
+
+def due(row: Confirmation) -> datetime:
+    """Until when people can decide, or say how it ended."""
+    return (row.unknown_until or row.deadline) if row.unknown else row.deadline
 
 
 def index_entries(row: Confirmation) -> set[str]:
@@ -101,7 +107,7 @@ def _distinct_entries(tx: Tx, team: str, first: str, end: str) -> Iterator[str]:
 
 
 def page(tx: Tx, team: str, names: Collection[str], after: ListPosition | None, size: int) -> list[ListPosition]:
-    """The oldest `size` confirmations after a position, each once, even if several of their entries match."""
+    """The most urgent `size` confirmations after a position, each once, even if several of their entries match."""
     at, id_ = after or (0.0, "")
     found: set[ListPosition] = set()
     for name in names:
@@ -110,9 +116,9 @@ def page(tx: Tx, team: str, names: Collection[str], after: ListPosition | None, 
 
 
 _PAGE = """
-    SELECT created, confirmation FROM bot_waiting
-    WHERE team = :team AND whom = :whom AND (created, confirmation) > (:at, :id)
-    ORDER BY created, confirmation LIMIT :size
+    SELECT at, confirmation FROM bot_waiting
+    WHERE team = :team AND whom = :whom AND (at, confirmation) > (:at, :id)
+    ORDER BY at, confirmation LIMIT :size
 """
 
 
@@ -130,8 +136,8 @@ def read_rows(tx: Tx, ids: Sequence[str]) -> list[Confirmation]:
 def decided_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:
     """What a person helped to decide, newest first."""
     found = """
-        SELECT confirmation FROM bot_waiting WHERE team = :team AND whom = :whom AND created > :since
-        ORDER BY created DESC LIMIT :most
+        SELECT confirmation FROM bot_waiting WHERE team = :team AND whom = :whom AND at > :since
+        ORDER BY at DESC LIMIT :most
     """
     return read_rows(tx, tx.column(found, team=person.team, whom=decider(person), since=since, most=most))
 

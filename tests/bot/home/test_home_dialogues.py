@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.store.mailbox import read_session
 from adk_confirm.bot.store.repository import chain_of, save
+from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
 from tests.support import lab
 from tests.support.office import LAB, ONE, Office
@@ -100,26 +103,30 @@ async def test_what_home_opens_has_everything_and_deny(at: Office) -> None:
     assert at.ran() == []
 
 
-async def test_a_home_shows_twenty_and_counts_the_others(at: Office) -> None:
+async def test_a_home_shows_the_twenty_most_urgent_and_counts_the_others(at: Office) -> None:
     await at.ask("reimburse 1500 for the team dinner")
     await at.bot.database.run(multiplied, 30)
 
     home = await at.bob.opens_home("Waiting for you (31)")
 
     assert "and 11 more" in home
+    shown = re.findall(r"Reimburse €1,5(\d\d)", home.text)
+    assert shown == [str(number) for number in range(30, 10, -1)], "those that were asked last expire first"
     assert home.buttons.count("Review…") == 20
     assert at.slack.calls_of("views.publish")[-1].args["user_id"] == at.bob.id
 
 
 def multiplied(tx: Tx, times: int) -> None:
-    """As if the same had been asked so often, each time in a session of its own."""
+    """As if more had been asked so often, each time a euro more and due a minute earlier."""
     row = from_json(Confirmation, tx.value("SELECT body FROM bot_confirmations"))
     session = read_session(tx, chain_of(row.asked.session))
-    for number in range(times):
-        asked = replace(row.asked, request_id=f"again-{number}")
+    for number in range(1, times + 1):
+        arguments: JsonObject = {**row.asked.arguments, "amount": 1500 + number}
+        asked = replace(row.asked, request_id=f"again-{number}", arguments=arguments)
         change = open_confirmation(f"again{number}", asked, row.policy, row.asked_at)
         drawn = tuple(replace(place, drawn_version=99) for place in row.places)
-        save(tx, session, replace(change, row=replace(change.row, places=drawn)), new=True)
+        due = row.deadline - timedelta(minutes=number)
+        save(tx, session, replace(change, row=replace(change.row, places=drawn, deadline=due)), new=True)
 
 
 @pytest.mark.office(TWO)

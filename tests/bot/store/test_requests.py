@@ -57,7 +57,7 @@ TEAM = "T0ACME"
 def fill(tx: Tx) -> None:
     """4,000 calls: every second one for ann as well as for the group; one in a hundred for a function."""
     tx.many(
-        "INSERT INTO bot_waiting (team, whom, created, confirmation) VALUES (:team, :whom, :created, :confirmation)",
+        "INSERT INTO bot_waiting (team, whom, at, confirmation) VALUES (:team, :whom, :created, :confirmation)",
         [
             {"team": TEAM, "whom": name, "created": float(number), "confirmation": f"c{number:05}"}
             for number in range(4000)
@@ -70,7 +70,7 @@ def fill(tx: Tx) -> None:
         ],
     )
     tx.run(
-        "INSERT INTO bot_waiting (team, whom, created, confirmation) VALUES ('T0OTHER', :whom, 0.0, 'x')",
+        "INSERT INTO bot_waiting (team, whom, at, confirmation) VALUES ('T0OTHER', :whom, 0.0, 'x')",
         whom="group:S0ELSEWHERE",
     )
 
