@@ -5,7 +5,8 @@ A store that a release left is kept for the tests: `tests/bot/store/upgrades`.
 
 from __future__ import annotations
 
-from adk_confirm.bot.store.rows import letter_is_sealed, letter_seal
+from adk_confirm.bot.store.rows import STORED, letter_is_sealed, letter_seal, load
+from adk_confirm.bot.store.waiting_index import due
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Tx
 
@@ -23,4 +24,14 @@ def _list_turns(tx: Tx) -> None:
             )
 
 
-UPGRADES = (_list_turns,)
+def _index_by_deadline(tx: Tx) -> None:
+    """What waits is listed by until when, and no longer by since when."""
+    for table in ("bot_waiting", *(["bot_waiting_pkey"] if tx.dialect == "postgresql" else [])):
+        tx.run(f"ALTER TABLE {table} RENAME COLUMN created TO at")
+    for found in tx.all(f"{STORED} WHERE c.state = 'waiting' OR c.outcome = 'unknown'"):
+        if (row := load(tx, found)) is not None:
+            moved = "UPDATE bot_waiting SET at = :at WHERE confirmation = :id AND whom NOT LIKE 'decider:%'"
+            tx.run(moved, id=row.id, at=due(row).timestamp())
+
+
+UPGRADES = (_list_turns, _index_by_deadline)
