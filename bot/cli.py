@@ -41,6 +41,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "api": CommandEntry("Run", "api", "serve agents over ADK's HTTP API"),
     "pending": CommandEntry("Decide", "waiting", "list what waits for approval, and what failed too often"),
     "grants": CommandEntry("Decide", "waiting", "list the grants in force"),
+    "answer": CommandEntry("Decide", "answer", "approve or deny a call of `adk-confirm api`"),
     "withdraw": CommandEntry("Decide", "changes", "withdraw a call that waits for approval"),
     "revoke": CommandEntry("Decide", "changes", "end a grant, so that such calls ask again"),
     "reapply": CommandEntry("Decide", "reapply", "put waiting calls under the policies as they are in the file now"),

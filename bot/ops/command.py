@@ -32,7 +32,7 @@ from adk_confirm.runtime.errors import Invalid, NotFound, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.seal import Seal
-from adk_confirm.runtime.store.tables import lay_out
+from adk_confirm.runtime.store.tables import StoreSchema, lay_out
 
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
@@ -103,7 +103,9 @@ class CommandLine:
 
 
 @asynccontextmanager
-async def open_for_reading(url: str, clock: Clock | None = None, seal: Seal | None = None) -> AsyncIterator[Database]:
+async def open_for_reading(
+    url: str, clock: Clock | None = None, seal: Seal | None = None, schemas: Sequence[StoreSchema] = SCHEMAS
+) -> AsyncIterator[Database]:
     """The store, opened read-only while another process may write to it. Raises an error with a sentence if it does not
     exist or does not fit."""
     path = sqlite_file(url)
@@ -116,7 +118,7 @@ async def open_for_reading(url: str, clock: Clock | None = None, seal: Seal | No
         raise StoreError(f"{path} belongs to another user. Run this command as the user that runs the service.")
     database = await Database.open(url, clock=clock, read_only=True, context=seal)
     try:
-        await lay_out(database, *SCHEMAS)
+        await lay_out(database, *schemas)
         yield database
     finally:
         await database.close()
