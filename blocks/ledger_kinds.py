@@ -49,6 +49,7 @@ class LineKind(StrEnum):
     RETRIED = "retried"  # an operator lets work go on that had failed too often
     PURGED = "purged"
     CHECKPOINT = "checkpoint"
+    SEALED_ANEW = "sealed anew"  # with a new secret, from here on or altogether
 
 
 class Reason(StrEnum):

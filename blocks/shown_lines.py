@@ -298,6 +298,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.RETRIED: LineEntry(),
     LineKind.PURGED: LineEntry(),
     LineKind.CHECKPOINT: LineEntry(),
+    LineKind.SEALED_ANEW: LineEntry(),
 }
 
 TOLD = frozenset(kind for kind, entry in LINES.items() if entry.sentence is not None and not entry.card)

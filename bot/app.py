@@ -79,9 +79,11 @@ async def running_bot(
     that failed is started again.
     """
     stop, readiness, limits = Shutdown(), Readiness(), limits or CallLimits()
-    secret = _secret(settings)
+    secret, accepted = _secret(settings), settings.environment.accepted_secret
     async with AsyncExitStack() as stack:
-        database = await open_store(settings.store_url, secret, clock)
+        database = await open_store(
+            settings.store_url, secret, clock, accepted=accepted.get_secret_value() if accepted else None
+        )
         stack.push_async_callback(stop.close_part, "the store", database.close, StopDeadline.STORE)
         metrics = Metrics(database)
         database.listen(metrics.heard)
@@ -106,7 +108,9 @@ async def running_bot(
         slack = Slack(client, limits=limits, meter=metrics.called, session=session, clock=clock or time.monotonic)
         names = SeenNames(database)
         directory = Directory(slack, rules, patience=limits.lookups, seen=names.note)
-        parts = _make_parts(settings, Seal(secret), database, metrics, host, identity, slack, directory, rules)
+        seal = settings.environment.seal
+        assert seal is not None
+        parts = _make_parts(settings, seal, database, metrics, host, identity, slack, directory, rules)
         readiness.watch("store", store_probe(database, lambda: parts.worker.trouble))
         url = await _serve(stack, stop, readiness, settings, metrics, parts.bolt)
         log.info("for %s as %s; agent %s; store %s", identity.team, identity.user, host.app, database.url)

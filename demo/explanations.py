@@ -204,6 +204,7 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.HEARD: "The agent received a message. If somebody puts it back into the mailbox, it does not count.",
     LineKind.RETRIED: lambda it: f"{it.who} had work retried that had failed too often.",
     LineKind.PURGED: "An operator removed the contents of old calls. The ledger still verifies.",
+    LineKind.SEALED_ANEW: "The secret that seals everything was changed.",
     LineKind.CHECKPOINT: "A signature over all chains. A later change of any line would show.",
 }
 

@@ -119,17 +119,19 @@ class _Claim:
 
 @dataclass
 class SealedCheckpoints:
-    """The content of the checkpoints, up to the first that is not proven."""
+    """The content of the checkpoints, up to the first that is not proven. `first`: those before this number were sealed
+    with a secret that is over, and count only for whoever still has it."""
 
     proof: Proof
+    first: int = 1
     fingerprints: dict[int, str] = field(default_factory=dict)
     claims: dict[str, list[_Claim]] = field(default_factory=dict)
     broken: Broken | None = None
 
     @classmethod
-    def read(cls, checkpoints: Iterable[Checkpoint], proof: Proof) -> SealedCheckpoints:
+    def read(cls, checkpoints: Iterable[Checkpoint], proof: Proof, first: int = 1) -> SealedCheckpoints:
         """`checkpoints` must be sorted by number."""
-        sealed = cls(proof)
+        sealed = cls(proof, first)
         sealed.broken = sealed._take_checkpoints(checkpoints)
         return sealed
 
@@ -164,6 +166,8 @@ class SealedCheckpoints:
                 if not checkpoint_is_signed(point, last, self.proof):
                     return _no_checkpoint(number, "was not signed with this key")
             elif not checkpoint_is_sealed(point, self.proof):
+                if number < self.first and not self.fingerprints:
+                    continue
                 return _no_checkpoint(number, "was not sealed with this secret")
             self.fingerprints[number] = point.sealed
             for chain, head in point.heads.items():

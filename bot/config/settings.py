@@ -28,6 +28,7 @@ from adk_confirm.bot.policy.checks import Problem, SettingsError, from_pydantic,
 from adk_confirm.bot.policy.durations import Duration
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.runtime.store.lease import TERM
+from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.telemetry.logs import Form, Level
 
 __all__ = ["Settings", "SettingsError", "load_settings", "parse_settings", "serving_problems"]
@@ -242,6 +243,7 @@ class Environment(BaseModel):
     api_url: _API = _variable("SLACK_API_URL", SLACK)
     database_url: str | None = _variable("DATABASE_URL")
     secret: Annotated[SecretStr, AfterValidator(_long)] | None = _variable("ADK_CONFIRM_SECRET")
+    accepted_secret: SecretStr | None = _variable("ADK_CONFIRM_SECRET_ACCEPTED")
     checkpoint_key: Annotated[SecretStr, AfterValidator(_key)] | None = _variable("ADK_CONFIRM_CHECKPOINT_KEY")
 
     @classmethod
@@ -257,6 +259,13 @@ class Environment(BaseModel):
         """The key for signing: our own secret, or otherwise one of Slack's that all replicas share. Without either,
         nothing can be signed."""
         return self.secret or self.signing_secret or self.bot_token
+
+    @property
+    def seal(self) -> Seal | None:
+        secret, accepted = self.sealing_secret, self.accepted_secret
+        if secret is None:
+            return None
+        return Seal(secret.get_secret_value(), accepted.get_secret_value() if accepted else None)
 
 
 class File(_Table):

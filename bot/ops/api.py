@@ -64,8 +64,7 @@ def api(
     origins: tuple[str, ...],
 ) -> int:
     """Serve agents over ADK's HTTP API, such as --agent adk_confirm.examples.oncall:agent."""
-    secret = Environment.read(os.environ).sealing_secret
-    seal = None if secret is None else Seal(secret.get_secret_value())
+    seal = Environment.read(os.environ).seal
     guard = Guard.of(host, os.environ.get(TOKEN_VARIABLE), origins)
     loaded = [load_agent(target) for target in agents]
     configure()

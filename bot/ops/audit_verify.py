@@ -15,7 +15,6 @@ from adk_confirm.bot.ops.command import CommandLine, options, paint, progress, t
 from adk_confirm.bot.store.audit_log import LineFilter, Listener, count_lines, verify_ledger
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database
-from adk_confirm.runtime.store.seal import Seal
 
 ANCHOR = click.option(
     "--anchor", metavar="FILE", help="The checkpoint lines that you keep elsewhere; - for standard input."
@@ -53,7 +52,7 @@ async def verified(
     begin: Callable[[], Listener | None] = lambda: None,
 ) -> Report:
     """`begin` makes the listener: a new one if the connection breaks, since everything is read again then."""
-    proof = PublicKeys(*public_keys) if public_keys else Seal(call.secret)
+    proof = PublicKeys(*public_keys) if public_keys else call.seal
     known = read_anchor(_text_of(anchor), proof) if anchor else None
     with progress("Verifying", await database.read(count_lines, LineFilter())) as more:
         return await database.read(lambda tx: verify_ledger(tx, proof, known, more, begin()))

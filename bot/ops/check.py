@@ -39,7 +39,6 @@ from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.private_files import FILE, FOLDER
-from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.tables import SEALED_OTHERWISE, StoreSchema, belongings, secret_fits, version
 from adk_confirm.runtime.target import load_object
 
@@ -131,8 +130,7 @@ async def _store(settings: Settings, owner: dict[str, str]) -> AsyncIterator[Fin
         yield about_files
         return
     try:
-        secret = settings.environment.sealing_secret
-        seal = Seal(secret.get_secret_value()) if secret is not None else None
+        seal = settings.environment.seal
         database = await Database.open(settings.store_url, read_only=True, context=seal)
     except ConfirmError as error:
         yield fix("store", str(error))
@@ -148,6 +146,9 @@ async def _store(settings: Settings, owner: dict[str, str]) -> AsyncIterator[Fin
         if seal is not None and all(at == schema.version for schema, at in versions):
             fits = await database.read(secret_fits, SCHEMAS)
             yield fine("secret", "fits the store") if fits else fix("secret", SEALED_OTHERWISE)
+            if settings.environment.accepted_secret is not None:
+                said = "is accepted too: run `adk-confirm reseal` once every replica has the new one, then remove it"
+                yield note("ADK_CONFIRM_SECRET_ACCEPTED", said)
         if database.dialect == "postgresql":
             for finding in await database.read(lambda tx: [*_settings(tx), *_standbys(tx)]):
                 yield finding

@@ -63,22 +63,22 @@ class CommandLine:
         return load_settings(self.config, os.environ)
 
     @property
-    def secret(self) -> str:
-        """The secret that the ledger is signed with."""
-        secret = self.settings.environment.sealing_secret
-        if secret is None:
+    def seal(self) -> Seal:
+        """With the secret that the ledger is signed with."""
+        seal = self.settings.environment.seal
+        if seal is None:
             raise Invalid(
                 "There is no secret to sign the ledger with. Set ADK_CONFIRM_SECRET as the service has it (or the "
                 "SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN that it uses instead)."
             )
-        return secret.get_secret_value()
+        return seal
 
     def now(self) -> datetime:
         return datetime.now(UTC) if self.clock is None else datetime.fromtimestamp(self.clock(), UTC)
 
     def reading(self, *, sealed: bool = False) -> AbstractAsyncContextManager[Database]:
         """The store, read-only. `sealed`: with the secret, so that what somebody changed there is noticed."""
-        return open_for_reading(self.settings.store_url, self.clock, Seal(self.secret) if sealed else None)
+        return open_for_reading(self.settings.store_url, self.clock, self.seal if sealed else None)
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[Database]:
@@ -86,9 +86,7 @@ class CommandLine:
         notices within a second. On PostgreSQL it works like one more replica."""
         async with self.reading(sealed=True) as there:  # it exists, and fits
             await there.read(may_change, self.settings)
-        database = await Database.open(
-            self.settings.store_url, clock=self.clock, context=Seal(self.secret), beside=True
-        )
+        database = await Database.open(self.settings.store_url, clock=self.clock, context=self.seal, beside=True)
         try:
             yield database
         finally:

@@ -17,6 +17,7 @@ from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.store.checkpoint_rows import stored_checkpoints
 from adk_confirm.bot.store.ledger_rows import line_of
 from adk_confirm.bot.store.repository import read_confirmation, seconds
+from adk_confirm.bot.store.reseal import first_of_secret
 from adk_confirm.runtime.errors import Conflict, Invalid, NotFound
 from adk_confirm.runtime.store.database import Database, Tx
 
@@ -250,7 +251,8 @@ def verify_ledger(
             yield line
 
     try:
-        sealed = SealedCheckpoints.read(stored_checkpoints(tx), proof)
+        first = 1 if isinstance(proof, PublicKeys) else first_of_secret(tx, proof)
+        sealed = SealedCheckpoints.read(stored_checkpoints(tx), proof, first)
         purges, lines = read_purges(_purge_lines(tx), sealed), told()
         report = verify(lines, sealed, purges=purges, anchor=anchor)
         for _ in lines:

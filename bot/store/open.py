@@ -8,21 +8,24 @@ from pathlib import Path
 
 from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.store.checkpoint_rows import secret_fits
-from adk_confirm.bot.store.upgrades import UPGRADES
+from adk_confirm.bot.store.reseal import note_new_secret
+from adk_confirm.bot.store.upgrades import TABLES, UPGRADES
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx, sqlite_path
 from adk_confirm.runtime.store.seal import Seal, seal_of
 from adk_confirm.runtime.store.tables import SCHEMA as RUNTIME_SCHEMA
-from adk_confirm.runtime.store.tables import StoreSchema, belongings, take
+from adk_confirm.runtime.store.tables import StoreSchema, belongings, secret_seals, take
 from adk_confirm.runtime.store.tables import open_store as open_laid_out
 
-SCHEMA = StoreSchema("bot", Path(__file__).with_name("schema.sql"), UPGRADES, fits=secret_fits)
+SCHEMA = StoreSchema("bot", TABLES, UPGRADES, fits=secret_fits, secret_changed=note_new_secret)
 SCHEMAS = (RUNTIME_SCHEMA, SCHEMA)
 
 
-async def open_store(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
-    """Opens the store. Raises `StoreError`, which says what to do."""
-    return await open_laid_out(url, clock, Seal(secret), SCHEMAS)
+async def open_store(
+    url: str, secret: str, clock: Callable[[], float] | None = None, *, accepted: str | None = None
+) -> Database:
+    """Opens the store. Raises `StoreError`, which says what to do. `accepted`: the secret of before."""
+    return await open_laid_out(url, clock, Seal(secret, accepted), SCHEMAS)
 
 
 def take_store(tx: Tx, team: str, agent: str, token: str, renamed_from: str | None = None) -> None:
@@ -43,6 +46,11 @@ def take_store(tx: Tx, team: str, agent: str, token: str, renamed_from: str | No
 def may_change(tx: Tx, settings: Settings) -> None:
     """Raises `StoreError` if a command's settings are those of another agent, or of another workspace's app."""
     owner, agent, token = belongings(tx), settings.agent, settings.environment.bot_token
+    if not secret_seals(tx):
+        raise StoreError(
+            "The service has not started with this secret yet, and can't read what would be sealed with it: start it "
+            "first. Nothing was done."
+        )
     why = None if agent is None else not_for(owner, agent=agent.app)
     its = owner.get("token")
     if token and its and not seal_of(tx).fits(its, "token", "", token.get_secret_value()):

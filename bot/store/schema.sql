@@ -98,15 +98,17 @@ CREATE TABLE bot_ledger (
 CREATE INDEX bot_ledger_at ON bot_ledger (at);
 CREATE INDEX bot_ledger_confirmation ON bot_ledger (confirmation);
 
--- SQLite: The ledger only grows. The only change that it allows is a purge, which removes a line's content and salt
--- together.
+-- SQLite: The ledger only grows. It allows two changes: a purge removes a line's content and salt together, and a line
+-- may get another seal, which counts only if a holder of the secret made it.
 CREATE TRIGGER bot_ledger_no_update BEFORE UPDATE ON bot_ledger
 WHEN NOT (
     NEW.chain IS OLD.chain AND NEW.seq IS OLD.seq AND NEW.at IS OLD.at AND NEW.stamp IS OLD.stamp
     AND NEW.kind IS OLD.kind AND NEW.confirmation IS OLD.confirmation AND NEW.tool IS OLD.tool
     AND NEW.digest IS OLD.digest AND NEW.previous IS OLD.previous AND NEW.hash IS OLD.hash
-    AND NEW.sealed IS OLD.sealed
-    AND NEW.content IS NULL AND NEW.salt IS NULL
+    AND (
+        (NEW.sealed IS OLD.sealed AND NEW.content IS NULL AND NEW.salt IS NULL)
+        OR (NEW.content IS OLD.content AND NEW.salt IS OLD.salt)
+    )
 )
 BEGIN
     SELECT RAISE(ABORT, 'the ledger is append-only');
@@ -134,8 +136,10 @@ BEGIN
         AND NEW.kind IS NOT DISTINCT FROM OLD.kind AND NEW.confirmation IS NOT DISTINCT FROM OLD.confirmation
         AND NEW.tool IS NOT DISTINCT FROM OLD.tool AND NEW.digest IS NOT DISTINCT FROM OLD.digest
         AND NEW.previous IS NOT DISTINCT FROM OLD.previous AND NEW.hash IS NOT DISTINCT FROM OLD.hash
-        AND NEW.sealed IS NOT DISTINCT FROM OLD.sealed
-        AND NEW.content IS NULL AND NEW.salt IS NULL
+        AND (
+            (NEW.sealed IS NOT DISTINCT FROM OLD.sealed AND NEW.content IS NULL AND NEW.salt IS NULL)
+            OR (NEW.content IS NOT DISTINCT FROM OLD.content AND NEW.salt IS NOT DISTINCT FROM OLD.salt)
+        )
     THEN
         RETURN NEW;
     END IF;

@@ -5,10 +5,15 @@ A store that a release left is kept for the tests: `tests/bot/store/upgrades`.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from adk_confirm.bot.store.rows import STORED, letter_is_sealed, letter_seal, load
 from adk_confirm.bot.store.waiting_index import due
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Tx
+
+TABLES = Path(__file__).with_name("schema.sql")
 
 
 def _list_turns(tx: Tx) -> None:
@@ -34,4 +39,16 @@ def _index_by_deadline(tx: Tx) -> None:
             tx.run(moved, id=row.id, at=due(row).timestamp())
 
 
-UPGRADES = (_list_turns, _index_by_deadline)
+def _let_lines_be_sealed_anew(tx: Tx) -> None:
+    """The ledger's guard allows a line another seal."""
+    text = TABLES.read_text(encoding="utf-8")
+    if tx.dialect == "postgresql":
+        [guard] = re.findall(r"^CREATE (FUNCTION bot_ledger_guard.*?END \$\$);$", text, re.DOTALL | re.MULTILINE)
+        tx.run(f"CREATE OR REPLACE {guard}")
+        return
+    [guard] = re.findall(r"^(CREATE TRIGGER bot_ledger_no_update .*?^END);$", text, re.DOTALL | re.MULTILINE)
+    tx.run("DROP TRIGGER bot_ledger_no_update")
+    tx.run(guard)
+
+
+UPGRADES = (_list_turns, _index_by_deadline, _let_lines_be_sealed_anew)

@@ -24,9 +24,16 @@ class Seal:
     (True, False)
     >>> seal.fits(None, "letter", ["session", "1.2"], "deploy")
     False
+
+    A secret that is `accepted` seals nothing. It is the one of before, until everything is sealed anew.
+
+    >>> of, later = ("letter", ["session", "1.2"], "deploy"), Seal("another secret", accepted="not a real secret")
+    >>> later.fits(made, *of), later.made(made, *of)
+    (True, False)
     """
 
-    def __init__(self, secret: str) -> None:
+    def __init__(self, secret: str, accepted: str | None = None) -> None:
+        self._accepted = None if accepted is None else Seal(accepted)
         key = hmac.digest(secret.encode(), b"adk-confirm seal v1", hashlib.sha256)
         self._keyed = hmac.new(key, digestmod=hashlib.sha256)
 
@@ -37,7 +44,14 @@ class Seal:
         return made.hexdigest()
 
     def fits(self, sealed: object, kind: str, key: Json, body: Json, position: int = 0) -> bool:
-        """Compares in constant time. The database may hold anything where a seal should be."""
+        """Whether it was sealed like this, with this secret or with the accepted one."""
+        if self.made(sealed, kind, key, body, position):
+            return True
+        return self._accepted is not None and self._accepted.made(sealed, kind, key, body, position)
+
+    def made(self, sealed: object, kind: str, key: Json, body: Json, position: int = 0) -> bool:
+        """Whether it was sealed like this with this very secret. Compares in constant time. The database may hold
+        anything where a seal should be."""
         found = str(sealed).encode("utf-8", "surrogatepass")
         return isinstance(sealed, str) and hmac.compare_digest(self.of(kind, key, body, position).encode(), found)
 

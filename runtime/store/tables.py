@@ -29,12 +29,14 @@ _ONLY = {"sqlite": "-- SQLite:", "postgresql": "-- PostgreSQL:"}
 @dataclass(frozen=True)
 class StoreSchema:
     """The tables of a package. `upgrades[0]` makes version 2 of version 1. `fits` says whether what they hold was
-    sealed with the secret, for stores that do not say it themselves yet."""
+    sealed with the secret, for stores that do not say it themselves yet. `secret_changed` is told, in the transaction
+    in which the store comes to belong to another secret."""
 
     package: str
     file: Path
     upgrades: tuple[Callable[[Tx], object], ...] = ()
     fits: Callable[[Tx], bool] = lambda _: True
+    secret_changed: Callable[[Tx], object] = lambda _: None
 
     @property
     def version(self) -> int:
@@ -106,16 +108,21 @@ async def lay_out(database: Database, *schemas: StoreSchema) -> None:
             at = await database.run(_lay_out, schema)
         if (why := schema.misfit(at)) is not None:
             raise StoreError(why)
-    if seal is not None and not database.read_only and "secret" not in await database.read(belongings):
-        await database.run(take, {"secret": seal.of("store", "", "")})
-        if not await database.read(secret_fits, schemas):  # another process was the first
-            raise StoreError(f"{SEALED_OTHERWISE} Nothing was done.")
+    if seal is not None and not database.read_only:
+        mark = (await database.read(belongings)).get("secret")
+        if mark is None or not seal.made(mark, *_MARK):
+            await database.run(_belong_to_secret, schemas)
+            if not await database.read(secret_fits, schemas):  # another process was the first
+                raise StoreError(f"{SEALED_OTHERWISE} Nothing was done.")
 
 
 SEALED_OTHERWISE = (
-    "The store was begun with another secret: set ADK_CONFIRM_SECRET (or what seals in its place) to what it was, or "
-    "use another store."
+    "The store belongs to another secret: set ADK_CONFIRM_SECRET (or what seals in its place) to what it was, or use "
+    "another store. To change the secret, set the one of before as ADK_CONFIRM_SECRET_ACCEPTED."
 )
+_MARK = ("store", "", "")
+BEFORE = "secret before"
+"""The name of the mark of the secret of before, until everything is sealed anew."""
 _STORE = "adk_confirm_store"
 _MAKE_STORE = f"CREATE TABLE IF NOT EXISTS {_STORE} (name VARCHAR(32) PRIMARY KEY, value VARCHAR(512) NOT NULL)"
 
@@ -124,8 +131,34 @@ def secret_fits(tx: Tx, schemas: Sequence[StoreSchema]) -> bool:
     """Whether the store belongs to the secret with which it was opened, or to none."""
     seal, mark = seal_in(tx.context), belongings(tx).get("secret")
     if mark is not None:
-        return seal is not None and seal.fits(mark, "store", "", "")
+        return seal is not None and seal.fits(mark, *_MARK)
     return seal is None or all(schema.fits(tx) for schema in schemas if version(tx, schema) is not None)
+
+
+def _belong_to_secret(tx: Tx, schemas: Sequence[StoreSchema]) -> None:
+    """Lets the store belong to the secret with which it was opened, if it belongs to none, or to the one that is
+    accepted beside it. A replica that still has the secret of before, and accepts the new one, changes nothing back."""
+    seal = seal_in(tx.context)
+    assert seal is not None
+    owner = take(tx, {"secret": seal.of(*_MARK)})
+    mark, before = owner["secret"], owner.get(BEFORE)
+    if seal.made(mark, *_MARK) or not seal.fits(mark, *_MARK) or (before and seal.made(before, *_MARK)):
+        return
+    forget(tx, "secret", BEFORE)
+    take(tx, {"secret": seal.of(*_MARK), BEFORE: mark})
+    for schema in schemas:
+        schema.secret_changed(tx)
+
+
+def forget(tx: Tx, *names: str) -> None:
+    tx.run("DELETE FROM adk_confirm_store WHERE name IN :names", names=[*names])
+
+
+def secret_seals(tx: Tx) -> bool:
+    """Whether rows that are sealed with this secret count for those who serve the store."""
+    seal, owner = seal_in(tx.context), belongings(tx)
+    known = [owner[name] for name in ("secret", BEFORE) if name in owner]
+    return seal is not None and (not known or any(seal.made(mark, *_MARK) for mark in known))
 
 
 def belongings(tx: Tx) -> dict[str, str]:

@@ -413,7 +413,7 @@ async def test_a_store_that_was_begun_with_another_secret(at: Setup) -> None:
     assert await asyncio.to_thread(main, ["pause", "--config", str(at.folder / "adk-confirm.toml")]) == 0
     assert "ok secret fits the store" in await at.says(code=0)
     said = await at.says(ADK_CONFIRM_SECRET="another secret, as long as it was")
-    assert "FIX secret The store was begun with another secret: set ADK_CONFIRM_SECRET" in said
+    assert "FIX secret The store belongs to another secret: set ADK_CONFIRM_SECRET" in said
 
 
 async def test_a_store_of_another_agent_and_another_workspace(at: Setup) -> None:

@@ -133,7 +133,7 @@ def test_a_shell_can_complete_it(capsys: pytest.CaptureFixture[str], shell: str)
     assert main(["completion", shell]) == 0
     assert "_ADK_CONFIRM_COMPLETE" in capsys.readouterr().out
     completions = ShellComplete(commands, {}, "adk-confirm", "_ADK_CONFIRM_COMPLETE").get_completions([], "re")
-    assert [one.value for one in completions] == ["revoke", "reapply", "retry", "resume"]
+    assert [one.value for one in completions] == ["revoke", "reapply", "retry", "resume", "reseal"]
 
 
 def test_init_writes_settings_that_can_be_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

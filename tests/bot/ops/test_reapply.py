@@ -67,7 +67,7 @@ async def test_the_command_itself_says_what_would_change(at: Backoffice, monkeyp
     monkeypatch.setenv("ADK_CONFIRM_SECRET", "another secret, as long as it was")
     said = await at.command("reapply", "--dry-run")
     assert (said.code, said.out) == (2, "")
-    assert "The store was begun with another secret" in said.err
+    assert "The store belongs to another secret" in said.err
 
 
 async def test_the_votes_of_who_may_not_any_more_fall(at: Backoffice) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
 import pytest
 
 from adk_confirm.bot.confirmation.model import VoteKind
@@ -9,6 +13,7 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
+from tests.support.left import KINDS, RELEASES, Left, laid_down
 from tests.support.office import Office, wake
 
 DINNER = "reimburse 1500 for the team dinner"
@@ -20,6 +25,15 @@ async def card(at: Office) -> Seen:
     asked = await at.ask(DINNER)
     await at.rests()
     return asked
+
+
+@pytest.fixture(params=product(RELEASES, KINDS), ids=" on ".join)
+def left(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Left]:
+    """A store as an earlier release left it."""
+    release, kind = request.param
+    server = request.getfixturevalue("postgres") if kind == "postgresql" else None
+    with laid_down(release, kind, tmp_path, server) as it:
+        yield it
 
 
 async def decide_two(at: Backoffice) -> None:

@@ -26,8 +26,9 @@ from tests.support.office import AT_ONCE, LAB, POLICY, SERVICE_SECRET, Staff, co
 ONCALL = "adk_confirm.examples.oncall:agent"
 OTHER_SECRET = {"ADK_CONFIRM_SECRET": "another secret, and long enough"}
 ANOTHERS = {
-    "secret": "The store was begun with another secret: set ADK_CONFIRM_SECRET (or what seals in its place) to what it "
-    "was, or use another store. Nothing was done.",
+    "secret": "The store belongs to another secret: set ADK_CONFIRM_SECRET (or what seals in its place) to what it "
+    "was, or use another store. To change the secret, set the one of before as ADK_CONFIRM_SECRET_ACCEPTED. Nothing was "
+    "done.",
     "workspace": "The store belongs to workspace T0ACME, and SLACK_BOT_TOKEN to T0GLOBEX: name this workspace's own "
     "store in DATABASE_URL or [store] url. Nothing was done.",
     "agent": "The store belongs to agent lab, and [agent] is oncall: name this agent's own store in DATABASE_URL or "
@@ -127,7 +128,7 @@ async def test_an_agent_that_was_renamed_takes_its_store_over_once(shop: Shop) -
 async def test_an_api_without_the_secret_is_refused(shop: Shop) -> None:
     rows = await shop.rows()
     for seal in (None, Seal("another secret, and long enough")):
-        with pytest.raises(StoreError, match="begun with another secret"):
+        with pytest.raises(StoreError, match="belongs to another secret"):
             async with serving_at([oncall], Guard.of("127.0.0.1", None), 0, shop.url, seal=seal):
                 pass
     assert await shop.rows() == rows
@@ -138,7 +139,7 @@ async def test_an_api_without_the_secret_is_refused(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("agent", "env", "why"),
     [
-        (LAB, OTHER_SECRET, "The store was begun with another secret"),
+        (LAB, OTHER_SECRET, "The store belongs to another secret"),
         (LAB, {"SLACK_BOT_TOKEN": "xoxb-of-another-workspace"}, "SLACK_BOT_TOKEN is not that of the service"),
         ('url = "http://127.0.0.1:9"\napp = "clerk"', {}, "The store belongs to agent lab, and [agent] is clerk"),
         (LAB, {}, None),

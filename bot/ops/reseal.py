@@ -1,0 +1,67 @@
+"""`adk-confirm reseal`: the last step of changing the secret."""
+
+from __future__ import annotations
+
+import click
+
+from adk_confirm.bot.audit.checkpoints import CheckpointKey
+from adk_confirm.bot.ops.audit_verify import verification_results
+from adk_confirm.bot.ops.command import CommandLine, options, progress
+from adk_confirm.bot.store.audit_log import LineFilter, count_lines, verify_ledger
+from adk_confirm.bot.store.reseal import SEALED, count_sealed, cover_chains, reseal_page
+from adk_confirm.runtime.errors import Conflict, Invalid
+from adk_confirm.runtime.store.database import Database
+
+
+@click.command()
+@options(json=True)
+async def reseal(call: CommandLine) -> None:
+    """Seal everything with the new secret, so that the one of before can go.
+
+    It works beside the service, and may be stopped and run again at any time.
+    """
+    environment = call.settings.environment
+    if environment.accepted_secret is None:
+        raise Invalid(
+            "Set ADK_CONFIRM_SECRET to the new secret, and ADK_CONFIRM_SECRET_ACCEPTED to the one of before. Nothing "
+            "was done."
+        )
+    key = CheckpointKey(environment.checkpoint_key.get_secret_value()) if environment.checkpoint_key else None
+    async with call.changing() as database:
+        await _verify_first(call, database)
+        anew = await _reseal_all(database)
+        made, more = await database.run(cover_chains, key, None, None)
+        first = made.number
+        while more:
+            made, more = await database.run(cover_chains, key, max(made.heads), first)
+    line = made.publish(call.seal, key)
+    call.tell(
+        {"sealed_anew": anew, "checkpoint": line},
+        f"Everything is sealed with the new secret; {anew} rows were not yet.",
+        "Remove ADK_CONFIRM_SECRET_ACCEPTED, and restart. If a replica ran with the secret of before until now, run "
+        "this once more first.",
+        "From now on an anchor begins with this line. Earlier ones can be checked only with the secret of before:",
+        f"  {line}",
+    )
+
+
+async def _verify_first(call: CommandLine, database: Database) -> None:
+    """What was cut off would be forgotten: the new checkpoints cover only what is there."""
+    with progress("Verifying", await database.read(count_lines, LineFilter())) as more:
+        report = await database.read(lambda tx: verify_ledger(tx, call.seal, None, more))
+    if report.broken is not None:
+        raise Conflict(f"{next(verification_results(report))}. Find out why first; nothing was done.")
+
+
+async def _reseal_all(database: Database) -> int:
+    total = 0
+    with progress("Sealing", await database.read(count_sealed)) as more:
+        for table in SEALED:
+            after = None
+            while True:
+                looked, anew, after = await database.run(reseal_page, table, after)
+                more(looked)
+                total += anew
+                if after is None:
+                    break
+    return total
