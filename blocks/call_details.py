@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.exact_values import ON_ONE_LINE, spell_value
+from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.plan import plan_of
 from adk_confirm.blocks.readable import (
     BOXED,
@@ -471,7 +472,9 @@ def _leaves(called: str, change: FieldDiff) -> list[FieldDiff | tuple[TextSpan, 
 def _say_preview(view: Shown, preview: Preview, drawing: _Drawing) -> None:
     room, plan = drawing.room, plan_of(preview)
     if before := view.approved_preview:
-        drawing.add(Line((Say("⚠️ Changed since it was approved. Decide again.", bold=True),)))
+        who, when = people_names(view.approved_then), When(view.approved_then_at)
+        since = say(words.DRIFT_SINCE, who=who, when=when) if view.approved_then else say("it was approved")
+        drawing.add(Line((Say("⚠️ "), Say("Changed since ", bold=True), *since, Say(". Decide again.", bold=True))))
         if changed := plan.since(plan_of(before)):
             drawing.add(Box(drawing.fitted("\n".join(changed), room.preview, room.preview_lines)))
         else:

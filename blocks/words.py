@@ -61,6 +61,7 @@ NOT_BY_ITSELF = " It won't run again by itself."
 """Until somebody wants it to."""
 FAILED_STATUS = ". It may have done part of it: look before you ask again."
 NEWER_CARD = "Newer card"
+DRIFT_SINCE = "{who} approved it {when}"
 UNBOUND = "⚠️ The agent's server does not list this tool's arguments, so a default may be missing here."
 DOT = " · "
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from adk_confirm.blocks.card import card, note, pointer
@@ -20,13 +21,13 @@ from adk_confirm.blocks.shown import Paused, Shown
 from adk_confirm.bot.cards.places import CardPlaces, accounts_of, is_note, silenced
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, Seat, State
-from adk_confirm.bot.confirmation.shown import named_approvers, shown_of
+from adk_confirm.bot.confirmation.shown import is_drift, named_approvers, shown_of
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.errors import Gone, Later, NoAnswer, SlackTrouble, Unsure
 from adk_confirm.bot.slack.names import NameLookup
-from adk_confirm.bot.store.repository import Session, read_confirmation
+from adk_confirm.bot.store.repository import Session, read_confirmation, session_confirmations
 from adk_confirm.bot.store.transactions import draw_again_late
 from adk_confirm.runtime.store.lease import Lease
 
@@ -62,6 +63,8 @@ class Drawing:
         self._conversation: str | None = None
         self._accounts: dict[str, str] = {}
         self._spoke: tuple[str, ...] = ()
+        self._earlier: Confirmation | None = None
+        self._newer_link: str | None = None
         self._done: list[Place] = []
         self._troubles: dict[str, SlackTrouble] = {}
 
@@ -70,6 +73,7 @@ class Drawing:
         self._accounts = await accounts_of(self._row, directory)
         self._spoke = await silenced(self._row, self._session, directory)
         await self._find_conversation(places)
+        await self._find_other_cards()
         for place in sorted(places, key=lambda place: place.pointer):  # the card first, since pointers link to it
             try:
                 self._done.append(await self._bring_up(place))
@@ -102,6 +106,36 @@ class Drawing:
     def _is_needed(self) -> bool:
         """Whether there is something to decide or to watch, so that at least one card must exist."""
         return self._row.state in (State.WAITING, State.APPROVED)
+
+    async def _find_other_cards(self) -> None:
+        """If what the call would do has changed: the one whose preview was approved, or the one that is asked now."""
+        if self._row.asked.approved_preview is None and not is_drift(self._row):
+            return
+        rows = await self._lease.read(session_confirmations, self._session.key)
+        same = [one for one in rows if one.asked.call_id == self._row.asked.call_id]
+        here = [one.id for one in same].index(self._row.id)
+        self._earlier = same[here - 1] if here and is_drift(same[here - 1]) else None
+        newer = same[here + 1 : here + 2] if is_drift(self._row) else []
+        await self._leads_to([place for one in newer for place in one.places])
+
+    async def _leads_to(self, newer: Sequence[Place]) -> None:
+        """The places of the card that took the place of this one."""
+        card = next((one for one in newer if one.ts and not one.pointer and one.person is None), None)
+        if card is not None and card.ts is not None:
+            self._newer_link = await self._slack.permalink(card.channel, card.ts)
+
+    async def tell_earlier(self, slack: Slack, drawn: Sequence[Place]) -> None:
+        """The card before this one, now that this one is there, leads to it."""
+        if self._earlier is None or self._row.face > 1:
+            return
+        older = Drawing(slack, self._lease, self._earlier, self._session, self._around, self._names)
+        older._conversation = self._conversation
+        with suppress(SlackTrouble):  # then it says that there is a newer card, without a link
+            await older._leads_to(drawn)
+            for place in self._earlier.places:
+                if place.ts is not None and not place.pointer and not is_note(place):
+                    view = older._view(place)
+                    await self._slack.update(place.channel, place.ts, await older._with_names(card(view), view))
 
     # One place
 
@@ -237,6 +271,8 @@ class Drawing:
             paused=self._around.paused,
             session_link=conversation,
             spoke=self._spoke,
+            earlier=self._earlier,
+            newer_link=self._newer_link,
         )
 
 
@@ -261,6 +297,7 @@ class Cards:
         facts = await drawing.draw(places, self._directory)
         if set(facts) == set(row.places):
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")
+        await drawing.tell_earlier(self._slack, facts)
         return facts
 
     async def reply(self, lease: Lease, seat: Seat, made: Verdict) -> None:

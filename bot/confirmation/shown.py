@@ -57,15 +57,17 @@ def shown_of(
     card_link: str | None = None,
     newer_link: str | None = None,
     spoke: Sequence[str] = (),
+    earlier: Confirmation | None = None,
 ) -> Shown:
     """`accounts` are the users behind the policy's addresses, as far as they are known; `grants` those in force: the
     one that came with this confirmation is shown on its card. `spoke` are approvers who can't approve, because they
-    spoke to the agent. The links are those of `Around`."""
+    spoke to the agent. `earlier`: the confirmation whose approved preview has changed. The links are those of
+    `Around`."""
     grant = next((grant_view(grant, row) for grant in grants if grant.id == row.id), None)
     around = Around(paused=paused, grant=grant, session_link=session_link, card_link=card_link, newer_link=newer_link)
     redactor = row.redactor
     asked = _asked_for(row, redactor)
-    parts = (asked, _planned(row), _voting(row, asked, accounts, spoke), _became(row, redactor), around)
+    parts = (asked, _planned(row, earlier), _voting(row, asked, accounts, spoke), _became(row, redactor), around)
     facts = {name: value for part in parts for name, value in vars(part).items()}
     return Shown(id=row.id, revision=row.revision.number, version=row.version, **facts)
 
@@ -107,13 +109,15 @@ def _asked_for(row: Confirmation, redactor: Redactor) -> AskedFor:
     )
 
 
-def _planned(row: Confirmation) -> Planned:
+def _planned(row: Confirmation, earlier: Confirmation | None) -> Planned:
     asked, preview = row.asked, row.preview
     edited = row.revision.preview is not None
     approved = None if edited or asked.edited_unseen else asked.approved_preview
     return Planned(
         preview=preview,
         approved_preview=row.masked(Preview.of(approved)),
+        approved_then=approved_by(earlier) if earlier else (),
+        approved_then_at=epoch(earlier.decision.at) if earlier and earlier.decision else 0,
         awaits_preview=row.awaits_preview,
         lacks_preview=row.state is State.WAITING and row.lacks_preview,
         previews_edits=asked.previews_edits,
@@ -177,7 +181,7 @@ def _became(row: Confirmation, redactor: Redactor) -> Became:
         notes=notes_in(row, redactor),
         reason=_reason(row, redactor),
         asked_anew=ended is not None and ended.reason == decision_texts.ASKED_ANEW,
-        drifted=outcome is not None and outcome.kind is OutcomeKind.REFUSED and _is_drift(said),
+        drifted=is_drift(row),
         start_by=start_by,
         started_at=epoch(outcome.begun_at) if outcome and outcome.begun_at else None,
         duration=outcome.seconds if outcome else None,
@@ -369,15 +373,17 @@ def notes_in(row: Confirmation, redactor: Redactor) -> tuple[tuple[str, str], ..
 _DRIFTS = re.compile("|".join(map(re.escape, (decision_texts.PREVIEW_CHANGED, decision_texts.CHANGED_BY_EDIT))))
 
 
-def _is_drift(why: str | None) -> bool:
-    return _DRIFTS.match(why or "") is not None
+def is_drift(row: Confirmation) -> bool:
+    """Whether it did not start, because what it would do had changed."""
+    refused = row.outcome is not None and row.outcome.kind is OutcomeKind.REFUSED
+    return refused and row.outcome is not None and _DRIFTS.match(row.outcome.text or "") is not None
 
 
 def _reason(row: Confirmation, redactor: Redactor) -> str | None:
     """The reason that a person gave. Our own reasons to the model are not shown: the card has its own words for
     them."""
     if row.outcome and row.outcome.kind is OutcomeKind.REFUSED:
-        if _is_drift(row.outcome.text):  # the card says so in its own words, but not whether an earlier attempt ran
+        if is_drift(row):  # the card says so in its own words, but not whether an earlier attempt ran
             return _DRIFTS.sub("", row.outcome.text or "").strip() or None
         return masked_text(redactor, row.outcome.text) if row.outcome.text else None
     said = row.decision.reason if row.decision and row.state is State.DENIED else None

@@ -375,7 +375,9 @@ CARDS = {
     "waiting_spoke": replace(ONE_VOTE, spoke=(LEAD,)),
     "waiting_plan": PLANNED,
     "waiting_patch": PATCH,
-    "waiting_drift": replace(PLANNED, id="drift", approved_preview=_BEFORE),
+    "waiting_drift": replace(
+        PLANNED, id="drift", approved_preview=_BEFORE, approved_then=_BY, approved_then_at=NOON - 600
+    ),
     "waiting_unseen": replace(PLANNED, preview=Preview(failed="timed out after 10 s"), lacks_preview=True),
     "waiting_mail": MAIL,
     "waiting_question": QUESTION,
