@@ -94,6 +94,10 @@ def is_deeper(value: Json, levels: int) -> bool:
     return any(isinstance(one, dict | list) for one in inside)
 
 
+LARGEST = 50_000, 1_000_000
+"""The values and the letters that a call may have. Each is looked at again and again; no view could show more."""
+
+
 def is_larger(value: Json, values: int, letters: float = math.inf) -> bool:
     """Whether there are more values in it, or more letters and digits in all. It counts no further than that."""
     left = [value]

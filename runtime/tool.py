@@ -20,8 +20,8 @@ from adk_confirm.runtime.adk.type_checks import misfits, with_defaults
 from adk_confirm.runtime.bounded.bounded_check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
 from adk_confirm.runtime.context import ToolContext, as_json, lost_result
 from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
-from adk_confirm.runtime.fence import TooLong, fenced, in_thread
-from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.fence import Failed, TooLong, fenced, in_thread
+from adk_confirm.runtime.jsontypes import LARGEST, Json, JsonObject, is_larger
 from adk_confirm.runtime.signature import BadArguments, BadTool, Bound, Signature, find_non_finite
 from adk_confirm.runtime.titles import as_title, title_fields
 
@@ -46,6 +46,7 @@ V = TypeVar("V")
 
 # Each synchronous function runs in its own thread. If one hangs, the event loop, other tools and gates go on.
 _THREAD_NAME = "adk-confirm-tool"
+_CHECKING = "adk-confirm-check"
 
 
 def tool_threads() -> list[threading.Thread]:
@@ -90,8 +91,6 @@ class Tool:
     idempotent: bool = False
     may_ask = True
     """Whether people may be asked about any call of this tool."""
-    checks_elsewhere: bool = True
-    """The schema may be a stranger's, so `bind` uses another process and blocks until that has answered."""
 
     @property
     def declaration(self) -> Declaration:
@@ -103,11 +102,12 @@ class Tool:
 
     async def gated(self, args: JsonObject, context: ToolContext) -> bool:  # noqa: ARG002  (likewise)
         """As `requires_confirmation`, for a tool that needs the context or has to wait."""
-        return self.requires_confirmation(args)
+        return await in_thread(lambda: self.requires_confirmation(args), _CHECKING, daemon=True)
 
     def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:  # noqa: ARG002  (a schema is always strict)
         """The arguments as the tool gets them: with defaults. `gated`, `run` and `verify` get these. Raises
-        `BadArguments` if the tool can't run with them. `strict` is for people's edits.
+        `BadArguments` if the tool can't run with them. `strict` is for people's edits. The schema may be a stranger's,
+        so this uses another process and blocks until that has answered.
 
         Names that the schema does not declare, at any depth, are refused: a tool ignores them, and people would believe
         them."""
@@ -202,7 +202,7 @@ class FunctionTool(Tool):
             raise BadTool(f"The schema of {self.name} is no valid JSON Schema.")
         _ = self._signature.defaults  # a default that can't be shown is reported here
         self.description = own.description if description is None else description
-        self._has_own_schema = self.checks_elsewhere = schema is not None
+        self._has_own_schema = schema is not None
         self.schema = self._signature.schema if schema is None else schema
         self._verify = self._companion(verify, "verify") if verify else None
         self._title = self._check_title(title) if title is not None else None
@@ -264,7 +264,7 @@ class FunctionTool(Tool):
         return replace(bound, values=dict(bound.args))
 
     async def run(self, args: JsonObject, context: ToolContext) -> Json:
-        value = await self._in_time(_call(self._signature, self.bind(args).values, context))
+        value = await self._in_time(_call(self._signature, lambda: self.bind(args).values, context))
         try:
             result = as_json(value)
         except Invalid as error:
@@ -301,20 +301,22 @@ class FunctionTool(Tool):
 
     async def _call_companion(self, companion: Signature, args: JsonObject, context: ToolContext) -> object:
         """It gets the arguments as the tool would, defaults included."""
-        return await _call(companion, _taken_by(companion, self.bind(args).values), context)
+        return await _call(companion, lambda: _taken_by(companion, self.bind(args).values), context)
 
 
-async def _call(signature: Signature, values: dict[str, object], context: object) -> object:
-    """Runs async functions on the loop and sync ones in a thread, with the context if they take it."""
-    arguments = dict(values)
-    if signature.context_name:
-        arguments[signature.context_name] = context
-    call = signature.callable_with(arguments)
+async def _call(signature: Signature, values: Callable[[], dict[str, object]], context: object) -> object:
+    """Runs async functions on the loop, and in a thread what is not async: other functions, and what binds the values.
+    They get the context if they take it."""
+
+    def bound() -> Callable[[], object]:
+        own = {signature.context_name: context} if signature.context_name else {}
+        return signature.callable_with({**values(), **own})
+
     if signature.is_async:
-        result = call()
+        result = (await in_thread(bound, _CHECKING, daemon=True))()
     else:
         run = contextvars.copy_context().run
-        result = await in_thread(lambda: run(_list_generated, call), _THREAD_NAME)
+        result = await in_thread(lambda: run(lambda: _list_generated(bound())), _THREAD_NAME)
     if inspect.isasyncgen(result):
         return [item async for item in result]
     return await result if inspect.isawaitable(result) else result
@@ -337,7 +339,7 @@ async def preview_in_time(running: Awaitable[object], seconds: float) -> Json:
 
 async def call_with_some(function: Signature, args: JsonObject, context: object) -> object:
     """Calls a function with those of the arguments that it takes."""
-    return await _call(function, function.bind(_taken_by(function, args)).values, context)
+    return await _call(function, lambda: function.bind(_taken_by(function, args)).values, context)
 
 
 def _taken_by(function: Signature, values: dict[str, V]) -> dict[str, V]:
@@ -345,7 +347,10 @@ def _taken_by(function: Signature, values: dict[str, V]) -> dict[str, V]:
 
 
 def bind(tool: Tool, args: JsonObject, *, strict: bool = False) -> Bound:
-    """Binds arguments. Raises `BadArguments` for whatever the tool's own validators raise."""
+    """Binds arguments. Raises `BadArguments` for whatever the tool's own validators raise. Use `checked`."""
+    if is_larger(args, *LARGEST):
+        many = f"they have more than {LARGEST[0]:,} values or {LARGEST[1]:,} characters"
+        raise BadArguments(tool.name, {"arguments": many})
     try:
         if wrong := find_non_finite(args):
             raise BadArguments(tool.name, wrong)
@@ -355,6 +360,17 @@ def bind(tool: Tool, args: JsonObject, *, strict: bool = False) -> Bound:
     except BaseException as error:
         said = f"{type(error).__name__}: {message_of(error)}".removesuffix(": ")
         raise BadArguments(tool.name, {"arguments": f"the tool could not check them ({said})"}) from error
+
+
+async def checked(check: Callable[[], V], tool: str, seconds: float) -> V:
+    """What a check by the tool's own validators gives, in a thread: nobody knows how long it takes."""
+    try:
+        return await fenced(in_thread(check, _CHECKING, daemon=True), seconds)
+    except TooLong as error:
+        late = {"arguments": f"the tool did not check them within {seconds:g} s"}
+        raise BadArguments(tool, late) from error
+    except Failed as failed:
+        raise failed.error from None
 
 
 def as_tool(thing: Tool | Callable[..., object]) -> Tool:

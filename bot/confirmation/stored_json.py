@@ -9,16 +9,12 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationErr
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from adk_confirm.runtime.errors import ConfirmError, Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, is_deeper, is_larger
+from adk_confirm.runtime.jsontypes import LARGEST, Json, JsonObject, canonical, is_deeper, is_larger
 
 T = TypeVar("T")
 
 DEEPEST = 64
 """The most levels of nested lists and objects: deeper JSON can't be shown, or walked through safely."""
-
-MOST_VALUES, LONGEST = 50_000, 1_000_000
-"""What one part of a call may hold, letters of hidden values included. No view could show more, and each row is read
-and masked again and again."""
 
 
 def keep(value: object) -> object:
@@ -32,8 +28,8 @@ ExactObject = Annotated[JsonObject, PlainValidator(keep), PlainSerializer(keep)]
 def check_json(value: Json, what: str) -> None:
     """Raises `Invalid` for JSON that can't be shown or stored, or for which no fingerprint can be made. pydantic writes
     half of a surrogate pair in a text, and not in a name."""
-    if is_larger(value, MOST_VALUES, LONGEST):
-        raise Invalid(f"{what} has more than {MOST_VALUES:,} values or {LONGEST:,} characters.")
+    if is_larger(value, *LARGEST):
+        raise Invalid(f"{what} has more than {LARGEST[0]:,} values or {LARGEST[1]:,} characters.")
     if is_deeper(value, DEEPEST):
         raise Invalid(f"{what} is nested deeper than {DEEPEST} levels.")
     try:

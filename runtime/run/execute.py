@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
 import uuid
@@ -29,9 +28,9 @@ from adk_confirm.runtime.context import ToolContext, as_json, lost_result
 from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
 from adk_confirm.runtime.fence import Failed, fenced
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, is_larger, same
-from adk_confirm.runtime.signature import BadArguments, Bound
+from adk_confirm.runtime.signature import BadArguments
 from adk_confirm.runtime.telemetry import tracing
-from adk_confirm.runtime.tool import Declaration, Tool, ToolOutcomeUnknown, bind, default_hint
+from adk_confirm.runtime.tool import Declaration, Tool, ToolOutcomeUnknown, bind, checked, default_hint
 from adk_confirm.runtime.wire import Dialect, EventActions, FunctionCall, ToolConfirmation, new_call_id
 
 log = logging.getLogger(__name__)
@@ -87,7 +86,7 @@ async def admit(
         return step(call, Refuse(f"There is no tool {call.tool!r}; there are: {known}."), now)
     call = replace(call, tool_schema=tool.declaration.schema)
     try:
-        bound = await _bind(tool, call.args)
+        bound = await checked(lambda: bind(tool, call.args), call.tool, patience)
         call = replace(call, args=bound.args, defaults=bound.defaults)
         gated = await fenced(tool.gated(copy.deepcopy(call.args), environment.context(call)), patience)
     except BadArguments as error:
@@ -104,13 +103,6 @@ async def admit(
         hint=_storable_text(str(tool.hint or default_hint(tool.name))),
     )
     return step(call, Hold(asked, GateKind.STATIC), now)
-
-
-async def _bind(tool: Tool, args: JsonObject) -> Bound:
-    """Binds arguments. Uses a thread if a stranger's schema decides how long this takes."""
-    if getattr(tool, "checks_elsewhere", False):
-        return await asyncio.to_thread(bind, tool, args)
-    return bind(tool, args)
 
 
 async def _title(call: Call, tool: Tool, environment: CallEnvironment, patience: float) -> str | None:
@@ -181,7 +173,7 @@ async def ask_again(call: Call, tool: Tool, environment: CallEnvironment) -> Hol
     return Hold(replace(asked, request_id=request, preview=preview, confirmed=None, answer=None, note=None), call.gate)
 
 
-async def check_runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
+async def check_runnable(call: Call, tools: Mapping[str, Tool] | None, patience: float) -> Tool | Refuse:
     """Checks again whether the call can run. Hours may have passed since the request: the tool may be gone or
     unreachable, or take other arguments now."""
     if tools is None:
@@ -190,7 +182,7 @@ async def check_runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool |
     if tool is None:
         return Refuse(f"The tool {call.tool} is not there any more; nothing ran.")
     try:
-        bound = await _bind(tool, call.run_args)
+        bound = await checked(lambda: bind(tool, call.run_args), call.tool, patience)
     except BadArguments as error:
         return Refuse(f"{error} Nothing ran.")
     if not same(bound.args, call.run_args):

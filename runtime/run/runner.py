@@ -9,11 +9,12 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from adk_confirm.runtime.agent import Agent
-from adk_confirm.runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain, Word
+from adk_confirm.runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, Refuse, RunAgain, Word
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import Busy, Invalid, NotFound, StoreError
 from adk_confirm.runtime.fence import Failed, fenced
@@ -61,7 +62,7 @@ from adk_confirm.runtime.store.sessions import (
 )
 from adk_confirm.runtime.store.stored_session import SessionChange, StoredSession, split_temporary
 from adk_confirm.runtime.store.tables import SCHEMA, lay_out, open_store
-from adk_confirm.runtime.tool import Tool
+from adk_confirm.runtime.tool import BadArguments, Tool, checked
 from adk_confirm.runtime.wire import USER, Dialect, Event, EventActions, SessionId, SessionRecord
 
 log = logging.getLogger(__name__)
@@ -421,9 +422,13 @@ class Runner:
         owner = self.agent.find(call.agent) if answer.payload is not None else None
         tools = await _checking_tools(owner) if owner else {}
         tool, part = tools.get(call.tool), incoming.content_of(answer)
-        if getattr(tool, "checks_elsewhere", False):
-            return await asyncio.to_thread(decide, answer, call, tool, part, final=self.is_desk)
-        return decide(answer, call, tool, part, final=self.is_desk)
+        decided = partial(decide, answer, call, tool, part, final=self.is_desk)
+        try:
+            return decided() if tool is None else await checked(decided, call.tool, self._model_patience)
+        except BadArguments as error:
+            if not self.is_desk:
+                raise
+            return CallDecision(call.id, Refuse(f"{error} Nothing ran."), answer, part)
 
     def _arrival(self, name: SessionId) -> Arrival:
         clock = self._clock or time.time

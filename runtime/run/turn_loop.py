@@ -220,7 +220,8 @@ class TurnLoop:
         for call in untold:
             tool = (await self._tools_for(call) or {}).get(call.tool) if call.gate is GateKind.DYNAMIC else None
             asks = tool is not None and wants_denial(call, tool)
-            if tool is not None and asks and not isinstance(await check_runnable(call, {call.tool: tool}), Refuse):
+            check = check_runnable(call, {call.tool: tool}, self._app.patience) if tool is not None and asks else None
+            if tool is not None and check is not None and not isinstance(await check, Refuse):
                 await self._lease.sure()
                 heard.append(await hear_denial(call, tool, self._environment()))
             else:
@@ -236,7 +237,7 @@ class TurnLoop:
         """Runs these calls together. The intent is written before the first, and each result as soon as it is there."""
         if any(call.request is not None and call.request.preview is not None for call in ready):
             await self._journal.flush()  # that they are approved, before a preview is made again that may differ
-        checked = [await check_runnable(call, await self._tools_for(call)) for call in ready]
+        checked = [await check_runnable(call, await self._tools_for(call), self._app.patience) for call in ready]
         tools = {call.id: tool for call, tool in zip(ready, checked, strict=True) if not isinstance(tool, Refuse)}
 
         async def before_start(call: Call, tool: Tool | Refuse) -> Refuse | Hold | Begin:

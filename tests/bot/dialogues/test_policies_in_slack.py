@@ -168,7 +168,6 @@ async def test_what_no_policy_can_answer_is_refused_at_once(open_office: Opens, 
 async def test_what_nobody_could_be_shown_is_refused_at_once(at: Office) -> None:
     deep = "[" * 66 + "]" * 66
     await refused(at, deep, "It can't be shown, so nobody can approve it. The call is nested deeper than 64 levels")
-    await refused(at, f"[{'[],' * 50_000}[]]", "The call has more than 50,000 values or 1,000,000 characters.")
 
 
 @pytest.mark.office(policy(more='redact = ["token"]'), target="tests.support.anything:agent")

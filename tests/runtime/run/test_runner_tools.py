@@ -10,15 +10,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import Enum
+from typing import Annotated
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from adk_confirm import Agent, FunctionCall, FunctionTool, Runner, ScriptedModel, ToolContext, call
-from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.tool import Bound, ToolOutcomeUnknown
+from adk_confirm.runtime.tool import BadArguments, Bound, ToolOutcomeUnknown
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
 from tests.support.waiting import until
@@ -533,15 +534,11 @@ async def test_a_tool_may_take_longer_than_the_lease(database: Database, app: st
     await other.close()
 
 
-async def test_a_check_in_another_process_holds_up_nobody_else(run: MakeRunner) -> None:
+async def test_a_check_of_arguments_holds_up_nobody_else(run: MakeRunner) -> None:
     """Its answer comes only after something else was done on the event loop."""
     asked, answered = threading.Event(), threading.Event()
 
     class Checked(FunctionTool):
-        def __init__(self, func: Callable[..., object], *, require_confirmation: bool) -> None:
-            super().__init__(func, require_confirmation=require_confirmation)
-            self.checks_elsewhere = True
-
         def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:
             asked.set()
             assert answered.wait(30)
@@ -557,3 +554,40 @@ async def test_a_check_in_another_process_holds_up_nobody_else(run: MakeRunner) 
     answered.set()
     heard = await chat.approve((await saying).request, {"amount": 2})
     assert heard.result("pay") == {"result": "paid 2"}
+
+
+stuck, let_go = set[int](), threading.Event()
+"""The amounts whose check does not end before it is let go."""
+
+
+def check_amount(amount: int) -> int:
+    if amount in stuck:
+        let_go.wait(10)
+    return amount
+
+
+async def test_a_check_that_does_not_end_is_a_no(run: MakeRunner) -> None:
+    def pay(amount: Annotated[int, AfterValidator(check_amount)]) -> str:
+        raise AssertionError(amount)
+
+    model = ScriptedModel(call("pay", amount=1), "I see.", "So be it.")
+    tools = [FunctionTool(pay, require_confirmation=True)]
+    chat = Chat(run(Agent("worker", model, tools=tools), model_patience=0.2))
+    request = (await chat.say("Go")).request
+    stuck.update((1, 2))
+    let_go.clear()
+    with pytest.raises(BadArguments, match=r"the tool did not check them within 0\.2 s"):
+        await chat.approve(request, {"amount": 2})
+    heard = await chat.approve(request)
+    assert "did not check them within 0.2 s. Nothing ran." in canonical(heard.result("pay"))
+    stuck.clear()
+    let_go.set()
+
+
+async def test_arguments_of_any_size_are_not_taken(run: MakeRunner) -> None:
+    def add(numbers: list[int]) -> int:
+        raise AssertionError(numbers)
+
+    chat = Chat(run(Agent("worker", ScriptedModel(call("add", numbers=[1] * 50_001), "I see."), tools=[add])))
+    refused = (await chat.say("Go")).result("add")
+    assert "they have more than 50,000 values or 1,000,000 characters" in canonical(refused)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -140,15 +141,20 @@ async def test_an_approved_edit_that_does_not_fit_reaches_the_agent(run: MakeRun
     assert "amount: Input should be a valid integer" in after.reason
 
 
-@pytest.mark.parametrize("error", [KeyError("seven"), asyncio.CancelledError(), SystemExit(3)], ids=repr)
+@pytest.mark.parametrize("error", [KeyError("seven"), asyncio.CancelledError(), SystemExit(3), None], ids=repr)
 async def test_an_approved_edit_that_breaks_a_validator_is_refused_with_a_sentence(
-    run: MakeRunner, error: BaseException
+    run: MakeRunner, error: BaseException | None
 ) -> None:
-    """Whatever the validator raises: the conversation goes on, and nobody waits for a delivery that never succeeds."""
+    """Whatever the validator raises, or if it does not end: the conversation goes on."""
+
+    let_go = threading.Event()
 
     def picky(amount: int) -> int:
         if amount == 7:
-            raise error
+            if error is None:
+                let_go.wait(30)
+            else:
+                raise error
         return amount
 
     def send(amount: int) -> str:
@@ -158,13 +164,15 @@ async def test_an_approved_edit_that_breaks_a_validator_is_refused_with_a_senten
     send.__annotations__["amount"] = Annotated[int, AfterValidator(picky)]
     model = ScriptedModel(call("send", amount=10), "It did not fit.", "Hello.")
     tools = [FunctionTool(send, require_confirmation=True)]
-    chat = Chat(run(Agent("payer", model, tools=tools), seal=SEAL, desk="slack-"))
+    chat = Chat(run(Agent("payer", model, tools=tools), seal=SEAL, desk="slack-", model_patience=0.5))
     request = (await chat.say("Send")).request
     assert (await chat.approve(request, {"amount": 7})).texts == ["It did not fit."]
+    let_go.set()
     (after,) = await chat.calls()
     assert (after.state, paid) == (CallState.REFUSED, [])
     assert after.reason is not None
-    assert f"the tool could not check them ({type(error).__name__}" in after.reason
+    why = "did not check them within 0.5 s" if error is None else f"could not check them ({type(error).__name__}"
+    assert f"the tool {why}" in after.reason
     assert (await chat.say("Hello")).texts == ["Hello."]
 
 
