@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from itertools import groupby
@@ -109,6 +110,7 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
     given = list(sys.argv[1:] if argv is None else argv)
     if given[:1] == ["help"]:
         given = [*given[1:], "--help"]
+    warnings.filterwarnings("ignore", r"\[EXPERIMENTAL\]")  # google-adk's, of classes that it gives us no choice about
     program = " ".join((PROGRAM, *given[:1])) if given[:1] and given[0] in COMMANDS else PROGRAM
     if any("\udc80" <= char <= "\udcff" for argument in given for char in argument):  # as Python reads other bytes
         return _report_refusal(program, "The arguments must be UTF-8.", given)

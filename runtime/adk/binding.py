@@ -14,6 +14,10 @@ from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, alike, same, texts
 from adk_confirm.runtime.signature import find_non_finite
 
+_SAFETY = "safety_decision"
+"""The model's word on whether to ask people. google-adk's tools for a computer read it, and their functions do not get
+it."""
+
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -25,6 +29,8 @@ def bind(tool: BaseTool, arguments: JsonObject) -> JsonObject:
     if schema is None:
         return {}
     function = tool if isinstance(tool, FunctionTool) else None
+    if any(one.__name__ == "ComputerUseTool" for one in type(tool).__mro__):
+        arguments = {name: value for name, value in arguments.items() if name != _SAFETY}
     try:
         # google-adk drops what a function does not take, whatever the schema says.
         if wrong := find_non_finite(arguments):

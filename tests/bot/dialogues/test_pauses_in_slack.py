@@ -73,6 +73,31 @@ async def test_a_model_that_makes_the_framework_s_calls_asks_nobody(opens: Opens
         assert at.offers(said) == []
 
 
+@pytest.mark.parametrize("signed", ["", "_signed"])
+async def test_a_shell_command_is_asked_about_with_a_hint_alone(opens: Opens, signed: str) -> None:
+    async with opens(f"bash{signed}") as at:
+        card = await at.ask("echo hello")
+        assert "Please approve or reject the bash command: echo hello" in card.text
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, "Done: Execute bash", "hello")
+        denied = await at.ask("touch here")
+        await at.denies(at.bob, denied, "Not there")
+        await at.sees(denied, "Denied: Execute bash")
+        assert not Path("here").exists()
+
+
+@pytest.mark.parametrize("signed", ["", "_signed"])
+async def test_what_a_model_says_of_the_risk_is_the_hint(opens: Opens, signed: str) -> None:
+    """A tool for a computer: people are asked only if the model wants it, and read why."""
+    async with opens(f"computer{signed}") as at:
+        card = await at.ask("Buy")
+        assert "This buys the ticket." in card.text
+        assert ran() == []
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, "Done: Click on")
+        assert ran() == [{"tool": "click_on", "button": "Buy"}]
+
+
 async def test_a_long_running_operation_that_is_pending_is_reported(opens: Opens) -> None:
     async with opens("reporting") as at:
         said = await at.ann.says("@adk-confirm the quarter", at.deploys)

@@ -166,6 +166,36 @@ def gated_calendar(how: str) -> App:
     return app(calling(tool, "day"), resumable=how == "_resumable", secret=SECRET if how == "_signed" else None)
 
 
+def shell() -> LlmAgent:
+    """google-adk's own tool, which asks about each command with a hint alone."""
+    from google.adk.tools.bash_tool import ExecuteBashTool
+
+    return calling(ExecuteBashTool(), "command")
+
+
+def clicker() -> LlmAgent:
+    """A tool for a computer: the model itself says that people should be asked, and why."""
+    from google.adk.tools.base_tool import BaseTool
+    from google.adk.tools.computer_use.computer_use_tool import ComputerUseTool
+
+    class Click(ComputerUseTool):
+        """As its toolset gives it to the model."""
+
+        async def process_llm_request(self, **given: Any) -> None:
+            await BaseTool.process_llm_request(self, **given)
+
+    decides = {"decision": "require_confirmation", "explanation": "This buys the ticket."}
+    tool = Click(func=click_on, screen_size=(1000, 1000))
+    model = Calls(model="calls", tool="click_on", key="button", more={"safety_decision": decides})
+    return LlmAgent(name="clerk", model=model, tools=[tool])
+
+
+def click_on(button: str) -> dict[str, str]:
+    """Clicks."""
+    log("click_on", button=button)
+    return {"clicked": button}
+
+
 def nested() -> LlmAgent:
     """An agent used as a tool, whose own tool needs an approval."""
     payer = calling(FunctionTool(pay_in_words, require_confirmation=True), "words")
@@ -216,6 +246,8 @@ def offers_choice() -> LlmAgent:
     return LlmAgent(name="clerk", model=model, tools=[get_user_choice_tool])
 
 
+SIGNED: dict[str, str | None] = {"": None, "_signed": SECRET}
+
 MADE: dict[str, Callable[[], object]] = {
     "trip": lambda: app(flow(said, about_trip, book)),
     "trip_resumable": lambda: app(flow(said, about_trip, book), resumable=True),
@@ -233,6 +265,11 @@ MADE: dict[str, Callable[[], object]] = {
     "in_vain": lambda: app(flow(amount, function_node(pay_in_vain), book)),
     "tool": lambda: app(flow(amount, tool_node(), book)),
     "agent_tool": lambda: app(nested()),
+    **{f"bash{how}": partial(lambda secret: app(shell(), secret=secret), secret) for how, secret in SIGNED.items()},
+    **{
+        f"computer{how}": partial(lambda secret: app(clicker(), secret=secret), secret)
+        for how, secret in SIGNED.items()
+    },
     "reporting_resumable": lambda: app(calling(LongRunningFunctionTool(report), "topic"), resumable=True),
     "reporting_signed": lambda: app(calling(LongRunningFunctionTool(report), "topic"), secret=SECRET),
     "reporting": lambda: app(calling(LongRunningFunctionTool(report), "topic")),
