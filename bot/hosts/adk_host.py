@@ -180,6 +180,10 @@ GONE = (
 )
 ASKED_ANEW = "The agent asked again before this answer reached it, so the answer was dropped. Use the newer card."
 ANOTHER = "The call at the agent's server is no longer the one that was approved. Nothing was sent."
+ENDS_EARLY = (
+    "If other agents should follow {} in this turn, they did not run: google-adk has ended the turn, since the app "
+    "can't be resumed. Ask for what is left, or have whoever runs the agent make the app resumable."
+)
 NOT_KEPT = "The agent's server accepted the answer, but did not store it."
 
 CLOCK_TOLERANCE = 1.0
@@ -302,6 +306,10 @@ class AdkHost:
             now = await self._read(session) if nth else before  # a run may take long, and much may happen meanwhile
             async for said in self._send(session, group, now, stop):
                 yield said
+        if left and (await self.server.about()).ends_early and not before.resumes:
+            one = left[0][0].request
+            text = ENDS_EARLY.format(one.author)
+            yield AgentMessage(event=f"ends:{one.id}", author=one.author, text=text, failed=True)
         for answer in answers:
             reason = _reason_in_words(before.requests[answer.asked.request_id], answer.delivery)
             if reason is not None:

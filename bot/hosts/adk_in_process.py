@@ -128,6 +128,18 @@ ARTIFACTS_IN_MEMORY = (
 )
 
 
+ENDS_EARLY = (
+    "Its app can't be resumed, so google-adk ends a SequentialAgent or a LoopAgent with the first approval, and later "
+    "steps never run. Give the App resumability_config=ResumabilityConfig(is_resumable=True)."
+)
+
+
+def _runs_in_turn(agent: object) -> bool:
+    """Whether this agent or one below it runs others one after the other."""
+    kinds = {one.__name__ for one in type(agent).__mro__}
+    return bool({"SequentialAgent", "LoopAgent"} & kinds) or any(map(_runs_in_turn, getattr(agent, "sub_agents", ())))
+
+
 class AdkServer:
     """Uses a google-adk runner like a server."""
 
@@ -138,6 +150,8 @@ class AdkServer:
         self.runner = runner
         self._apart = LoopThread("google-adk")
         self._version = version("google-adk")  # cached, since it reads a file and is asked often
+        config = runner.resumability_config
+        self._ends_early = not (config is not None and config.is_resumable) and _runs_in_turn(runner.agent)
         self._takes_abort = "abort_signal" in inspect.signature(runner.run_async).parameters  # since google-adk 2.11
 
     @property
@@ -149,6 +163,7 @@ class AdkServer:
             name=f"google-adk {self._version} in this process",
             metadata=True,
             notes=self.notes(),
+            ends_early=self._ends_early,
         )
 
     def notes(self) -> tuple[str, ...]:
@@ -158,7 +173,7 @@ class AdkServer:
             found.append(IN_MEMORY)
         elif is_in_memory(self.runner.artifact_service):
             found.append(ARTIFACTS_IN_MEMORY)
-        return tuple(found)
+        return (*found, ENDS_EARLY) if self._ends_early else tuple(found)
 
     async def events(self, session: SessionId) -> list[JsonObject] | None:
         async def read() -> list[JsonObject] | None:

@@ -240,6 +240,7 @@ class ServerInfo:
     settle: Settle | None = None  # our own API counts answers itself, and takes what people said about an outcome
     schemas: Mapping[str, JsonObject] = field(default_factory=dict)  # its tools' parameters, by name
     notes: tuple[str, ...] = ()
+    ends_early: bool = False  # google-adk may end a `SequentialAgent` of its app with the first approval
 
 
 class Server(Protocol):

@@ -80,6 +80,7 @@ class SessionReading:
     requests: dict[str, AdkRequest] = field(default_factory=dict)
     words: list[AdkMessage] = field(default_factory=list)
     said: list[AgentMessage] = field(default_factory=list)
+    resumes: bool = False  # the app notes how far its agents are, so it can be resumed
     origins: dict[str, str] = field(default_factory=dict)  # invocations that an answer began: whose request that was
     _asked_in: dict[str, str] = field(default_factory=dict)  # by the id of a call; empty if several have it
     _waits: dict[str, UnansweredWait] = field(default_factory=dict)
@@ -140,6 +141,7 @@ class SessionReading:
             self._add_words(event)
             return
         told = len(self.said)
+        self.resumes = self.resumes or not {"agentState", "endOfAgent"}.isdisjoint(event.actions.model_extra or ())
         origin = self.origins.get(event.invocation_id, event.invocation_id)
         for call in event.calls():
             if call.id and self._asked_in.setdefault(call.id, origin) != origin:

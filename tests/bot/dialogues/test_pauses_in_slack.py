@@ -113,6 +113,22 @@ async def test_what_waits_inside_an_agent_used_as_a_tool_is_reported(opens: Open
         assert ran() == []
 
 
+ENDED = "If other agents should follow payer in this turn, they did not run"
+
+
+@pytest.mark.parametrize("resumable", [False, True])
+async def test_a_sequence_that_ended_with_its_first_approval_says_so(opens: Opens, resumable: bool) -> None:
+    async with opens(f"in_turn_{'resumable' if resumable else 'bare'}") as at:
+        card = await at.ask("5")
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, "Done: Pay in words")
+        if not resumable:
+            await at.sees(card, ENDED)
+        await at.rests()
+        assert (ENDED in str(at.ann.sees(at.deploys, thread=card))) is not resumable
+        assert [one["tool"] for one in ran()] == ["pay_in_words", "report"][: 1 + resumable]
+
+
 DECIDED = """
 [[policy]]
 tools = ["report"]

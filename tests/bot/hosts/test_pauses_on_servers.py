@@ -16,7 +16,7 @@ from tests.support.foreign.visit import Visit, texts
 pytest.importorskip("google.adk.workflow")
 pytestmark = pytest.mark.slow
 
-APPS = "trip trip_signed function_signed reporting_signed agent_tool calendar_signed calendar_open_signed"
+APPS = "trip trip_signed function_signed reporting_signed agent_tool calendar_signed calendar_open_signed in_turn_bare in_turn_resumable"
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +128,17 @@ async def test_another_client_signs_in_where_the_plugin_lets_it(log: Foreign, vi
     taken = await sent(log, visit, {"functionResponse": given}) < 400
     assert taken is (app == "calendar_open_signed")
     assert log.ran() == ([{"tool": "calendar", "day": "Monday", "key": "k"}] if taken else [])
+
+
+@pytest.mark.parametrize(("app", "runs"), [("in_turn_bare", ["pay_in_words"]), ("in_turn_resumable", None)])
+async def test_a_sequence_that_a_server_ended_says_so(
+    log: Foreign, visiting: Visiting, app: str, runs: list[str] | None
+) -> None:
+    """Only the session tells that an app can be resumed."""
+    visit = visiting(app)
+    said = await visit.approve(await visit.asks("5"))
+    ended = [text for text in said if "If other agents should follow payer in this turn, they did not run" in text]
+    assert [one["tool"] for one in log.ran()] == (runs or ["pay_in_words", "report"])
+    assert len(ended) == (runs is not None)
+    notes = (await visit.host.capabilities()).notes
+    assert any("google-adk ends it with the first approval" in note for note in notes)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from fastapi.openapi.models import APIKey, APIKeyIn
-from google.adk.agents import LlmAgent
+from google.adk.agents import LlmAgent, SequentialAgent
 from google.adk.auth.auth_tool import AuthConfig
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
@@ -196,6 +196,13 @@ def click_on(button: str) -> dict[str, str]:
     return {"clicked": button}
 
 
+def in_turn() -> SequentialAgent:
+    first = calling(FunctionTool(pay_in_words, require_confirmation=True), "words")
+    last = calling(FunctionTool(report), "topic")
+    first.name, last.name = "payer", "reporter"
+    return SequentialAgent(name="in_turn", sub_agents=[first, last])
+
+
 def nested() -> LlmAgent:
     """An agent used as a tool, whose own tool needs an approval."""
     payer = calling(FunctionTool(pay_in_words, require_confirmation=True), "words")
@@ -265,6 +272,8 @@ MADE: dict[str, Callable[[], object]] = {
     "in_vain": lambda: app(flow(amount, function_node(pay_in_vain), book)),
     "tool": lambda: app(flow(amount, tool_node(), book)),
     "agent_tool": lambda: app(nested()),
+    "in_turn_bare": lambda: app(in_turn()),
+    "in_turn_resumable": lambda: app(in_turn(), resumable=True),
     **{f"bash{how}": partial(lambda secret: app(shell(), secret=secret), secret) for how, secret in SIGNED.items()},
     **{
         f"computer{how}": partial(lambda secret: app(clicker(), secret=secret), secret)
