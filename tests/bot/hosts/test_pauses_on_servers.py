@@ -16,7 +16,10 @@ from tests.support.foreign.visit import Visit, texts
 pytest.importorskip("google.adk.workflow")
 pytestmark = pytest.mark.slow
 
-APPS = "trip trip_signed function_signed reporting_signed agent_tool calendar_signed calendar_open_signed in_turn_bare in_turn_resumable"
+APPS = (
+    "trip trip_signed function_signed reporting_signed agent_tool calendar_signed calendar_open_signed "
+    "in_turn_bare in_turn_resumable"
+)
 
 
 @pytest.fixture(scope="module")
