@@ -1,7 +1,8 @@
 """Makes the README's animated picture from the demo's own page: `make picture`.
 
 ana asks, ben and chris see what would change and approve, it is done.
-The picture is an animated PNG, put together from the browser's own.
+The picture is an animated PNG, put together from the browser's own: the conversation alone, without what the page has
+around it, and with a label that says who acts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import FloatRect, Locator, Page, expect
 
 from adk_confirm.demo.stage import Demo, running_demo
 from adk_confirm.demo.tour import FIRST
@@ -23,7 +24,7 @@ from tests.sandbox.page.visitor import Visitor
 from tests.support.browser import chromium
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "story.png"
-WIDTH, HEIGHT, SCALE = 500, 700, 1.25
+WIDTH, HEIGHT, SCALE = 500, 580, 1.25
 CARD = 3
 """The picture that is shown where nothing moves."""
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -42,15 +43,32 @@ _HAND = """(at) => {
 }"""
 
 
+_LABEL = """([text, top]) => {
+  document.getElementById("label")?.remove();
+  const label = document.createElement("div");
+  label.id = "label";
+  label.textContent = text;
+  Object.assign(label.style, {
+    position: "fixed", top: `${top + 13}px`, right: "16px", padding: "4px 14px", borderRadius: "16px", zIndex: 9,
+    background: "#4a154b", color: "white", font: "600 15px system-ui, sans-serif",
+  });
+  document.body.append(label);
+}"""
+
+
 @dataclass
 class Film:
     page: Page
+    top: float
+    label: str = ""
     frames: list[tuple[bytes, int]] = field(default_factory=list)
 
     async def take(self, milliseconds: int) -> None:
         await self.page.mouse.move(0, 0)
         await self.page.evaluate("document.activeElement.blur()")
-        shot = await self.page.screenshot(animations="disabled", caret="hide")
+        await self.page.evaluate(_LABEL, [self.label, self.top])
+        clip: FloatRect = {"x": 0, "y": self.top, "width": WIDTH, "height": HEIGHT}
+        shot = await self.page.screenshot(animations="disabled", caret="hide", clip=clip)
         self.frames.append((shot, milliseconds))
 
     async def clicks(self, what: Locator) -> None:
@@ -66,9 +84,14 @@ class Film:
 
 
 async def record(demo: Demo, page: Page) -> Film:
-    me, film = Visitor(page), Film(page)
+    me = Visitor(page)
     await page.goto(demo.url)
     await page.locator(".face[aria-checked=true]").wait_for()
+    await page.locator(".hint-bar").evaluate("hints => { hints.style.display = 'none' }")
+    around = await page.locator(".panes").bounding_box()
+    assert around is not None
+    await page.set_viewport_size({"width": WIDTH, "height": round(around["y"]) + HEIGHT})
+    film = Film(page, around["y"], "ana asks")
     await film.take(900)
     box = me.chat.get_by_role("combobox")
     for end in (30, len(FIRST)):
@@ -80,19 +103,21 @@ async def record(demo: Demo, page: Page) -> Film:
     await card(me, "Approve")
     await film.take(2200)
 
-    await film.clicks(page.get_by_role("radio", name="ben"))
+    await page.get_by_role("radio", name="ben").click()
+    film.label = "ben approves"
     await film.clicks(button(me, "Approve"))
     await expect(me.thread.get_by_text("Needs 1 more approval").last).to_be_visible(timeout=60_000)
     await film.take(2200)
 
-    await film.clicks(page.get_by_role("radio", name="chris"))
+    await page.get_by_role("radio", name="chris").click()
+    film.label = "chris approves"
     await film.clicks(button(me, "Approve"))
     await expect(me.thread.get_by_text("checkout 2.4.1 is on prod now.").last).to_be_visible(timeout=60_000)
     await expect(button(me, "Approve")).to_have_count(0)
     await page.wait_for_timeout(1000)  # the card and its last line
-    await film.take(3000)
+    film.label = "done"
     await me.thread.locator("li.message", has=page.locator("h3")).first.scroll_into_view_if_needed()
-    await film.take(3000)
+    await film.take(5000)
     return film
 
 

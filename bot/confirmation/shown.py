@@ -101,7 +101,7 @@ def _asked_for(row: Confirmation, redactor: Redactor) -> AskedFor:
         hidden=hidden + hidden_too,
         wants_payload=asked.wants_payload,
         payload=payload,
-        answered=row.answered,
+        answered=asked.wants_payload and row.answered,
         diff=() if asked.wants_payload else _diff(row, redactor),  # an answer is not an edit
         edited_by=row.revision.author.user if row.revision.author else None,
         editable=_editable(row, payload if asked.wants_payload else arguments) if may_edit else (),

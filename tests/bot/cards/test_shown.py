@@ -50,6 +50,16 @@ def test_a_payload_without_fields_is_one_field() -> None:
     assert view(desk).payload == (Argument(PAYLOAD, 3),)
 
 
+def test_a_vote_leaves_the_call_where_it_stands_on_the_card() -> None:
+    """What the title says is small print before a vote and after it."""
+    desk = Desk(make_policy(quorum=2), make_asked(title="Deploy {version}"))
+    before = card(view(desk)).blocks
+    desk.approve(ANNA)
+    after = card(view(desk)).blocks
+    assert [block["type"] for block in before] == [block["type"] for block in after]
+    assert not view(desk).answered
+
+
 def test_the_reasons_that_people_gave_are_shown_and_those_for_the_model_are_not() -> None:
     desk = Desk(make_policy())
     desk.deny(ANNA, "not now")
