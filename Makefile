@@ -63,8 +63,9 @@ golden: dev ## writes again what tests compare with, and says what changed: read
 gallery: dev ## draws every face of the golden files, on a phone and at a desk, light and dark: gallery/index.html
 	@$(BIN)/python -m tests.gallery
 
-picture: dev ## the README's animated picture, made again from the demo's page
+picture: dev ## the README's animated picture, made again from the demo's page, and its plot from docs/benchmarks.md
 	@$(BIN)/python -m tests.pictures
+	@$(BIN)/python -m bench.charts
 
 wheel: ## builds the wheel, with tools whose hashes build.txt has
 	@rm -rf dist

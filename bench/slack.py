@@ -13,7 +13,7 @@ from pathlib import Path
 from adk_confirm.sandbox.refusals import NotFound
 from adk_confirm.sandbox.server.delivery import Delivery
 from adk_confirm.sandbox.workspace.records import Channel
-from bench.charts import draw
+from bench.charts import clicks
 from bench.clicks import BARE, OURS, ClickFigures, compared
 from bench.figures import Goal, goals, number, percentile, table
 from bench.office import Office, office
@@ -94,19 +94,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
         f"{RATE:.0f} clicks a second, while every post to Slack fails": failing,
     }
     one, forty = at_once[1], at_once[channels]
-    chart = draw(
-        folder,
-        "clicks",
-        "Seconds from the click to the start of the tool and to the final card, against requests at once",
-        [f"{count}" for count in at_once],
-        {
-            "click → final card, slowest": [max(of.finals) for of in at_once.values()],
-            "click → final card, median": [percentile(of.finals, 0.5) for of in at_once.values()],
-            "click → tool, median": [percentile(of.tools, 0.5) for of in at_once.values()],
-        },
-        x="requests at once",
-        y="seconds",
-    )
+    ways = table(HEADS, [_row(name, of) for name, of in found.items()])
     return "\n\n".join(
         [
             "`adk-confirm serve` on SQLite. The local Slack and its people are another process. Each cell has the "
@@ -114,8 +102,8 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
             "mention, a card, a click, the tool, the final card, a line in the thread and the agent's reply. CPU and "
             "calls are those of one cycle. Slack's rates are on, such as one post a second into a channel and 50 "
             "updates a minute:",
-            chart,
-            table(HEADS, [_row(name, of) for name, of in found.items()]),
+            clicks(folder, ways),
+            ways,
             _methods(one),
             "From here on the rates are off, so that a thousand cards appear quickly:",
             table(HEADS, [_row(name, of) for name, of in many.items()]),
