@@ -17,7 +17,7 @@ from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from adk_confirm.bot.confirmation.decision import deny, step_of
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.model import Confirmation, State
+from adk_confirm.bot.confirmation.model import Confirmation, State, Vote
 from adk_confirm.bot.confirmation.states import Illegal, Transition, next_version
 from adk_confirm.bot.confirmation.votes import approve_if_enough, claim_of, drop_votes, refusal_without_asking
 from adk_confirm.bot.ops.command import CommandLine, options
@@ -133,23 +133,36 @@ class Reapplying:
         for _ in range(_TURNS):
             facts = {vote.id: await self.people.facts(under_policy, vote, self.policies) for vote in row.approvals}
             pauses = [one.after for one in facts.values() if one.after is not None]
-            if not pauses:
+            if pauses:
+                await asyncio.sleep(min(pauses))
+                continue
+            old = [vote for vote in row.approvals if not self._is_fresh(under_policy, vote, facts)]
+            if not old:
                 break
-            await asyncio.sleep(min(pauses))
+            for vote in old:
+                late = Unresolved(vote.voter.user, "it took so long that the answer is too old")
+                facts[vote.id] = replace(facts[vote.id], account=late)
         return facts
+
+    def _is_fresh(self, row: Confirmation, vote: Vote, facts: dict[str, Facts]) -> bool:
+        """Puts what is known now in the place of what was looked up. False if that is too old: while one was looked up,
+        another may have left."""
+        fresh = self.people.fresh_facts(row, vote, self.policies, facts[vote.id])
+        facts[vote.id] = fresh or facts[vote.id]
+        return fresh is not None
 
     def _put_under(
         self, tx: Tx, looked_at: Confirmation, found: Found, facts: Mapping[str, Facts]
     ) -> Transition | Confirmation | None:
-        """The change. Or the row, if it changed since it was looked at: somebody may have voted. Or None, if it no
-        longer waits."""
+        """The change. Or the row, if it changed since it was looked at, or a vote is still to be counted. Or None, if
+        it no longer waits."""
         if self.dry_run:
             session, row = find_session(tx, chain_of(looked_at.asked.session)), looked_at
         else:
             session, row = lock_confirmation(tx, looked_at.id)
         if row.state is not State.WAITING:
             return None
-        if row != looked_at:
+        if row != looked_at or row.pending_votes:  # a stored vote counts before anything that follows from the file
             return row
         speakers = session.speakers if session is not None else frozenset()
         known = session is not None and session_is_sealed(tx, session)

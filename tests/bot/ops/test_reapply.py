@@ -8,14 +8,15 @@ import pytest
 
 from adk_confirm.bot.config.settings import load_settings
 from adk_confirm.bot.confirmation.authorise import Facts
-from adk_confirm.bot.confirmation.model import Confirmation, State, Vote
+from adk_confirm.bot.confirmation.model import Confirmation, State, Vote, VoteKind
 from adk_confirm.bot.ops.reapply import Reapplying, reapplied_line
 from adk_confirm.bot.policy.approvers import Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.store.cast_vote import count_next
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.backoffice import Backoffice, Office
-from tests.support.deciding import ANNA, BEN, LEAD
+from tests.support.deciding import ANNA, BEN, LEAD, full_member
 from tests.support.stores import SECRET
 
 ONCALL = parse_approver("group:S0ONCALL")
@@ -161,6 +162,48 @@ async def test_a_vote_that_comes_meanwhile_is_looked_up_too(at: Backoffice) -> N
     assert [done["fell"] async for done in Reapplying(at.database, slow, at.rules.policies).rows()] == [[]]
     assert slow.asked == [ANNA, ANNA, BEN]
     assert [vote.voter for vote in (await at.row(other)).approvals] == [ANNA, BEN]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_what_is_too_old_when_the_last_is_known_is_looked_up_again(at: Backoffice, ends: bool) -> None:
+    """Anna's account is deleted while Ben is looked up, for longer than an answer counts."""
+    at.policies(FILE.replace("quorum = 2", "quorum = 3"))
+    deploy = await at.asks()
+    for voter in (ANNA, BEN):
+        await at.vote(deploy, voter)
+
+    class Slow(Office):
+        """Ben is looked up for so long that what is known of Anna is too old. At the second time, if it `ends`, not."""
+
+        rounds = 0
+
+        def fresh_facts(self, row: Confirmation, vote: Vote, policies: Policies, asked: Facts) -> Facts | None:
+            asked = super().fresh_facts(row, vote, policies, asked) or asked
+            self.rounds += vote.voter == ANNA
+            gone = replace(asked, account=replace(full_member(ANNA), deleted=True))
+            return asked if vote.voter == BEN else gone if ends and self.rounds > 1 else None
+
+    at.policies(FILE)
+    slow = Slow(members=at.office.members)
+    (done,) = [done async for done in Reapplying(at.database, slow, at.rules.policies).rows()]
+    assert (await at.row(deploy)).state is State.WAITING
+    if ends:
+        assert done["fell"] == [ANNA.user]
+    else:
+        assert done["trouble"] == "U0ANNA could not be looked up: it took so long that the answer is too old"
+
+
+async def test_a_no_that_was_pressed_before_is_heard_before_the_file_decides(at: Backoffice) -> None:
+    """Its voter is not looked up yet: otherwise the approvals would be enough, and the no would come too late."""
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+    (waiting,) = (await at.vote(deploy, BEN, VoteKind.DENY, stored_only=True)).row.pending_votes
+    said = await edited(at, "quorum = 2", "quorum = 1")
+    assert said.splitlines()[0] == f"{deploy[:8]}  deploy: left as it was; people vote on it right now"
+    facts = Facts(account=full_member(BEN), members=at.office.members)
+    await at.database.run(count_next, deploy, waiting.id, facts, at.rules.policies)
+    assert (await at.row(deploy)).state is State.DENIED
+    assert await reapplied(at) == ""
 
 
 async def test_without_a_token_no_vote_is_touched(at: Backoffice) -> None:
