@@ -19,6 +19,7 @@ from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.cards.agent_sessions import AgentSessions
 from adk_confirm.bot.cards.draw import Cards
+from adk_confirm.bot.cards.older_copy import pause_an_older_copy
 from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.cards.thread_worker import ThreadWorker
 from adk_confirm.bot.config.reload import PolicyReloader
@@ -106,10 +107,11 @@ async def running_bot(
         session = slack_session()
         stack.push_async_callback(session.close)
         slack = Slack(client, limits=limits, meter=metrics.called, session=session, clock=clock or time.monotonic)
-        names = SeenNames(database)
-        directory = Directory(slack, rules, patience=limits.lookups, seen=names.note)
         seal = settings.environment.seal
         assert seal is not None
+        await pause_an_older_copy(database, slack, seal, settings.audit.channel)
+        names = SeenNames(database)
+        directory = Directory(slack, rules, patience=limits.lookups, seen=names.note)
         parts = _make_parts(settings, seal, database, metrics, host, identity, slack, directory, rules)
         readiness.watch("store", store_probe(database, lambda: parts.worker.trouble))
         url = await _serve(stack, stop, readiness, settings, metrics, parts.bolt)

@@ -40,6 +40,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "completion": CommandEntry("Set up", "completion", "print the completion script for bash, zsh or fish"),
     "serve": CommandEntry("Run", "serve", "run the Slack app in front of your agent"),
     "api": CommandEntry("Run", "api", "serve agents over ADK's HTTP API"),
+    "backup": CommandEntry("Run", "backup", "copy a SQLite store and what is beside it, while the service runs"),
     "pending": CommandEntry("Decide", "waiting", "list what waits for approval, and what failed too often"),
     "grants": CommandEntry("Decide", "waiting", "list the grants in force"),
     "answer": CommandEntry("Decide", "answer", "approve or deny a call of `adk-confirm api`"),

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from uuid import uuid4
 
 import click
 
 from adk_confirm.blocks.text import visible
-from adk_confirm.bot.audit.ledger import SYSTEM, LineKind, stamp
-from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.audit.ledger import LineKind, stamp
 from adk_confirm.bot.confirmation.model import VoteKind
-from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.ops.command import CommandLine, options
-from adk_confirm.bot.policy.approvers import OPERATOR, Person
-from adk_confirm.bot.policy.redaction import own_words
+from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.audit_log import find_confirmation, too_short
 from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
-from adk_confirm.bot.store.ledger_rows import write_step
-from adk_confirm.bot.store.mailbox import PAUSED
-from adk_confirm.bot.store.repository import lock_confirmation, moment, now, save
+from adk_confirm.bot.store.pause import pause_runs, resume_runs, switch_runs, write_operation
+from adk_confirm.bot.store.repository import lock_confirmation, moment
 from adk_confirm.runtime.errors import Conflict, NotFound
-from adk_confirm.runtime.jsontypes import JsonObject, canonical
-from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of
 
 # Pause and resume: a switch that stops all runs, and that the cards show
@@ -50,62 +45,6 @@ async def resume(call: CommandLine) -> None:
         changed = await switch_runs(database, resume_runs, call.person, call.reason)
     said = "Runs are resumed. Approved calls start now."
     call.tell({"changed": changed}, said if changed else "Runs were not paused.")
-
-
-AT_ONCE = 50
-"""How many cards one transaction marks for drawing. Clicks get their turn between two of them."""
-
-
-async def switch_runs(
-    database: Database,
-    turn: Callable[[Tx, Person, str | None], bool],
-    by: Person = OPERATOR,
-    reason: str | None = None,
-) -> bool:
-    """Pauses or resumes, and has the cards drawn. Returns False if nothing changed."""
-    changed = await database.run(turn, by, reason)
-    after: str | None = ""
-    while after is not None:  # even if nothing changed, since an earlier command may have been stopped halfway
-        after = await database.run(mark_for_drawing, after)
-    return changed
-
-
-def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
-    """Stops starting calls; running calls may finish. Returns False if runs were paused already."""
-    named = by.user if by != OPERATOR else None
-    row = {"name": PAUSED, "value": canonical({"at": stamp(now(tx)), "by": named, "reason": reason})}
-    if not tx.insert("bot_switches", row, if_absent=True):
-        return False
-    _write(tx, LineKind.PAUSED, by, reason)
-    return True
-
-
-def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
-    """Ends the pause. Returns False if runs were not paused."""
-    if not tx.run("DELETE FROM bot_switches WHERE name = :name", name=PAUSED):
-        return False
-    _write(tx, LineKind.RESUMED, by, reason)
-    return True
-
-
-def mark_for_drawing(tx: Tx, after: str, at_once: int = AT_ONCE) -> str | None:
-    """Marks the cards of calls that wait, or are approved and have not started, for drawing. Returns where to
-    continue."""
-    ids = tx.column(_OPEN, after=after, most=at_once)
-    for confirmation in ids:
-        session, row = lock_confirmation(tx, confirmation)
-        save(tx, session, Transition(row=next_version(row, now(tx))))
-    return str(ids[-1]) if len(ids) == at_once else None
-
-
-_OPEN = """
-    SELECT id FROM bot_confirmations
-    WHERE (state = 'waiting' OR (state = 'approved' AND outcome IS NULL)) AND id > :after ORDER BY id LIMIT :most
-"""
-
-
-def _write(tx: Tx, kind: LineKind, by: Person, said: str | None) -> None:
-    write_step(tx, SYSTEM, Step(kind=kind, at=now(tx), who=by, text=own_words(said) if said else None))
 
 
 # Withdraw and revoke
@@ -230,5 +169,5 @@ def _retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[Jso
     if found:
         named = ", ".join(f"{one['kind']} {one['name']}" for one in found[:NAMED])
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-        _write(tx, LineKind.RETRIED, by, f"{named}{more}" + (f": {reason}" if reason else ""))
+        write_operation(tx, LineKind.RETRIED, by, f"{named}{more}" + (f": {reason}" if reason else ""))
     return found

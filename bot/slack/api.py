@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -377,6 +378,12 @@ class Slack:
             if cursor is None:
                 break
         return sorted(found, key=lambda one: one.ts)
+
+    async def newest(self, channel: str) -> str:
+        """The layout of our own newest messages in a channel, as JSON."""
+        own = await self._own_user()
+        page = await self.call(HISTORY, channel=channel, limit=_PAGE)
+        return json.dumps([one.get("blocks") for one in objects(page.get("messages")) if one.get("user") == own])
 
     async def _own_user(self) -> str:
         """The app's own user. This matters because anybody can write metadata that looks like ours."""

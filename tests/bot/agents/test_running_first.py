@@ -13,8 +13,8 @@ from adk_confirm.bot.agents import session_worker
 from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
-from adk_confirm.bot.ops.changes import pause_runs, resume_runs
 from adk_confirm.bot.policy.approvers import OPERATOR
+from adk_confirm.bot.store.pause import pause_runs, resume_runs
 from adk_confirm.bot.store.repository import JOBS
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of

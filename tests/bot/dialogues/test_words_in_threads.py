@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adk_confirm.bot.inbound.payloads import read_message_event
-from adk_confirm.bot.ops.changes import pause_runs, resume_runs, switch_runs
+from adk_confirm.bot.store.pause import pause_runs, resume_runs, switch_runs
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.people.people import Person
 from tests.support.office import LAB, ONE, PAY, TALKER, Office, Opens

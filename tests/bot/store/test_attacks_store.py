@@ -12,8 +12,8 @@ import pytest
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.stored_json import to_json
-from adk_confirm.bot.ops.changes import pause_runs, resume_runs, switch_runs
 from adk_confirm.bot.store.ledger_rows import read_lines
+from adk_confirm.bot.store.pause import pause_runs, resume_runs, switch_runs
 from adk_confirm.runtime.calls.call import call_digest
 from adk_confirm.runtime.jsontypes import Json, JsonObject, objects
 from adk_confirm.runtime.store.database import Tx

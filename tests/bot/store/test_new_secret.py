@@ -11,9 +11,9 @@ import pytest
 
 from adk_confirm.blocks import words
 from adk_confirm.bot.cli import main
-from adk_confirm.bot.ops.changes import resume_runs, switch_runs
 from adk_confirm.bot.store import reseal as resealing
 from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.pause import resume_runs, switch_runs
 from adk_confirm.bot.store.reseal import SEALED, count_sealed, reseal_page
 from adk_confirm.bot.store.rows import letter_is_sealed
 from adk_confirm.runtime.errors import StoreError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adk_confirm.bot.audit.ledger import Head, LineKind, append, stamp
-from adk_confirm.bot.ops.changes import pause_runs, resume_runs, switch_runs
+from adk_confirm.bot.store.pause import pause_runs, resume_runs, switch_runs
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal

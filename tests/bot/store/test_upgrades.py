@@ -12,8 +12,8 @@ import pytest
 
 from adk_confirm.blocks import words
 from adk_confirm.bot.cli import main
-from adk_confirm.bot.ops.changes import resume_runs, switch_runs
 from adk_confirm.bot.store.open import SCHEMAS, open_store
+from adk_confirm.bot.store.pause import resume_runs, switch_runs
 from adk_confirm.bot.store.rows import letter_is_sealed
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.tables import version

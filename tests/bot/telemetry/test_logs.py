@@ -15,9 +15,9 @@ import pytest
 from adk_confirm.bot.audit.checkpoints import checkpoint, read_anchor
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.ops.changes import pause_runs, switch_runs
 from adk_confirm.bot.store.ledger_rows import write_step
 from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.pause import pause_runs, switch_runs
 from adk_confirm.bot.store.repository import now
 from adk_confirm.bot.telemetry.spans import log_line
 from adk_confirm.runtime.errors import Invalid

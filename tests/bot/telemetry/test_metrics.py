@@ -17,8 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from adk_confirm.bot.app import running_bot
 from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.confirmation.states import Transition
-from adk_confirm.bot.ops.changes import pause_runs, switch_runs
 from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.pause import pause_runs, switch_runs
 from adk_confirm.bot.store.transactions import follow_outcome
 from adk_confirm.bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics, read_gauges
 from adk_confirm.demo.slack_app import our_app

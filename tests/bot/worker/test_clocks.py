@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adk_confirm.bot.ops.changes import pause_runs, resume_runs, switch_runs
+from adk_confirm.bot.store.pause import pause_runs, resume_runs, switch_runs
 from tests.support.office import LAB, ONE, PAY, Office, Opens
 
 

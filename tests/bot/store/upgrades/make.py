@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from adk_confirm.bot.ops.changes import pause_runs, resume_runs, switch_runs
+from adk_confirm.bot.store.pause import pause_runs, resume_runs, switch_runs
 from adk_confirm.bot.store.repository import note_turn
 from tests.support.office import LAB, Office, office, withdraws
 from tests.support.postgres import PostgresServer, postgres_server
