@@ -159,9 +159,8 @@ class _LeasedSession:
                 return
             sent_any = True
         again = await self._look_again(session, sent_any)
-        if together:
-            await self._say_held_back(session, mail.rows)
-        await self._lease.finish(session_done, key, together=together, again=again)
+        told = await self._say_held_back(session, mail.rows) if together else ()
+        await self._lease.finish(session_done, key, together=together, again=again, told=told)
 
     async def _capabilities(self) -> Capabilities:
         """What the host supports. If it can't be asked now, as little as possible."""
@@ -257,12 +256,15 @@ class _LeasedSession:
                 await self._lease.run(record_out_of_reach, letter.confirmation)
         await self._put_in_outbox(session, unreachable_line(letters[0], error))
 
-    async def _say_held_back(self, session: Session, rows: Sequence[Confirmation]) -> None:
-        """Says once, for each approval that waits for other decisions of its turn, why nothing happens."""
-        for row, undecided in approvals_held_back(rows):
+    async def _say_held_back(self, session: Session, rows: Sequence[Confirmation]) -> Collection[str]:
+        """Says once, for each approval that waits for other decisions of its turn, why nothing happens. Returns their
+        ids."""
+        held_back = [*approvals_held_back(rows)]
+        for row, undecided in held_back:
             text = decision_texts.held_back(row.asked.tool, [one.asked.tool for one in undecided])
             said = AgentMessage(event=f"held:{row.id}", author="", text=text, failed=True)
             await self._put_in_outbox(session, said)
+        return [row.id for row, _ in held_back]
 
     async def _listen(
         self,

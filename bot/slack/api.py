@@ -176,9 +176,9 @@ class Slack:
                     raise
 
     def _who(self, method: Method, given: JsonObject) -> object:
-        """Who comes back if they are sent away: the job that is worked on, or whoever asks the same again."""
+        """Who comes back if they are sent away: what is worked on, or whoever asks the same again."""
         if self._lease is not None:
-            return self._lease.job
+            return self._lease.work
         return method.name, *(value for value in given.values() if isinstance(value, str))
 
     async def _call_once(self, method: Method, given: JsonObject) -> JsonObject:

@@ -20,7 +20,7 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.store.ledger_rows import write_step
 from adk_confirm.bot.store.marks import begin_attempt
-from adk_confirm.bot.store.repository import Session, lock_confirmation, now, save, session_is_sealed
+from adk_confirm.bot.store.repository import Session, chain_of, lock_confirmation, now, save, session_is_sealed
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import owe, settle
@@ -152,7 +152,7 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
         return False
     due_at = _drop_older_answers(tx, vote.id, person, change.row.id)
     if not answered:
-        owe(tx, "reply", vote.id, due_at, turn=person)
+        owe(tx, "reply", vote.id, due_at, owner=chain_of(change.row.asked.session), turn=person)
     return True
 
 
@@ -160,7 +160,7 @@ def _drop_older_answers(tx: Tx, vote: str, person: str, matter: str) -> float | 
     """Drops older answers for the same person and confirmation, and returns the time when they were due."""
     now = tx.now()
     older = tx.all(_OLDER_ANSWERS, vote=vote, person=person, matter=matter)
-    waiting = [row for row in older if row.lease_until is None or row.lease_until <= now]
+    waiting = [row for row in older if row.due_at > now or row.lease_until is None or row.lease_until <= now]
     for row in waiting:
         settle(tx, "reply", row.vote)
         tx.run("UPDATE bot_replies SET told_at = :now WHERE vote = :vote", vote=row.vote, now=now)
@@ -170,7 +170,9 @@ def _drop_older_answers(tx: Tx, vote: str, person: str, matter: str) -> float | 
 
 
 _OLDER_ANSWERS = """
-    SELECT r.vote, j.due_at, j.lease_until FROM bot_replies r JOIN jobs j ON j.kind = 'reply' AND j.key = r.vote
+    SELECT r.vote, j.due_at,
+        (SELECT s.lease_until FROM jobs s WHERE s.kind = 'session' AND s.key = j.owner) AS lease_until
+    FROM bot_replies r JOIN jobs j ON j.kind = 'reply' AND j.key = r.vote
     WHERE r.person = :person AND r.matter = :matter AND r.told_at IS NULL AND r.vote <> :vote
       AND j.due_at IS NOT NULL
     FOR UPDATE

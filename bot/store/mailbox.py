@@ -238,15 +238,19 @@ def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
     what = UnsealedPart.WORDS if letter.kind == "words" else UnsealedPart.LETTER
     write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=what))
     if letter.confirmation is not None:
-        owe(tx, "confirmation", letter.confirmation, turn=key)
+        owe(tx, "confirmation", letter.confirmation, owner=key, turn=key)
 
 
-def session_done(tx: Tx, key: str, *, together: bool = False, again: float | None = None) -> None:
-    """Marks the session as having nothing to do, unless something came meanwhile. `again`: look again in this many
-    seconds."""
+def session_done(
+    tx: Tx, key: str, *, together: bool = False, again: float | None = None, told: Collection[str] = ()
+) -> None:
+    """Marks the session as having nothing to do, unless something came meanwhile: a letter, or an approval that waits
+    and that is not among those of which people are `told`. `again`: look again in this many seconds."""
     lock_session(tx, key)
-    due_at = tx.now() if next_letters(tx, key, together=together) else None if again is None else tx.now() + again
-    _set_due(tx, key, due_at)
+    came = bool(next_letters(tx, key, together=together))
+    if together and not came:
+        came = any(row.id not in told for row, _ in approvals_held_back(session_confirmations(tx, key)))
+    _set_due(tx, key, tx.now() if came else None if again is None else tx.now() + again)
 
 
 def _set_due(tx: Tx, key: str, due_at: float | None) -> None:

@@ -30,7 +30,7 @@ def mark_cards_due(tx: Tx, session: str, row: Confirmation) -> None:
     due_at = tx.now()
     if row.decision is not None and waits_for_end(row):
         due_at = max(due_at, row.decision.at.timestamp() + SOON)
-    owe(tx, "card", row.id, due_at, turn=session)
+    owe(tx, "card", row.id, due_at, owner=session, turn=session)
 
 
 def waits_for_end(row: Confirmation) -> bool:
@@ -41,7 +41,7 @@ def waits_for_end(row: Confirmation) -> bool:
 def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
     """Marks a session's thread as having something to post. It may be stored later in the same transaction. `wait`: it
     is due in this many seconds, or when something else in it is due."""
-    owe(tx, "thread", key, tx.now() + wait, or_sooner=wait > 0)
+    owe(tx, "thread", key, tx.now() + wait, owner=key, or_sooner=wait > 0)
 
 
 def count_due_cards(tx: Tx) -> int:

@@ -241,5 +241,5 @@ def note_and_look(tx: Tx, key: str, done: ThreadDone) -> ThreadLook:
         None if doubt is None else doubt + SLACK_IS_LATE,
         None if look.status.again is None else tx.now() + look.status.again,
     ]
-    settle(tx, "thread", key, min((at for at in times if at is not None), default=None))
+    settle(tx, "thread", key, min((at for at in times if at is not None), default=None), owner=key)
     return replace(look, up_to_date=True)

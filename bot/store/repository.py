@@ -246,7 +246,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
     if change.grant is not None:
         until = seconds(change.grant.until)
         tx.insert("bot_grants", {"id": change.grant.id, "session": session.key, "until": until})
-    settle(tx, "confirmation", row.id, seconds(next_due(row)), turn=session.key)
+    settle(tx, "confirmation", row.id, seconds(next_due(row)), owner=session.key, turn=session.key)
     if change.steps:
         tx.report(change)
     if draws and needs_drawing(row):
@@ -267,7 +267,7 @@ def save_places(tx: Tx, row: Confirmation) -> None:
 def recompute_due(tx: Tx, confirmation_id: str) -> None:
     """Sets the row's due time from its state, whatever its job says, after a `retry` or an upgrade."""
     session, row = lock_confirmation(tx, confirmation_id)
-    settle(tx, "confirmation", row.id, seconds(next_due(row)), turn=session.key)
+    settle(tx, "confirmation", row.id, seconds(next_due(row)), owner=session.key, turn=session.key)
 
 
 def _columns(tx: Tx, session: Session, row: Confirmation) -> dict[str, object]:

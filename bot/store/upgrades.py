@@ -51,4 +51,23 @@ def _let_lines_be_sealed_anew(tx: Tx) -> None:
     tx.run(guard)
 
 
-UPGRADES = (_list_turns, _index_by_deadline, _let_lines_be_sealed_anew)
+def _threads_own_their_jobs(tx: Tx) -> None:
+    """One lease is for a thread and all that is done for it."""
+    tx.run("UPDATE jobs SET owner = key WHERE kind = 'thread'")
+    tx.run(
+        """
+        UPDATE jobs SET owner = (SELECT session FROM bot_confirmations WHERE id = jobs.key)
+        WHERE kind IN ('confirmation', 'card')
+        """
+    )
+    tx.run(
+        """
+        UPDATE jobs SET owner = (
+            SELECT c.session FROM bot_replies r JOIN bot_confirmations c ON c.id = r.matter WHERE r.vote = jobs.key
+        )
+        WHERE kind = 'reply'
+        """
+    )
+
+
+UPGRADES = (_list_turns, _index_by_deadline, _let_lines_be_sealed_anew, _threads_own_their_jobs)

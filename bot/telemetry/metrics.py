@@ -35,8 +35,9 @@ _UNKNOWN = "SELECT count(*) FROM bot_confirmations WHERE outcome = 'unknown'"
 _PARKED = "SELECT kind, count(*) AS n FROM jobs WHERE parked_at IS NOT NULL GROUP BY kind"
 # Since when the oldest job has waited, whether it was never tried or was put off.
 _NEVER_TRIED = """
-    SELECT due_at FROM jobs WHERE kind = :kind AND due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
-    ORDER BY due_at LIMIT 1
+    SELECT j.due_at FROM jobs j LEFT JOIN jobs s ON s.kind = 'session' AND s.key = coalesce(j.owner, j.key)
+    WHERE j.kind = :kind AND j.due_at <= :now AND (s.lease_until IS NULL OR s.lease_until <= :now)
+    ORDER BY j.due_at LIMIT 1
 """
 _PUT_OFF = "SELECT min(owed_since) FROM jobs WHERE owed_since IS NOT NULL"
 

@@ -37,7 +37,7 @@ from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import JobKind, LeaseLoop, NotNow, settle
-from adk_confirm.runtime.store.lease import TERM, Keeper, Lease
+from adk_confirm.runtime.store.lease import TERM, Lease
 from adk_confirm.runtime.telemetry.logs import log_context
 
 AT_ONCE, LATER = 2.0, 1.0
@@ -124,7 +124,18 @@ class Worker:
         self._people, self._preview_of, self._drawing, self._rules = people, preview, drawing, rules
         self._facts = BackgroundLookup[Facts]("Slack has not answered yet who may decide.")
         self._previews = BackgroundLookup[Preview]("What the edited call would do is not known yet.")
-        kinds = (
+        # One lease is for a thread and all that is done for it. These run side by side, so nothing waits for a drawing.
+        self._loop = LeaseLoop(
+            database,
+            JobKind(
+                "session",
+                session_worker.look,
+                session_worker.attend,
+                at_once=512,
+                log_context=lambda key: log_context(session=session_in(key)),
+                overtaken=note_possible_copies,
+                reserved=448,  # for decisions: those wait for no agent that thinks
+            ),
             JobKind(
                 "confirmation",
                 read_due_work,
@@ -141,15 +152,6 @@ class Worker:
                 overtaken=draw_again,
             ),
             JobKind(
-                "session",
-                session_worker.look,
-                session_worker.attend,
-                at_once=512,
-                log_context=lambda key: log_context(session=session_in(key)),
-                overtaken=note_possible_copies,
-                reserved=448,  # for decisions: those wait for no agent that thinks
-            ),
-            JobKind(
                 "thread",
                 look_at_thread,
                 thread_worker.attend,
@@ -158,30 +160,29 @@ class Worker:
                 overtaken=note_possible_copies,
             ),
             JobKind("reply", read_reply, self._reply),
+            poll=poll,
+            term=term,
         )
-        keeper = Keeper(database, term)
-        self._attendants = [LeaseLoop(database, kind, poll=poll, term=term, keeper=keeper) for kind in kinds]
 
     @property
     def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """One loop for each kind of row, by name. Each runs until `stop`, and then until its work is done."""
-        return {f"worker-{attendant.name}": attendant.run for attendant in self._attendants}
+        """What runs until `stop`, and then until its work is done, by name."""
+        return {"worker": self._loop.run}
 
     def stop(self) -> None:
-        for attendant in self._attendants:
-            attendant.stop()
+        self._loop.stop()
         self._facts.stop()
         self._previews.stop()
 
     @property
     def trouble(self) -> str | None:
         """Why no row can be attended to now: the store may answer, and take nothing."""
-        return next((attendant.trouble for attendant in self._attendants if attendant.trouble), None)
+        return self._loop.trouble
 
     @property
     def at_work(self) -> list[str]:
         """The rows that are being attended to."""
-        return [row for attendant in self._attendants for row in attendant.at_work]
+        return self._loop.at_work
 
     async def _confirmation(self, confirmation_id: str, lease: Lease, found: RowWithDueWork | None) -> None:
         """Counts stored votes and applies deadlines. Never waits for a card to be drawn."""

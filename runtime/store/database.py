@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import urlsplit
@@ -68,6 +69,7 @@ class Database:
         self.context = context
         self.url = url
         self.read_only = read_only
+        self._takers: tuple[Callable[[Tx], None], ...] = ()
 
     @classmethod
     async def open(
@@ -111,7 +113,14 @@ class Database:
 
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs a writing transaction, and returns when it is committed."""
-        return await self._engine.write(lambda tx: fn(self._with_context(tx), *args, **kwargs))
+
+        def work(tx: Tx) -> R:
+            result = fn(self._with_context(tx), *args, **kwargs)
+            for take in self._takers:
+                take(tx)
+            return result
+
+        return await self._engine.write(work)
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs a reading transaction on a consistent snapshot. It never waits for writers."""
@@ -124,6 +133,16 @@ class Database:
         at the store after each `await w.wait(seconds)`, whatever it returned.
         """
         return Waiter(self._hub, topics)
+
+    @contextmanager
+    def taking(self, take: Callable[[Tx], None]) -> Iterator[None]:
+        """Calls `take` at the end of each writing transaction of this process, in its thread: it may take along what
+        has become due with it."""
+        self._takers = (*self._takers, take)
+        try:
+            yield
+        finally:
+            self._takers = tuple(one for one in self._takers if one != take)
 
     def listen(self, listener: Callable[[object], None]) -> None:
         """Calls `listener` with every `tx.report(fact)` of this process, after its commit, on the event loop."""

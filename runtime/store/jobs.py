@@ -1,14 +1,19 @@
-"""Jobs: one table says what is due, for both packages. A loop claims each job by lease, runs one task for it, and
-releases it.
+"""Jobs: one table says what is due, for both packages. A loop takes jobs by lease, and runs one task for each.
 
 Nothing here depends on what a job means. What is due follows from the stored state, so there is no queue to lose: after
 a restart the same loop goes on. A job that fails is retried at growing intervals. After twenty failures it is parked,
 which operators see, and no longer blocks others.
 
+One lease is for an owner and all of its jobs: a thread's cards, lines and runs. It is that of the owner's job of the
+loop's first kind. Its holder works on them side by side, and gives it back when nothing of its owner is due. A
+transaction that makes a job due, here or in any other part of the process, also takes it along if there is room, so
+nobody has to look for it.
+
     owe, settle  something is due; it is done
-    JobKind      what one loop works on, and how much of it at once
-    claim_due    whose turn it is, and what there is to do; one process gets each job
+    JobKind      one kind of work, and how much of it at once
+    claim_due    whose turn it is, and what there is to do; one process gets each owner
     LeaseLoop    the loop
+    Lane         a lease, as one job under it uses it
     postpone     retries, and parks
 """
 
@@ -19,10 +24,12 @@ import logging
 import math
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from functools import lru_cache, wraps
+from itertools import groupby
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from adk_confirm.runtime.errors import Busy, ConfirmError, StoreError, was_cancelled
 from adk_confirm.runtime.store.database import Clocks, Database, Tx, Waiter
@@ -31,6 +38,8 @@ from adk_confirm.runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 SKIPPED = 0.05
@@ -40,24 +49,52 @@ _LOOKED_AT = 1000
 _NOBODYS = " "
 """Prefix for the turn of a job that belongs to nobody. No name begins like this."""
 
-_NO_ROWS: Mapping[str, str] = {}
+
+class Unreadable(NamedTuple):
+    """What there is to do could not be read."""
+
+    why: Exception
+
+
+class Due(NamedTuple):
+    """A job that is due now."""
+
+    job: JobKey
+    owner: str
+    due_at: float
+    turn: str
 
 
 def owe(
-    tx: Tx, kind: str, key: str, at: float | None = None, *, turn: str | None = None, or_sooner: bool = False
+    tx: Tx,
+    kind: str,
+    key: str,
+    at: float | None = None,
+    *,
+    owner: str | None = None,
+    turn: str | None = None,
+    or_sooner: bool = False,
 ) -> None:
-    """There is something to do: now, or `at` that time. `turn`: whose turn it takes. `or_sooner`: a job that is due
-    before that stays due then."""
+    """There is something to do: now, or `at` that time. `owner`: the key of the job whose lease is for this one, too.
+    `turn`: whose turn it takes. `or_sooner`: a job that is due before that stays due then."""
     at = tx.now() if at is None else at
-    tx.run(_OWE_OR_SOONER if or_sooner else _OWE, kind=kind, key=key, turn=turn, due_at=at)
-    tx.notify(topic_of(kind), at)
+    tx.run(_OWE_OR_SOONER if or_sooner else _OWE, kind=kind, key=key, owner=owner, turn=turn, due_at=at)
+    _tell(tx, Due(JobKey(kind, key), owner or key, at, _turn_of(turn, key)))
 
 
-def settle(tx: Tx, kind: str, key: str, again: float | None = None, *, turn: str | None = None) -> None:
+def settle(
+    tx: Tx, kind: str, key: str, again: float | None = None, *, owner: str | None = None, turn: str | None = None
+) -> None:
     """Everything is done. `again`: when the next thing is due."""
-    tx.run(_SETTLE, kind=kind, key=key, turn=turn, due_at=again)
+    tx.run(_SETTLE, kind=kind, key=key, owner=owner, turn=turn, due_at=again)
     if again is not None:
-        tx.notify(topic_of(kind), again)
+        _tell(tx, Due(JobKey(kind, key), owner or key, again, _turn_of(turn, key)))
+
+
+def _tell(tx: Tx, due: Due) -> None:
+    tx.notify(topic_of(due.job.kind), due.due_at)
+    if due.due_at <= tx.now():
+        tx.owed.append(due)
 
 
 def lock_job(tx: Tx, kind: str, key: str) -> None:
@@ -67,18 +104,18 @@ def lock_job(tx: Tx, kind: str, key: str) -> None:
 
 
 _OWE = """
-    INSERT INTO jobs (kind, key, turn, due_at) VALUES (:kind, :key, :turn, :due_at)
+    INSERT INTO jobs (kind, key, owner, turn, due_at) VALUES (:kind, :key, :owner, :turn, :due_at)
     ON CONFLICT (kind, key) DO UPDATE SET
         turn = excluded.turn, due_at = excluded.due_at, parked_at = NULL, failures = 0
 """
 _OWE_OR_SOONER = """
-    INSERT INTO jobs (kind, key, turn, due_at) VALUES (:kind, :key, :turn, :due_at)
+    INSERT INTO jobs (kind, key, owner, turn, due_at) VALUES (:kind, :key, :owner, :turn, :due_at)
     ON CONFLICT (kind, key) DO UPDATE SET
         turn = excluded.turn, parked_at = NULL, failures = 0,
         due_at = CASE WHEN jobs.due_at <= excluded.due_at THEN jobs.due_at ELSE excluded.due_at END
 """
 _SETTLE = """
-    INSERT INTO jobs (kind, key, turn, due_at) VALUES (:kind, :key, :turn, :due_at)
+    INSERT INTO jobs (kind, key, owner, turn, due_at) VALUES (:kind, :key, :owner, :turn, :due_at)
     ON CONFLICT (kind, key) DO UPDATE SET
         turn = excluded.turn, due_at = excluded.due_at, owed_since = NULL, parked_at = NULL, failures = 0,
         trouble = NULL
@@ -94,19 +131,21 @@ def _no_context(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (wha
 
 
 @dataclass(frozen=True)
-class ClaimedJob(Generic[T]):
-    """A job that this process has claimed. `due_at` is when it was due, `turn` whose turn it takes. `found`: what there
-    is to do, or why that can't be read."""
+class ClaimedJob:
+    """A job that this process has taken, by the token of its owner's lease. `found`: what there is to do, or why that
+    can't be read."""
 
+    job: JobKey
+    owner: str
     token: str
     due_at: float
     turn: str
-    found: T | ConfirmError
+    found: Any
 
 
 @dataclass(frozen=True)
 class JobKind(Generic[T]):
-    """One kind of job. `look` reads what there is to do, in the transaction that claims the job. `attend` does it. It
+    """One kind of job. `look` reads what there is to do, in the transaction that takes the job. `attend` does it. It
     may write only through the job's lease.
 
     `deadline` says when a job must be processed even if it was put off for longer, or parked. Jobs with the same `turn`
@@ -134,80 +173,235 @@ class JobKind(Generic[T]):
         return max(1, self.most_in_turn // 2)
 
 
-def claim_due(
-    tx: Tx, kind: JobKind[T], room: int, term: float, at_work: Mapping[str, str] = _NO_ROWS
-) -> tuple[list[tuple[str, ClaimedJob[T]]], float | None, bool]:
-    """Claims the most overdue jobs that nobody processes. Also returns the seconds until the next job may be claimed: 0
-    if there was no room for more, None if no other job is waiting. And whether others wait for one of those at work to
-    end, because they take the same turn.
+Kinds = Sequence[JobKind[Any]]
 
-    Jobs that are `at_work` here, by key and by turn, are left alone: if this process was frozen for longer than its
-    leases, they have expired although the work goes on.
+
+@dataclass
+class AtWork:
+    """What a process works on: its jobs, with the turns that they take; the tokens of the owners that it holds, and
+    which of those it could release; and the owners on which it works by leases of another kind.
+
+    These are left alone by its own claims: if the process was frozen for longer than its leases, they have expired
+    although the work goes on.
     """
+
+    jobs: dict[JobKey, str] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+    idle: Collection[str] = ()
+    elsewhere: Collection[str] = ()
+
+    def turns(self, kind: JobKind[Any]) -> list[str]:
+        return [turn for job, turn in self.jobs.copy().items() if job.kind == kind.name]
+
+    def may_take(self, owner: str, token: str | None) -> bool:
+        """Whether a claim may give this process something of the owner's. `token`: that of its lease."""
+        return owner not in self.elsewhere and self.tokens.get(owner, token) == token
+
+
+@dataclass
+class Claim:
+    """What a claim gave. `pause`: the seconds until the next one is worthwhile: 0 if there is more than fits into one,
+    None if nothing is known to become due. `full`: the kinds of which jobs wait for one at work to end. `released`: the
+    idle owners that were given back."""
+
+    jobs: list[ClaimedJob]
+    pause: float | None
+    full: set[str]
+    released: list[str]
+
+
+def claim_due(tx: Tx, kinds: Kinds, room: Mapping[str, int], term: float, at: AtWork) -> Claim:
+    """Takes the most overdue jobs that nobody processes, of each kind as many as there is `room` for. Gives idle owners
+    back of which nothing is due."""
     now = tx.now()
-    due = tx.all(_LOCK_DUE, kind=kind.name, now=now, most=room + len(at_work))
-    found = [row for row in due if row.key not in at_work][:room]
-    later = set[str]()  # those whose turn comes when another job of theirs has ended
-    if any(row.turn for row in due) and (len(found) == room or _exceeds_share([*map(_turn_of, found)], kind, at_work)):
-        found, later = _lock_in_turn(tx, kind, room, at_work)
-    tokens = {row.key: new_token() for row in found}
-    leases = [{"kind": kind.name, "key": key, "token": token, "until": now + term} for key, token in tokens.items()]
-    tx.many(_TAKE, leases)
-    claimed: list[tuple[str, ClaimedJob[T]]] = []
-    for row in found:
-        if row.lease_token is not None and kind.overtaken is not None:
-            kind.overtaken(tx, row.key)
-        what = _look(tx, kind, row.key)
-        claimed.append((row.key, ClaimedJob(tokens[row.key], row.due_at, _turn_of(row), what)))
-    if len(claimed) == room:
-        return claimed, 0.0, bool(later)
-    ours = at_work.keys() | {key for key, _ in claimed} | later
-    soon = tx.all(_NEXT_DUE, kind=kind.name, now=now, most=len(ours) + 1)
-    soon += tx.all(_NEXT_LAPSE, kind=kind.name, now=now, most=len(ours) + 1)
-    times = [row.at for row in soon if row.key not in ours]
+    wanted = [kind for kind in kinds if room[kind.name] > 0]
+    chosen: list[_Row] = []
+    later = dict[str, set[str]]()  # of each kind: the keys of those whose turn comes when another of theirs has ended
+    for kind, due in _read_due(tx, kinds[0], wanted, room, at).items():
+        free = [row for row in due if _is_free(row, at)]
+        found, later[kind.name] = free[: room[kind.name]], set()
+        crowded = len(found) == room[kind.name] or _exceeds_share([*map(_turn, found)], kind, at.turns(kind))
+        if crowded and any(row.turn for row in due):
+            found, later[kind.name] = _choose_in_turn(tx, kinds[0], kind, room[kind.name], at)
+        chosen += found
+    taken = _take_owners(tx, kinds, chosen, term, at)
+    claimed = [_claimed(tx, kinds, row, taken[row.owner]) for row in chosen if row.owner in taken]
+    released = [
+        owner
+        for owner in at.idle
+        if owner not in taken and _give_back(tx, JobKey(kinds[0].name, owner), at.tokens[owner])
+    ]
+    full = {name for name, keys in later.items() if keys}
+    count = Counter(one.job.kind for one in claimed)
+    if any(count[kind.name] == room[kind.name] for kind in wanted):
+        return Claim(claimed, 0.0, full, released)
+    ours = {*at.jobs, *(one.job for one in claimed)} | {
+        JobKey(name, key) for name, keys in later.items() for key in keys
+    }
+    held = {*at.tokens, *taken, *at.elsewhere}
+    times = [
+        row.at
+        for row in _read_next(tx, kinds[0], wanted, len(ours) + len(held), {*at.tokens.values(), *taken.values()})
+        if not (row.owner in held if row.lapse else JobKey(row.kind, row.key) in ours)
+    ]
     # A job that is due but was not claimed is locked by a transaction right now. It will be free in a moment,
     # or when PostgreSQL ends the transaction of a process that is frozen.
-    return claimed, max(min(times) - now, SKIPPED) if times else None, bool(later)
+    return Claim(claimed, max(min(times) - now, SKIPPED) if times else None, full, released)
 
 
-def _look(tx: Tx, kind: JobKind[T], key: str) -> T | ConfirmError:
-    """What there is to do. An error is this job's alone: the others of the same claim go on."""
-    try:
-        return kind.look(tx, key)
-    except (StoreError, Busy):
-        raise
-    except ConfirmError as error:
-        return error
+class _Row(NamedTuple):
+    """A due job, as it is read. `token`: of its owner's lease. `leads`: whether its owner has a row for one."""
+
+    kind: str
+    key: str
+    due_at: float
+    turn: str | None
+    owner: str
+    token: str | None
+    leads: str | None
 
 
-# The most overdue jobs that nobody holds.
-_DUE = """
-    SELECT key, due_at, lease_token, turn FROM jobs
-    WHERE kind = :kind AND due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
-    ORDER BY due_at LIMIT :most
+def _is_free(row: _Row, at: AtWork) -> bool:
+    return JobKey(row.kind, row.key) not in at.jobs and at.may_take(row.owner, row.token)
+
+
+_WITH_LEASE = """
+    jobs j LEFT JOIN jobs l ON l.kind = :leader AND l.key = coalesce(j.owner, j.key)
+    WHERE j.kind = :kind AND (l.lease_until IS NULL OR l.lease_until <= :now OR l.lease_token IN :tokens)
 """
-_LOCK_DUE = f"{_DUE} FOR UPDATE SKIP LOCKED"
-_NOBODYS_DUE = _DUE.replace("WHERE", "WHERE turn IS NULL AND")
-_LOCK_AGAIN = """
-    SELECT key FROM jobs
-    WHERE kind = :kind AND key IN :keys AND due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)
+# The most overdue jobs that nobody else holds.
+_DUE = f"""
+    SELECT j.kind, j.key, j.due_at, j.turn, coalesce(j.owner, j.key) AS owner, l.lease_token AS token, l.key AS leads
+    FROM {_WITH_LEASE} AND j.due_at <= :now ORDER BY j.due_at LIMIT :most
+"""  # noqa: S608  (our own names)
+_NOBODYS_DUE = _DUE.replace("WHERE", "WHERE j.turn IS NULL AND")
+_NEXT_DUE = f"""
+    SELECT j.kind, j.key, coalesce(j.owner, j.key) AS owner, j.due_at AS at, 0 AS lapse
+    FROM {_WITH_LEASE} AND j.due_at IS NOT NULL ORDER BY j.due_at LIMIT :most
+"""  # noqa: S608
+_NEXT_LAPSE = """
+    SELECT kind, key, key AS owner, lease_until AS at, 1 AS lapse FROM jobs
+    WHERE kind = :leader AND lease_token IS NOT NULL AND lease_until > :now ORDER BY lease_until LIMIT :most
+"""
+
+
+_NUMBERED = re.compile(r":(kind|most)\b")
+
+
+@lru_cache(maxsize=100)
+def _for_each(statement: str, kinds: int, *more: str) -> str:
+    """One statement for so many kinds, whose values are numbered."""
+    each = [*(_NUMBERED.sub(rf"\g<0>{number}", statement) for number in range(kinds)), *more]
+    return " UNION ALL ".join(f"SELECT * FROM ({one}) AS found{number}" for number, one in enumerate(each))  # noqa: S608
+
+
+def _named(kinds: Kinds) -> dict[str, object]:
+    return {f"kind{number}": kind.name for number, kind in enumerate(kinds)}
+
+
+def _read_due(
+    tx: Tx, leader: JobKind[Any], kinds: Kinds, room: Mapping[str, int], at: AtWork
+) -> dict[JobKind[Any], list[_Row]]:
+    if not kinds:
+        return {}
+    most = {f"most{n}": room[kind.name] + len(at.turns(kind)) for n, kind in enumerate(kinds)}
+    tokens = [*at.tokens.values()]
+    sql = _for_each(_DUE, len(kinds))
+    rows = [_Row(*row) for row in tx.all(sql, leader=leader.name, now=tx.now(), tokens=tokens, **_named(kinds), **most)]
+    return {kind: [row for row in rows if row.kind == kind.name] for kind in kinds}
+
+
+def _read_next(tx: Tx, leader: JobKind[Any], kinds: Kinds, most: int, tokens: Collection[str]) -> list[Any]:
+    """When the next jobs are due, and when the next leases of others end."""
+    sql = _for_each(_NEXT_DUE, len(kinds), _NEXT_LAPSE)
+    each = {f"most{number}": most + 1 for number in range(len(kinds))} | _named(kinds)
+    return tx.all(sql, leader=leader.name, now=tx.now(), tokens=[*tokens], most=most + 1, **each)
+
+
+def _take_owners(tx: Tx, kinds: Kinds, chosen: list[_Row], term: float, at: AtWork) -> dict[str, str]:
+    """Takes the leases of the owners of these jobs. Returns the tokens of all that this process holds now. What was
+    settled meanwhile is removed from `chosen`."""
+    leader, until = kinds[0].name, tx.now() + term
+    wanted = {row.owner: row for row in chosen if row.owner not in at.tokens}
+    new = {row.owner for row in wanted.values() if row.leads is None}
+    if tx.dialect != "sqlite" and chosen:  # SQLite has only one writer
+        free = set(tx.column(_LOCK_FREE, leader=leader, owners=[*wanted], now=tx.now()))
+        wanted = {owner: row for owner, row in wanted.items() if owner in free | new}
+        keys = [row.key for row in chosen]
+        due = {
+            (one.kind, one.key)
+            for one in tx.all(_STILL_DUE, kinds=[*{r.kind for r in chosen}], keys=keys, now=tx.now())
+        }
+        chosen[:] = [row for row in chosen if (row.kind, row.key) in due]
+    taken = {owner: at.tokens[owner] for owner in {row.owner for row in chosen} & at.tokens.keys()}
+    for owner in {row.owner for row in chosen} & wanted.keys():
+        token = new_token()
+        if owner not in new or _lead(tx, leader, owner, token, until):
+            taken[owner] = token
+        if wanted[owner].token is not None:
+            _call_overtaken(tx, kinds, owner)
+    old = taken.keys() - at.tokens.keys() - new
+    tx.many(_TAKE, [{"kind": leader, "key": owner, "token": taken[owner], "until": until} for owner in old])
+    return taken
+
+
+def _lead(tx: Tx, kind: str, key: str, token: str, until: float) -> bool:
+    """Makes the row of an owner's lease."""
+    return tx.insert("jobs", {"kind": kind, "key": key, "lease_token": token, "lease_until": until}, if_absent=True)
+
+
+def _call_overtaken(tx: Tx, kinds: Kinds, owner: str) -> None:
+    """For what another process may have worked on when it died: that is still due."""
+    each = {kind.name: kind.overtaken for kind in kinds if kind.overtaken is not None}
+    for row in tx.all(_ALL_DUE, leader=kinds[0].name, owner=owner) if each else ():
+        if (overtaken := each.get(row.kind)) is not None:
+            overtaken(tx, row.key)
+
+
+_LOCK_FREE = """
+    SELECT key FROM jobs WHERE kind = :leader AND key IN :owners AND (lease_until IS NULL OR lease_until <= :now)
     FOR UPDATE SKIP LOCKED
 """
+_STILL_DUE = "SELECT kind, key FROM jobs WHERE kind IN :kinds AND key IN :keys AND due_at <= :now"
 _TAKE = "UPDATE jobs SET lease_token = :token, lease_until = :until WHERE kind = :kind AND key = :key"
-_NEXT_DUE = """
-    SELECT key, due_at AS at FROM jobs
-    WHERE kind = :kind AND due_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= :now)
-    ORDER BY due_at LIMIT :most
+_ALL_DUE = """
+    SELECT kind, key FROM jobs WHERE (owner = :owner OR (kind = :leader AND key = :owner)) AND due_at IS NOT NULL
 """
-_NEXT_LAPSE = """
-    SELECT key, CASE WHEN due_at > lease_until THEN due_at ELSE lease_until END AS at FROM jobs
-    WHERE kind = :kind AND lease_token IS NOT NULL AND lease_until > :now AND due_at IS NOT NULL
-    ORDER BY lease_until LIMIT :most
+_GIVE_BACK = """
+    UPDATE jobs SET lease_token = NULL, lease_until = NULL
+    WHERE kind = :leader AND key = :owner AND lease_token = :token AND coalesce(due_at > :now, TRUE)
+      AND NOT EXISTS (SELECT 1 FROM jobs d WHERE d.owner = :owner AND d.due_at <= :now)
 """
 
 
-def _turn_of(row: Any) -> str:
-    return row.turn or f"{_NOBODYS}{row.key}"
+def _give_back(tx: Tx, lease: JobKey, token: str) -> bool:
+    """Releases an owner of which nothing is due. Returns whether it did."""
+    if tx.dialect != "sqlite":  # whoever stores that something is due has locked the lease, or does that after us
+        lock_job(tx, *lease)
+    return tx.run(_GIVE_BACK, leader=lease.kind, owner=lease.key, token=token, now=tx.now()) == 1
+
+
+def _claimed(tx: Tx, kinds: Kinds, row: _Row, token: str) -> ClaimedJob:
+    kind = next(kind for kind in kinds if kind.name == row.kind)
+    return ClaimedJob(JobKey(row.kind, row.key), row.owner, token, row.due_at, _turn(row), _look(tx, kind, row.key))
+
+
+def _look(tx: Tx, kind: JobKind[Any], key: str) -> Any:
+    """What there is to do. An error is this job's alone: the others go on, and so does who made it due."""
+    try:
+        return kind.look(tx, key)
+    except Exception as error:
+        if isinstance(error, StoreError | Busy) or tx.is_broken_by(error):
+            raise
+        return Unreadable(error)
+
+
+def _turn(row: _Row) -> str:
+    return _turn_of(row.turn, row.key)
+
+
+def _turn_of(turn: str | None, key: str) -> str:
+    return turn or f"{_NOBODYS}{key}"
 
 
 def _count_owned(turns: Iterable[str]) -> int:
@@ -215,38 +409,40 @@ def _count_owned(turns: Iterable[str]) -> int:
     return sum(not turn.startswith(_NOBODYS) for turn in turns)
 
 
-def _exceeds_share(turns: Sequence[str], kind: JobKind[Any], at_work: Mapping[str, str]) -> bool:
-    """Whether the claim would give somebody more than their share."""
-    every = [*at_work.values(), *turns]
+def _exceeds_share(turns: Sequence[str], kind: JobKind[Any], at_work: Sequence[str]) -> bool:
+    """Whether this would give somebody more than their share."""
+    every = [*at_work, *turns]
     return _count_owned(every) > kind.most_in_turn or any(count > kind.most_each for count in Counter(every).values())
 
 
-def _lock_in_turn(tx: Tx, kind: JobKind[Any], room: int, at_work: Mapping[str, str]) -> tuple[list[Any], set[str]]:
-    """Locks the jobs whose turn it is: the first job of everybody before anybody's second. Also returns the keys of
-    those whose turn it is not."""
-    now, count = tx.now(), Counter(at_work.values())
-    ranked: list[tuple[int, int, Any]] = []
-    most = _LOOKED_AT + len(at_work)
-    due = tx.all(_DUE, kind=kind.name, now=now, most=most)
+def _choose_in_turn(
+    tx: Tx, leader: JobKind[Any], kind: JobKind[Any], room: int, at: AtWork
+) -> tuple[list[_Row], set[str]]:
+    """The jobs whose turn it is: the first job of everybody before anybody's second. Also returns the keys of those
+    whose turn it is not."""
+    at_work = at.turns(kind)
+    count = Counter(at_work)
+    ranked: list[tuple[int, int, _Row]] = []
+    of_kind = {"leader": leader.name, "kind": kind.name, "now": tx.now(), "tokens": [*at.tokens.values()]}
+
+    def read(statement: str) -> list[_Row]:
+        return [_Row(*row) for row in tx.all(statement, **of_kind, most=_LOOKED_AT + len(at_work))]
+
+    due = read(_DUE)
     if len(due) >= _LOOKED_AT:  # nobody's have slots of their own, however much of somebody's comes before them
-        due = [*{row.key: row for row in (*due, *tx.all(_NOBODYS_DUE, kind=kind.name, now=now, most=most))}.values()]
-    for place, row in enumerate(row for row in due if row.key not in at_work):
-        turn = _turn_of(row)
-        if count[turn] < kind.most_each:
-            ranked.append((count[turn], place, row))
-        count[turn] += 1
-    chosen: list[Any] = []
-    left = kind.most_in_turn - _count_owned(at_work.values())
+        due = [*{row.key: row for row in (*due, *read(_NOBODYS_DUE))}.values()]
+    for place, row in enumerate(row for row in due if _is_free(row, at)):
+        if count[_turn(row)] < kind.most_each:
+            ranked.append((count[_turn(row)], place, row))
+        count[_turn(row)] += 1
+    chosen: list[_Row] = []
+    left = kind.most_in_turn - _count_owned(at_work)
     for _, _, row in sorted(ranked, key=lambda one: one[:2]):
-        left -= _count_owned([_turn_of(row)])
+        left -= _count_owned([_turn(row)])
         if left >= 0 or row.turn is None:
             chosen.append(row)
-    later = {row.key for row in due} - {row.key for row in chosen} - at_work.keys()
-    chosen = chosen[:room]
-    if chosen and tx.dialect != "sqlite":  # SQLite has only one writer
-        locked = set(tx.column(_LOCK_AGAIN, kind=kind.name, keys=[row.key for row in chosen], now=now))
-        chosen = [row for row in chosen if row.key in locked]
-    return sorted(chosen, key=lambda row: float(row.due_at)), later
+    later = {row.key for row in due if _is_free(row, at)} - {row.key for row in chosen}
+    return sorted(chosen[:room], key=lambda row: row.due_at), later
 
 
 # The loop
@@ -283,111 +479,286 @@ class NotNow(ConfirmError, PutOff):
         self.after = after
 
 
-class LeaseLoop(Generic[T]):
-    """Processes the jobs of one kind until it is stopped."""
+@dataclass
+class _Held:
+    """An owner that this process holds: its lease, the jobs of it that are at work, and those whose last transaction is
+    under way."""
+
+    lease: Lease
+    jobs: set[JobKey] = field(default_factory=set)
+    ending: set[JobKey] = field(default_factory=set)
+
+
+class Lane(Lease):
+    """The lease of an owner, as one of its jobs uses it: it ends with the last of those that are at work."""
+
+    def __init__(self, of: _Held, work: JobKey, begins_last: Callable[[JobKey], None]) -> None:
+        vars(self).update(vars(of.lease))
+        self.work = work
+        self._held, self._begins_last = of, begins_last
+
+    async def finish_if(
+        self, ended: Callable[[R], bool], fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        @wraps(fn)
+        def ending(tx: Tx) -> R:
+            result = fn(tx, *args, **kwargs)
+            tx.ended = self.work if ended(result) else None
+            return result
+
+        self._held.ending.add(self.work)
+        self._begins_last(self.work)
+        over = False
+        try:
+            result = await super().finish_if(ended, ending)
+            over = ended(result)
+        finally:
+            if not over:
+                self._held.ending.discard(self.work)
+        return result
+
+    def _end(self, tx: Tx) -> bool:
+        last = self._held.jobs == self._held.ending
+        return last and _give_back(tx, self.job, self.token)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What a transaction has taken along: reported to the loop once it is committed. `due`: what it made due of that
+    which is at work. `ended`: the job whose last transaction it was."""
+
+    loop: LeaseLoop
+    asked: Clocks
+    jobs: Sequence[ClaimedJob]
+    due: Collection[JobKey]
+    ended: object
+
+
+class LeaseLoop:
+    """Processes the jobs of some kinds until it is stopped. The first kind leads: its leases are for all."""
 
     def __init__(
         self,
         database: Database,
-        kind: JobKind[T],
-        *,
+        *kinds: JobKind[Any],
         poll: float = POLL,
         term: float = TERM,
         keeper: Keeper | None = None,
     ) -> None:
-        self._database, self._kind, self._poll, self._term = database, kind, poll, term
+        self._database, self._poll, self._term = database, poll, term
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._leader = kinds[0].name
         self._keeper = keeper or Keeper(database, term)
-        self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # job key: turn
-        self._full = False  # jobs may be due that wait for one of these to end
+        self._held: dict[str, _Held] = {}
+        self._jobs: dict[JobKey, str] = {}  # at work, and whose turn each takes
+        self._next: dict[JobKey, tuple[ClaimedJob, _Held]] = {}  # begin when those at work have ended
+        self._due_again: set[JobKey] = set()  # something came since the last transaction of these began
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._over = False  # nothing is begun any more
+        self._leaving: asyncio.Task[None] | None = None
+        self._full: set[str] = set()  # kinds of which jobs may be due that wait for one of these to end
+        self._waiter: Waiter | None = None
         self.trouble: str | None = None  # why no job can be claimed now
         self._stopping = asyncio.Event()
+        database.listen(self._begin_taken)
 
     async def run(self) -> None:
         """Processes jobs until `stop`, and returns when its last jobs are done. If cancelled, so are they, and
         each releases its lease."""
         try:
-            with self._database.waiter(topic_of(self._kind.name)) as waiter:
+            with self._database.waiter(*map(topic_of, self._kinds)) as self._waiter, self._database.taking(self._take):
                 while not self._stopping.is_set():
-                    await self._begin(waiter)
-            if self._tasks:
+                    await self._begin(self._waiter)
+            while self._tasks:
                 await asyncio.wait(self._tasks)
         except asyncio.CancelledError:
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
-                await asyncio.wait(self._tasks)  # each releases its lease
+                await asyncio.wait(self._tasks)
+            await self._let_all_go(0.0)
             raise
+        await self._let_all_go(self._term)
 
     def stop(self) -> None:
         self._stopping.set()
 
     @property
-    def name(self) -> str:
-        return self._kind.name
-
-    @property
     def at_work(self) -> list[str]:
-        """The keys of the jobs that are being processed."""
-        return [f"{self._kind.name} {key}" for key, _ in self._tasks.values()]
+        """The jobs that are being processed."""
+        return [f"{job.kind} {job.key}" for job in self._jobs]
 
     async def _begin(self, waiter: Waiter) -> None:
-        loop, before, asked = asyncio.get_running_loop(), set(self._tasks), self._database.clocks()
-        claimed, pause = await self._claim(self._kind.at_once - len(before))
-        if self._full and not before <= self._tasks.keys():  # meanwhile one has ended that others wait for
+        before, asked = set(self._tasks), self._database.clocks()
+        claim = await self._claim()
+        pause = self._poll if claim.pause is None else min(self._poll, claim.pause)
+        if self._full and not before <= self._tasks:  # meanwhile one has ended that others wait for
             pause = min(pause, REFILL)
-        for key, claim in claimed:
-            task = asyncio.create_task(self._attend(key, claim, asked))
-            self._tasks[task] = key, claim.turn
-            task.add_done_callback(self._tasks.pop)
-            task.add_done_callback(lambda _: self._full and loop.call_later(REFILL, waiter.wake))
+        for owner in claim.released:
+            if (held := self._held.pop(owner, None)) is not None:
+                held.lease.stop()
+        self._begin_jobs(claim.jobs, asked)
         if pause:
             await until_stopped(self._stopping, waiter.wait(pause))
 
-    async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedJob[T]]], float]:
-        """Claims due jobs. Also returns the seconds until the next look is worthwhile."""
-        self._full = room <= 0
-        if self._full:
-            return [], self._poll
+    async def _claim(self) -> Claim:
+        """Claims due jobs."""
+        room = {name: min(self._room(kind), HELPING) for name, kind in self._kinds.items()}
+        self._full = {name for name, left in room.items() if left <= 0}
+        if len(self._full) == len(room):
+            return Claim([], None, self._full, [])
+        held = {owner: one.lease.token for owner, one in self._held.items()}
+        idle = [owner for owner, one in self._held.items() if not one.jobs]
+        elsewhere = set(self._keeper.keys(self._leader)) - held.keys()  # what this process began without the loop
+        at = AtWork(self._jobs.copy(), held, idle, elsewhere)
         try:
-            held = self._keeper.keys(self._kind.name)  # also by what this process began without the loop
-            at_work = {key: f"{_NOBODYS}{key}" for key in held} | dict(self._tasks.values())
-            room = min(room, HELPING)
-            claimed, next_due, self._full = await self._database.run(claim_due, self._kind, room, self._term, at_work)
+            claim = await self._database.run(claim_due, [*self._kinds.values()], room, self._term, at)
         except (StoreError, Busy) as error:
             log.warning("the store did not answer: %s", error)
             self.trouble = str(error)
-            return [], min(self._poll, AGAIN)
+            return Claim([], AGAIN, set(), [])
         self.trouble = None
-        return claimed, self._poll if next_due is None else min(self._poll, next_due)
+        self._full |= claim.full
+        return claim
 
-    async def _attend(self, key: str, claim: ClaimedJob[T], asked: Clocks) -> None:
-        kind = self._kind
-        job = JobKey(kind.name, key)
-        lease = Lease(self._database, job, claim.token, term=self._term, keeper=self._keeper, asked=asked)
-        with kind.log_context(key):
+    def _room(self, kind: JobKind[Any]) -> int:
+        return kind.at_once - sum(job.kind == kind.name for job in self._jobs.copy())
+
+    # What other transactions of this process make due
+
+    def _take(self, tx: Tx) -> None:
+        """Takes along what has become due with this transaction, in its thread. What can't be taken now is claimed
+        later, here or elsewhere."""
+        due = {one.job: one for one in tx.owed if one.job.kind in self._kinds}
+        if not due or self._stopping.is_set():
+            return
+        busy = {job for job in due if job in self._jobs and job != tx.ended}
+        asked, taken = self._database.clocks(), list[ClaimedJob]()
+        for owner, jobs in groupby(sorted(due.values(), key=lambda one: one.owner), lambda one: one.owner):
+            wanted = [one for one in jobs if one.job not in busy and self._has_room(one)]
+            token = self._take_owner(tx, owner) if wanted else None
+            if token is not None:
+                for job, _, due_at, turn in wanted:
+                    found = _look(tx, self._kinds[job.kind], job.key)
+                    taken.append(ClaimedJob(job, owner, token, due_at, turn, found))
+        if taken or busy:
+            tx.report(_Taken(self, asked, taken, busy, tx.ended))
+        left = {job.kind for job in due.keys() - busy - {one.job for one in taken}}
+        tx.topics -= {topic_of(job.kind) for job in due if job.kind not in left}
+
+    def _has_room(self, due: Due) -> bool:
+        kind = self._kinds[due.job.kind]
+        turns = AtWork(self._jobs).turns(kind)
+        return kind.name not in self._full and len(turns) < kind.at_once and not _exceeds_share([due.turn], kind, turns)
+
+    def _take_owner(self, tx: Tx, owner: str) -> str | None:
+        """The token of the owner's lease, which is ours or was free. None if another process has it, or had it and did
+        not release it."""
+        held, lease = self._held.get(owner), tx.first(_LOCK_LEASE, leader=self._leader, owner=owner)
+        if held is None and owner in self._keeper.keys(self._leader):
+            return None
+        if held is not None:
+            return held.lease.token if lease is not None and lease.lease_token == held.lease.token else None
+        token, until = new_token(), tx.now() + self._term
+        if lease is None:
+            return token if _lead(tx, self._leader, owner, token, until) else None
+        if lease.lease_token is not None:
+            return None
+        tx.run(_TAKE, kind=self._leader, key=owner, token=token, until=until)
+        return token
+
+    def _begin_taken(self, fact: object) -> None:
+        """Begins what a transaction has taken along. Called on the event loop, before anybody has its result."""
+        if not (isinstance(fact, _Taken) and fact.loop is self):
+            return
+        if any(job not in self._jobs for job in fact.due):  # it has ended meanwhile
+            self._wake()
+        self._due_again |= self._jobs.keys() & fact.due
+        self._begin_jobs(fact.jobs, fact.asked, fact.ended)
+        if self._over:
+            self._leaving = asyncio.create_task(self._let_all_go(0.0))
+
+    # At work
+
+    def _begin_jobs(self, claimed: Sequence[ClaimedJob], asked: Clocks, ended: object = None) -> None:
+        for one in claimed:
+            held = self._held.get(one.owner)
+            if held is None:
+                job = JobKey(self._leader, one.owner)
+                lease = Lease(self._database, job, one.token, term=self._term, keeper=self._keeper, asked=asked)
+                held = self._held[one.owner] = _Held(lease)
+                lease.keep()
+            if self._over:
+                continue
+            if one.job not in self._jobs:
+                self._start(one, held)
+            elif one.job == ended:
+                self._next[one.job] = one, held
+            else:
+                self._due_again.add(one.job)
+
+    def _start(self, claimed: ClaimedJob, held: _Held) -> None:
+        self._jobs[claimed.job] = claimed.turn
+        held.jobs.add(claimed.job)
+        task = asyncio.create_task(self._attend(claimed, held))
+        self._tasks.add(task)
+        task.add_done_callback(lambda task: self._ended(task, claimed, held))
+
+    def _ended(self, task: asyncio.Task[None], claimed: ClaimedJob, held: _Held) -> None:
+        job = claimed.job
+        self._tasks.discard(task)
+        self._jobs.pop(job)
+        held.jobs.discard(job)
+        held.ending.discard(job)
+        again = job in self._due_again
+        self._due_again.discard(job)
+        over = held.lease.kept.released or held.lease.lost.is_set()
+        if (after := self._next.pop(job, None)) is not None and not over:
+            self._start(*after)
+        elif again or (not held.jobs and not over):
+            self._wake()
+        if over and not held.jobs and self._held.get(claimed.owner) is held:
+            del self._held[claimed.owner]
+            held.lease.stop()
+        if job.kind in self._full:
+            asyncio.get_running_loop().call_later(REFILL, self._wake)
+
+    def _wake(self) -> None:
+        if self._waiter is not None:
+            self._waiter.wake()
+
+    async def _let_all_go(self, patience: float) -> None:
+        """The loop has ended. What a transaction took along just now is let go as soon as it is known."""
+        self._over = True
+        held = [self._held.pop(owner) for owner in [*self._held]]
+        await asyncio.gather(*(one.lease.give_back(patience) for one in held))
+
+    async def _attend(self, claimed: ClaimedJob, held: _Held) -> None:
+        kind, job = self._kinds[claimed.job.kind], claimed.job
+        lease = Lane(held, job, self._due_again.discard)
+        with kind.log_context(job.key):
             try:
-                async with lease:
-                    await self._attend_once(key, claim, lease)
+                await self._attend_once(kind, claimed, lease)
             except LeaseLost:
-                log.info("%s %s was taken over by another process; nothing more was written here", kind.name, key)
-                await self._call_overtaken(key)
+                log.info("%s %s was taken over by another process; nothing more was written here", *job)
+                await self._call_overtaken(kind, job)
             except StoreError as error:
-                log.warning("the store did not answer; %s %s is tried again: %s", kind.name, key, error)
-                await self._call_overtaken(key)  # or so it seems: after a freeze the connections break first
+                log.warning("the store did not answer; %s %s is tried again: %s", *job, error)
+                await self._call_overtaken(kind, job)  # or so it seems: after a freeze the connections break first
 
-    async def _call_overtaken(self, key: str) -> None:
+    async def _call_overtaken(self, kind: JobKind[Any], job: JobKey) -> None:
         """Calls the job's `overtaken`. Tries several times, since the connections may be dead after a freeze."""
-        overtaken = self._kind.overtaken
+        overtaken = kind.overtaken
         if overtaken is not None:
-            error = await keep_trying(lambda: self._database.run(overtaken, key), LONGEST_FREEZE)
+            error = await keep_trying(lambda: self._database.run(overtaken, job.key), LONGEST_FREEZE)
             if error is not None:
-                log.warning("%s %s may show what was sent last: %s", self._kind.name, key, error)
+                log.warning("%s %s may show what was sent last: %s", *job, error)
 
-    async def _attend_once(self, key: str, claim: ClaimedJob[T], lease: Lease) -> None:
+    async def _attend_once(self, kind: JobKind[Any], claimed: ClaimedJob, lease: Lane) -> None:
         try:
-            if isinstance(claim.found, ConfirmError):
-                raise claim.found
-            await self._kind.attend(key, lease, claim.found)
+            if isinstance(claimed.found, Unreadable):
+                raise claimed.found.why
+            await kind.attend(claimed.job.key, lease, claimed.found)
         except LeaseLost:
             raise
         except StoreError:
@@ -397,31 +768,34 @@ class LeaseLoop(Generic[T]):
             if isinstance(error, asyncio.CancelledError) and was_cancelled():
                 raise
             try:
-                await self._put_off(key, claim, lease, error)
+                await self._put_off(kind, claimed, lease, error)
             except (StoreError, LeaseLost):
                 raise
             except Exception:
                 lease.stop()  # releasing its lease would make it due again at once, without end
-                log.exception("%s %s could not be put off, and is left to its lease", self._kind.name, key)
+                log.exception("%s %s could not be put off, and is left to its lease", *claimed.job)
 
-    async def _put_off(self, key: str, claim: ClaimedJob[T], lease: Lease, error: BaseException) -> None:
+    async def _put_off(self, kind: JobKind[Any], claimed: ClaimedJob, lease: Lane, error: BaseException) -> None:
+        job, due_at = claimed.job, claimed.due_at
         if isinstance(error, PutOff):
             lag = WHILE_FAILING if error.failing else 0.0
             after, why = error.after, str(error)
-            first = await lease.finish(postpone, self._kind, key, claim.due_at, after, why, counted=False, lag=lag)
+            first = await lease.finish(postpone, kind, job.key, due_at, after, why, counted=False, lag=lag)
             level = logging.INFO if first else logging.DEBUG  # a job may wait for hours
-            log.log(level, "%s %s is put off for %.3g s: %s", self._kind.name, key, error.after, error)
+            log.log(level, "%s %s is put off for %.3g s: %s", *job, error.after, error)
         else:
             expected = isinstance(error, ConfirmError)
             log.log(
                 logging.WARNING if expected else logging.ERROR,
                 "%s %s will be tried again: %s",
-                self._kind.name,
-                key,
+                *job,
                 error if expected else type(error).__name__,
                 exc_info=not expected and error,
             )
-            await lease.finish(postpone, self._kind, key, claim.due_at, None, _words(error), counted=True)
+            await lease.finish(postpone, kind, job.key, due_at, None, _words(error), counted=True)
+
+
+_LOCK_LEASE = "SELECT lease_token FROM jobs WHERE kind = :leader AND key = :owner FOR UPDATE SKIP LOCKED"
 
 
 def postpone(
@@ -463,6 +837,8 @@ def postpone(
         since=None if parked else since,
         parked=now if parked else None,
     )
+    if again is not None:
+        tx.notify(topic_of(kind.name), again)
     return row.owed_since is None
 
 

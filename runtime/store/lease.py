@@ -16,6 +16,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import wraps
 from types import TracebackType
 from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
@@ -126,9 +127,19 @@ def remaining(tx: Tx, job: JobKey, token: str) -> float | None:
     return None if until is None else until - tx.now()
 
 
+@dataclass
+class Kept:
+    """What is known of a lease without asking: what the clocks said when it was last claimed or renewed, whether it was
+    released, and whether what nobody can stop still lives, if it was left to that."""
+
+    asked: Clocks | None
+    released: bool = False
+    lives: Callable[[], object] | None = None
+
+
 class Lease:
     """A claimed job. It is renewed while the `async with` block runs, then released. `keeper`: who renews it together
-    with others.
+    with others. `work`: what is done under it, for those who take turns.
 
     Its holder reads and writes through it: `run` undoes what is written once the job belongs to somebody else. Nothing
     is cancelled then, since half a tool's run is worse than a whole one. `lost` is set only
@@ -147,31 +158,36 @@ class Lease:
         keeper: Keeper | None = None,
         asked: Clocks | None = None,
     ) -> None:
-        """`asked`: the clocks as the claim was begun."""
+        """`asked`: what the clocks said when the claim began."""
         self.token = token
         self.lost = asyncio.Event()
+        self.kept = Kept(asked)
         self._database = database
-        self.job = job
+        self.job = self.work = job
         self._topic = topic
         self.term = term
         self._keeper = keeper or Keeper(database, term)
-        self.asked = asked
-        self.released = False
-        self._left: Callable[[], object] | None = None
 
     async def __aenter__(self) -> Self:
-        self._keeper.add(self)
+        self.keep()
         return self
+
+    def keep(self) -> None:
+        """Has the lease renewed until it is released or stopped."""
+        self._keeper.add(self)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._left is not None:
-            return
-        self._keeper.discard(self)
-        if not (self.released or self.lost.is_set()):
+        if self.kept.lives is None:
+            self._keeper.discard(self.token)
+        await self.give_back(0.0 if kind is asyncio.CancelledError else self.term)
+
+    async def give_back(self, patience: float) -> None:
+        """Releases the job, if it is still ours and is not left, and tries for so many seconds."""
+        if not (self.kept.released or self.lost.is_set()):
             # The work is done and stored, so a store that stays away must not make it look as if it were not.
-            error = await keep_trying(self.release, 0.0 if kind is asyncio.CancelledError else self.term)
+            error = await keep_trying(self.release, patience)
             if error is not None:
                 _log.warning("A lease was not released, and runs out by itself: %s", error)
         self.stop()
@@ -179,7 +195,7 @@ class Lease:
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """A transaction that only counts if the job is ours at its end. The job is checked last, and so also locked
         last, so that `fn` can lock other rows in the usual order."""
-        return await self.finish_if(lambda _: False, fn, *args, **kwargs)
+        return await self._fenced(lambda _: False, fn, *args, **kwargs)
 
     async def finish(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """The holder's last transaction, which also releases the job."""
@@ -189,26 +205,31 @@ class Lease:
         self, ended: Callable[[R], bool], fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Like `finish` if the work has `ended` with the transaction's result, otherwise like `run`."""
+        return await self._fenced(ended, fn, *args, **kwargs)
 
-        def over(result: R) -> bool:
-            return ended(result) and self._left is None
-
+    async def _fenced(
+        self, ended: Callable[[R], bool], fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         @wraps(fn)
-        def fenced(tx: Tx) -> R:
+        def fenced(tx: Tx) -> tuple[R, bool]:
             result = fn(tx, *args, **kwargs)
-            ours = (self.job, self.token)
-            if not (release(tx, *ours, topic=self._topic) if over(result) else holds(tx, *ours)):
+            released = ended(result) and self.kept.lives is None and self._end(tx)
+            if not (released or holds(tx, self.job, self.token)):
                 raise LeaseLost
-            return result
+            return result, released
 
         try:
-            result = await self._database.run(fenced)
+            result, released = await self._database.run(fenced)
         except LeaseLost:
             self.lost.set()
             raise
-        if over(result):
+        if released:
             self.stop()
         return result
+
+    def _end(self, tx: Tx) -> bool:
+        """Releases the job in the transaction that ends its work. Returns whether it did."""
+        return release(tx, self.job, self.token, topic=self._topic)
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Reads what belongs to the job: a few rows."""
@@ -224,8 +245,9 @@ class Lease:
         transaction has locked the job, that may be somebody who takes it, so the store is asked again. So it is if its
         answer took longer than the lease had left: the process was frozen meanwhile."""
         clock = asyncio.get_running_loop().time
-        while not (self.lost.is_set() or self.released):
-            if self.asked is not None and self.asked.are_within(self.term / 3, self._database.clocks()):
+        while not (self.lost.is_set() or self.kept.released):
+            asked_last = self.kept.asked
+            if asked_last is not None and asked_last.are_within(self.term / 3, self._database.clocks()):
                 return
             asked = clock()
             left = await self._database.read(remaining, self.job, self.token)
@@ -248,17 +270,18 @@ class Lease:
 
     def stop(self) -> None:
         """Stops renewing and leaves the job alone, for callers that released it in a transaction of their own."""
-        self.released = True
-        self._keeper.discard(self)
+        self.kept.released = True
+        if self.kept.lives is None:
+            self._keeper.discard(self.token)
 
     def leave(self, lives: Callable[[], object]) -> None:
         """Does not release the job, since something is at it that nobody can stop. While this `lives`, the lease is
         renewed; then it ends by itself."""
-        self.released, self._left = True, lives
+        self.kept.released, self.kept.lives = True, lives
 
     @property
     def goes_on(self) -> bool:
-        return self._left is None or bool(self._left())
+        return self.kept.lives is None or bool(self.kept.lives())
 
 
 async def keep_trying(write: Callable[[], Awaitable[None]], patience: float) -> StoreError | Busy | None:
@@ -282,17 +305,17 @@ class Keeper:
 
     def __init__(self, database: Database, term: float) -> None:
         self._database, self._term = database, term
-        self._leases = set[Lease]()
+        self._leases: dict[str, Lease] = {}  # by token
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     def add(self, lease: Lease) -> None:
-        self._leases.add(lease)
+        self._leases[lease.token] = lease
         if self._timer is None and self._task is None:
             self._look_in(self._term / 3)
 
-    def discard(self, lease: Lease) -> None:
-        self._leases.discard(lease)
+    def discard(self, token: str) -> None:
+        self._leases.pop(token, None)
         if not self._leases:
             for pending in (self._timer, self._task):
                 if pending is not None:
@@ -301,7 +324,7 @@ class Keeper:
 
     def keys(self, kind: str) -> list[str]:
         """The keys of the kind's jobs on which this process works."""
-        return [lease.job.key for lease in self._leases if lease.job.kind == kind]
+        return [lease.job.key for lease in self._leases.values() if lease.job.kind == kind]
 
     def _look_in(self, pause: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(pause, self._begin)
@@ -311,10 +334,10 @@ class Keeper:
 
     async def _keep(self) -> None:
         pause = self._term / 3
-        self._leases = {lease for lease in self._leases if lease.goes_on}
+        self._leases = {token: lease for token, lease in self._leases.items() if lease.goes_on}
         try:
             async with asyncio.timeout(self._term / 3):
-                if await self.renew(self._leases):
+                if await self.renew([*self._leases.values()]):
                     pause /= 10
         except (StoreError, Busy, TimeoutError) as error:
             _log.warning("Leases could not be renewed, and will be tried again: %s", error)
@@ -332,8 +355,8 @@ class Keeper:
         with goes_first():
             lost, locked = await self._database.run(renew, held.keys(), term=self._term)
         for token in held.keys() - lost - locked:
-            held[token].asked = asked
+            held[token].kept.asked = asked
         for token in lost:
-            if not held[token].released:
+            if not held[token].kept.released:
                 held[token].lost.set()
         return bool(locked)

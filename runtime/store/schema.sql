@@ -69,6 +69,7 @@ CREATE TABLE runtime_desks (
 CREATE TABLE jobs (
     kind VARCHAR(288) NOT NULL,
     key VARCHAR(512) NOT NULL, -- of the session or confirmation, or whatever the kind works on
+    owner VARCHAR(512), -- the key of the job whose lease is for this one, too; NULL: it has its own
     turn VARCHAR(512), -- whose turn it takes; NULL: nobody's
     due_at DOUBLE PRECISION, -- NULL: nothing is due
     owed_since DOUBLE PRECISION, -- since when it waits, if it was put off
@@ -85,3 +86,4 @@ CREATE INDEX jobs_lapse ON jobs (kind, lease_until) WHERE lease_token IS NOT NUL
 CREATE INDEX jobs_leased ON jobs (lease_token) WHERE lease_token IS NOT NULL;
 CREATE INDEX jobs_owed ON jobs (owed_since) WHERE owed_since IS NOT NULL;
 CREATE INDEX jobs_parked ON jobs (kind, parked_at) WHERE parked_at IS NOT NULL;
+CREATE INDEX jobs_owner ON jobs (owner) WHERE owner IS NOT NULL AND due_at IS NOT NULL;

@@ -62,7 +62,12 @@ class StoreSchema:
         return f"{found}: a newer program was started on it. Use that one."
 
 
-SCHEMA = StoreSchema("runtime", Path(__file__).with_name("schema.sql"))
+def _jobs_have_owners(tx: Tx) -> None:
+    tx.run("ALTER TABLE jobs ADD COLUMN owner VARCHAR(512)")
+    tx.run("CREATE INDEX jobs_owner ON jobs (owner) WHERE owner IS NOT NULL AND due_at IS NOT NULL")
+
+
+SCHEMA = StoreSchema("runtime", Path(__file__).with_name("schema.sql"), (_jobs_have_owners,))
 
 
 _LEASED = "SELECT count(*) AS jobs, max(lease_until) AS until FROM jobs WHERE lease_until > :now"

@@ -43,7 +43,10 @@ class Tx:
     `FOR UPDATE` locks rows on PostgreSQL; SQLite has only one writer, so there it is left out. Rows have attributes.
     """
 
-    __slots__ = ("_ahead", "_clock", "_connection", "_cursors", "context", "dialect", "facts", "later", "topics")
+    __slots__ = (
+        *("_ahead", "_clock", "_connection", "_cursors", "context", "dialect", "ended", "facts", "later", "owed"),
+        "topics",
+    )
 
     def __init__(self, connection: Any, dialect: SqlDialect, clock: Callable[[], float] | None) -> None:
         self._connection = connection  # `sqlite3`'s, or psycopg's
@@ -51,6 +54,8 @@ class Tx:
         self.topics: set[str] = set()
         self.later: dict[str, float] = {}  # topics, and in how many seconds they are due
         self.facts: list[object] = []
+        self.owed: list[Any] = []  # jobs that are due now, and since this transaction: see `jobs.py`
+        self.ended: object = None  # the job whose work ends with this transaction
         self.context: object = None  # what the store was opened with: see `Database.open`
         self._cursors: list[Any] = []  # of `each`, on PostgreSQL
         self._clock = clock
@@ -96,14 +101,20 @@ class Tx:
 
     def many(self, sql: str, rows: Sequence[Mapping[str, object]], /) -> None:
         """Runs a statement that returns nothing, once for each of these values."""
-        if rows:
-            self._connection.cursor().executemany(_TRANSLATED[self.dialect](sql), rows)
+        if len(rows) > 1:
+            self._connection.cursor().executemany(_TRANSLATED[self.dialect](sql), rows[:-1])
+        if rows:  # by itself: PostgreSQL often counts no idle time after several, so who freezes then keeps its locks
+            self._execute(sql, dict(rows[-1]))
 
     def _execute(self, sql: str, values: dict[str, object]) -> Any:
         if self.dialect == "postgresql":
             return self._connection.execute(_for_postgres(sql), values)
         lists = {name: json.dumps(value) for name, value in values.items() if isinstance(value, list)}
         return self._connection.execute(_for_sqlite(sql), values | lists)
+
+    def is_broken_by(self, error: Exception) -> bool:
+        """Whether the database raised the error, so that nothing of the transaction may be kept."""
+        return isinstance(error, self._connection.Error)
 
     def end(self) -> None:
         """Closes what `each` has left open."""

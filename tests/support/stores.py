@@ -6,17 +6,19 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from adk_confirm.bot.store.open import SCHEMAS
 from adk_confirm.runtime.jsontypes import JsonObject
-from adk_confirm.runtime.store import tables
+from adk_confirm.runtime.store import jobs, tables
 from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.jobs import AtWork, ClaimedJob, JobKind
 from adk_confirm.runtime.store.lease import TERM, JobKey, Lease, claim
 from adk_confirm.runtime.store.seal import Seal
 from tests.support.scratch import SCRATCH
@@ -84,6 +86,16 @@ def unguarded(tx: Tx) -> None:
         return
     for name in tx.column("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
         tx.run(f"DROP TRIGGER {name}")
+
+
+def claim_due(
+    tx: Tx, kind: JobKind[Any], room: int, term: float, at_work: Mapping[str, str] | None = None
+) -> tuple[list[tuple[str, ClaimedJob]], float | None, bool]:
+    """Takes jobs of one kind that have their own leases: by key, the seconds until the next claim, and whether some
+    wait for their turn. `at_work`: their keys, and the turns that they take."""
+    at = AtWork({JobKey(kind.name, key): turn for key, turn in (at_work or {}).items()}, elsewhere=[*(at_work or {})])
+    claim = jobs.claim_due(tx, [kind], {kind.name: room}, term, at)
+    return [(one.job.key, one) for one in claim.jobs], claim.pause, bool(claim.full)
 
 
 async def a_lease(database: Database, key: str = "a lease") -> Lease:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from adk_confirm.bot.cli import main
-from adk_confirm.bot.store.open import SCHEMA, open_store, take_store
+from adk_confirm.bot.store.open import SCHEMAS, open_store, take_store
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.store.postgres import SESSION
 from adk_confirm.sandbox.server.server import FakeSlack
@@ -98,8 +98,8 @@ async def test_when_all_is_well_it_says_so(at: Setup) -> None:
         "ok email:lead@example.com is lead (U0LEAD)",
         "ok C0DEPLOYS the app is in it",
         "ok C0AUDIT the app is in it",
-        f"ok tables of bot of version {SCHEMA.version}",
-        "ok tables of runtime of version 1",
+        f"ok tables of bot of version {SCHEMAS[1].version}",
+        f"ok tables of runtime of version {SCHEMAS[0].version}",
     ):
         assert line in said
 

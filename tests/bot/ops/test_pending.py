@@ -12,11 +12,11 @@ from adk_confirm.bot.ops.command import account
 from adk_confirm.bot.ops.times import format_time
 from adk_confirm.bot.store.repository import lock_confirmation, now, save
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.jobs import JobKind, claim_due
+from adk_confirm.runtime.store.jobs import JobKind
 from adk_confirm.runtime.store.lease import Lease
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
-from tests.support.stores import change_job, nothing
+from tests.support.stores import change_job, claim_due, nothing
 
 ESCALATES = """
 [[policy]]

@@ -20,7 +20,6 @@ from adk_confirm.runtime.store.jobs import (
     JobKind,
     LeaseLoop,
     NotNow,
-    claim_due,
     owe,
     postpone,
 )
@@ -28,7 +27,7 @@ from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
 from tests.support.postgres import frozen
-from tests.support.stores import nothing
+from tests.support.stores import claim_due, nothing
 
 pytestmark = pytest.mark.every_case
 
@@ -287,7 +286,7 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
 ) -> None:
     """Nothing is written, put off or given back: it is another's."""
     await with_rows(database, "x")
-    attendant: LeaseLoop[None]
+    attendant: LeaseLoop
 
     def stolen(tx: Tx) -> None:
         set_row(tx, "x", lease_token="another's", lease_until=tx.now() + 60)

@@ -202,5 +202,5 @@ async def test_background_tasks_that_fail_hold_no_stop_up(sqlite_url: str, tmp_p
         with sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), timeout=20) as connection:
             connection.execute("ALTER TABLE jobs RENAME TO gone")
         connection.close()
-        await on.bot.logs("the background task worker-reply failed")
+        await on.bot.logs("the background task worker failed")
         in_time(await on.bot.stops())

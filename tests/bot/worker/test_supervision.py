@@ -72,12 +72,12 @@ async def test_one_that_fails_is_named_and_the_others_go_on(
         async with without(at.bot.database, "bot_checkpoints"):
             page = await restarted(at, "checkpoints", 1)
             assert page.value("adk_confirm_task_down", task="checkpoints") == 1
-            assert page.value("adk_confirm_task_down", task="worker-confirmation") == 0
+            assert page.value("adk_confirm_task_down", task="worker") == 0
             status, said = await get(f"{at.bot.url}/readyz")
             assert status == 503
             lines = dict(line.split(": ", 1) for line in said.splitlines())
             assert lines["checkpoints"].startswith("it failed and is started again: "), said
-            assert [lines[task] for task in ("store", "worker-confirmation", "worker-session")] == ["ok"] * 3
+            assert [lines[task] for task in ("store", "worker")] == ["ok"] * 2
 
             card = await at.ask("reimburse 1500 for the team dinner")
             await at.bob.clicks(card, "Approve")

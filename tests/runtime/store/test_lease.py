@@ -11,7 +11,7 @@ import pytest
 
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.jobs import JobKind, claim_due, owe
+from adk_confirm.runtime.store.jobs import JobKind, owe
 from adk_confirm.runtime.store.lease import (
     JobKey,
     Keeper,
@@ -24,7 +24,7 @@ from adk_confirm.runtime.store.lease import (
     renew,
 )
 from tests.support.skipping import Skipping, in_skipping_time
-from tests.support.stores import nothing, try_lease
+from tests.support.stores import claim_due, nothing, try_lease
 from tests.support.waiting import until
 from tests.support.watched import Watched, When
 

@@ -1,0 +1,270 @@
+"""One lease is for an owner and all of its jobs. A transaction takes along what becomes due with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.jobs import JobKind, LeaseLoop, owe, settle
+from adk_confirm.runtime.store.lease import Lease
+from tests.support.counting import counted_work
+from tests.support.stores import nothing
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.every_case
+
+NEVER = 3600.0
+Attends = Callable[[str, Lease, Any], Awaitable[None]]
+
+
+def ask(tx: Tx, key: str, owner: str = "ann", turn: str | None = None) -> None:
+    owe(tx, "card", key, owner=owner, turn=turn)
+
+
+def leases(tx: Tx) -> dict[str, str | None]:
+    return {row.key: row.lease_token for row in tx.all("SELECT key, lease_token FROM jobs WHERE kind = 'desk'")}
+
+
+@asynccontextmanager
+async def working(
+    database: Database, card: Attends, desk: Attends | None = None, **kind: Any
+) -> AsyncIterator[LeaseLoop]:
+    """A loop that only looks by itself when it is woken."""
+    loop = LeaseLoop(
+        database,
+        JobKind("desk", nothing, desk or card),
+        JobKind("card", kind.pop("look", nothing), card, **kind),
+        poll=NEVER,
+    )
+    running = asyncio.create_task(loop.run())
+    await asyncio.sleep(0)
+    yield loop
+    loop.stop()
+    await asyncio.wait_for(running, 60)
+
+
+async def finish(key: str, lease: Lease, found: object) -> None:
+    await lease.finish(settle, lease.work.kind, key, owner="ann")
+
+
+class Gates:
+    """Jobs that go on until they are let through."""
+
+    def __init__(self) -> None:
+        self.began: list[str] = []
+        self._open: dict[str, asyncio.Event] = {}
+
+    async def __call__(self, key: str, lease: Lease, found: object) -> None:
+        self.began.append(key)
+        await self._open.setdefault(key, asyncio.Event()).wait()
+        self._open.pop(key)
+        await finish(key, lease, found)
+
+    def lets(self, key: str) -> None:
+        self._open[key].set()
+
+    async def until(self, *keys: str) -> None:
+        await until(lambda: sorted(self.began) == sorted(keys))
+
+
+async def free(database: Database) -> None:
+    async def is_free() -> bool:
+        return not any((await database.read(leases)).values())
+
+    async with asyncio.timeout(60):
+        while not await is_free():
+            await asyncio.sleep(0.01)
+
+
+async def test_what_becomes_due_is_taken_along_and_nobody_looks_for_it(database: Database) -> None:
+    done = asyncio.Event()
+
+    async def attend(key: str, lease: Lease, found: object) -> None:
+        await finish(key, lease, found)
+        done.set()
+
+    async with working(database, attend):
+        await database.run(ask, "before")
+        await asyncio.wait_for(done.wait(), 60)
+        await free(database)
+        done.clear()
+        with counted_work() as counted:
+            await database.run(ask, "a card")
+            await asyncio.wait_for(done.wait(), 60)
+            await free(database)
+    assert counted == {"ask": 1, "settle": 1}
+
+
+async def test_the_jobs_of_an_owner_go_side_by_side_under_one_lease_that_ends_with_the_last(database: Database) -> None:
+    at_work = Gates()
+    async with working(database, at_work):
+        await database.run(ask, "one")
+        await at_work.until("one")
+        before = await database.read(leases)
+        await database.run(ask, "two")
+        await at_work.until("one", "two")
+        assert await database.read(leases) == before
+        at_work.lets("one")
+        await until(lambda: not at_work._open.get("one"))
+        assert await database.read(leases) == before
+        at_work.lets("two")
+        await free(database)
+
+
+async def test_another_process_gets_nothing_of_an_owner_that_is_held(database: Database) -> None:
+    ours, theirs = Gates(), Gates()
+    async with working(database, ours):
+        await database.run(ask, "one")
+        await ours.until("one")
+        other = LeaseLoop(database, JobKind("desk", nothing, theirs), JobKind("card", nothing, theirs), poll=0.02)
+        running = asyncio.create_task(other.run())
+        with counted_work() as counted:
+            await database.run(ask, "two")
+            await database.run(ask, "bob's", "bob")
+            await ours.until("one", "two", "bob's")
+            await until(lambda: counted["claim_due"] > 3)
+        assert theirs.began == []
+        for key in ("one", "two", "bob's"):
+            ours.lets(key)
+        await free(database)
+        other.stop()
+        await running
+
+
+async def test_what_another_process_left_is_not_taken_along_without_the_doubt(database: Database) -> None:
+    """It is claimed, and the claim stores the doubt."""
+    doubted: list[str] = []
+    at_work = Gates()
+
+    def left(tx: Tx) -> None:
+        tx.insert("jobs", {"kind": "desk", "key": "ann", "lease_token": "of the dead", "lease_until": 1.0})
+
+    await database.run(left)
+    async with working(database, at_work, overtaken=lambda _, key: doubted.append(key)):
+        await database.run(ask, "one")
+        await at_work.until("one")
+        at_work.lets("one")
+        await free(database)
+    assert doubted == ["one"]
+
+
+async def test_what_comes_while_a_job_is_at_work_is_attended_after_it(database: Database) -> None:
+    at_work = Gates()
+    async with working(database, at_work):
+        await database.run(ask, "one")
+        await at_work.until("one")
+        await database.run(ask, "one")
+        await database.run(settle, "card", "one", owner="ann")  # so only what the loop remembers tells it
+        await database.run(lambda tx: tx.run("UPDATE jobs SET due_at = 1.0 WHERE key = 'one'"))
+        assert at_work.began == ["one"]
+        at_work.lets("one")
+        await until(lambda: at_work.began == ["one"] and not at_work._open)
+        await database.run(ask, "two")
+        await at_work.until("one", "two")
+        at_work.lets("two")
+        await free(database)
+
+
+async def test_what_a_jobs_last_transaction_makes_due_of_it_goes_on_under_the_same_lease(database: Database) -> None:
+    tokens: list[str] = []
+    over = asyncio.Event()
+
+    def again(tx: Tx, key: str) -> None:
+        settle(tx, "card", key, owner="ann")
+        ask(tx, key)
+
+    async def attend(key: str, lease: Lease, found: object) -> None:
+        tokens.append(lease.token)
+        if len(tokens) == 1:
+            await lease.finish(again, key)
+        else:
+            await finish(key, lease, found)
+            over.set()
+
+    async with working(database, attend):
+        with counted_work() as counted:
+            await database.run(ask, "one")
+            await asyncio.wait_for(over.wait(), 60)
+            await free(database)
+    assert len(tokens) == 2
+    assert tokens[0] == tokens[1]
+    assert counted["claim_due"] == 0
+
+
+async def test_what_came_as_a_job_ended_is_attended_at_once(database: Database) -> None:
+    """Another transaction makes it due while its last one is on its way."""
+    attended: list[str] = []
+    over = asyncio.Event()
+
+    async def attend(key: str, lease: Lease, found: object) -> None:
+        attended.append(key)
+        if len(attended) == 1:
+            ending = asyncio.create_task(lease.finish(settle, "card", key, owner="ann"))
+            await asyncio.sleep(0)
+            await asyncio.gather(ending, database.run(ask, key))
+        else:
+            await finish(key, lease, found)
+            over.set()
+
+    async with working(database, attend):
+        await database.run(ask, "one")
+        await asyncio.wait_for(over.wait(), 60)
+        await free(database)
+    assert attended == ["one", "one"]
+
+
+async def test_a_crowd_takes_turns_also_with_what_is_taken_along(database: Database) -> None:
+    at_work = Gates()
+    async with working(database, at_work, at_once=4):
+        for number in range(4):
+            await database.run(ask, f"ann's {number}", turn="ann")
+        await at_work.until("ann's 0", "ann's 1")
+        await database.run(ask, "bob's", "bob", "bob")
+        await at_work.until("ann's 0", "ann's 1", "bob's")
+        at_work.lets("ann's 0")
+        await until(lambda: len(at_work.began) == 4)
+        at_work.lets("ann's 1")
+        await until(lambda: len(at_work.began) == 5)
+        for key in [*at_work._open]:
+            at_work.lets(key)
+        await free(database)
+
+
+async def test_what_can_not_be_read_is_no_trouble_of_who_made_it_due(database: Database) -> None:
+    def look(tx: Tx, key: str) -> None:
+        if key == "bad":
+            raise ZeroDivisionError
+        raise Invalid("Nor this one.")
+
+    def troubles(tx: Tx) -> set[str]:
+        return set(tx.column("SELECT trouble FROM jobs WHERE trouble IS NOT NULL"))
+
+    async with working(database, finish, look=look):
+        await database.run(ask, "bad")
+        await database.run(ask, "worse")
+        async with asyncio.timeout(60):
+            while len(found := await database.read(troubles)) < 2:
+                await asyncio.sleep(0.01)
+    assert found == {"ZeroDivisionError: ", "Nor this one."}
+
+
+async def test_a_loop_that_has_ended_keeps_nothing(database: Database) -> None:
+    """A transaction that took something along is committed after it."""
+    at_work = Gates()
+    async with working(database, at_work) as loop:
+        pass
+
+    def ask_of_it(tx: Tx) -> None:
+        ask(tx, "late")
+        loop._stopping.clear()
+        loop._take(tx)
+
+    await database.run(ask_of_it)
+    await free(database)
+    assert at_work.began == []
