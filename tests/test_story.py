@@ -78,7 +78,7 @@ async def reads_the_audit(me: Visitor, done: Locator) -> None:
     await me.page.get_by_role("menuitem", name="History").click()
     await me.sees("It ran", within=me.dialog)
     story = await me.dialog.inner_text()
-    steps = ("needs approval", "olga", "ben approved", "chris approved", "is approved by", "It ran")
+    steps = ("Asked by ana.", "olga", "ben approved", "chris approved", "2 of 2 approvals", "It ran")
     assert sorted(steps, key=story.index) == [*steps]
     await me.presses("Escape")
 
