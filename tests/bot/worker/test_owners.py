@@ -43,7 +43,7 @@ async def working(
         poll=NEVER,
     )
     running = asyncio.create_task(loop.run())
-    await asyncio.sleep(0)
+    await until(lambda: loop._waiter is not None)
     yield loop
     loop.stop()
     await asyncio.wait_for(running, 60)
@@ -73,13 +73,9 @@ class Gates:
         await until(lambda: sorted(self.began) == sorted(keys))
 
 
-async def free(database: Database) -> None:
-    async def is_free() -> bool:
-        return not any((await database.read(leases)).values())
-
-    async with asyncio.timeout(60):
-        while not await is_free():
-            await asyncio.sleep(0.01)
+async def free(loop: LeaseLoop) -> None:
+    """Until it holds nothing."""
+    await until(lambda: not (loop._held or loop._jobs))
 
 
 async def test_what_becomes_due_is_taken_along_and_nobody_looks_for_it(database: Database) -> None:
@@ -89,21 +85,21 @@ async def test_what_becomes_due_is_taken_along_and_nobody_looks_for_it(database:
         await finish(key, lease, found)
         done.set()
 
-    async with working(database, attend):
+    async with working(database, attend) as loop:
         await database.run(ask, "before")
         await asyncio.wait_for(done.wait(), 60)
-        await free(database)
+        await free(loop)
         done.clear()
         with counted_work() as counted:
             await database.run(ask, "a card")
             await asyncio.wait_for(done.wait(), 60)
-            await free(database)
+            await free(loop)
     assert counted == {"ask": 1, "settle": 1}
 
 
 async def test_the_jobs_of_an_owner_go_side_by_side_under_one_lease_that_ends_with_the_last(database: Database) -> None:
     at_work = Gates()
-    async with working(database, at_work):
+    async with working(database, at_work) as loop:
         await database.run(ask, "one")
         await at_work.until("one")
         before = await database.read(leases)
@@ -114,12 +110,12 @@ async def test_the_jobs_of_an_owner_go_side_by_side_under_one_lease_that_ends_wi
         await until(lambda: not at_work._open.get("one"))
         assert await database.read(leases) == before
         at_work.lets("two")
-        await free(database)
+        await free(loop)
 
 
 async def test_another_process_gets_nothing_of_an_owner_that_is_held(database: Database) -> None:
     ours, theirs = Gates(), Gates()
-    async with working(database, ours):
+    async with working(database, ours) as loop:
         await database.run(ask, "one")
         await ours.until("one")
         other = LeaseLoop(database, JobKind("desk", nothing, theirs), JobKind("card", nothing, theirs), poll=0.02)
@@ -132,7 +128,7 @@ async def test_another_process_gets_nothing_of_an_owner_that_is_held(database: D
         assert theirs.began == []
         for key in ("one", "two", "bob's"):
             ours.lets(key)
-        await free(database)
+        await free(loop)
         other.stop()
         await running
 
@@ -146,17 +142,17 @@ async def test_what_another_process_left_is_not_taken_along_without_the_doubt(da
         tx.insert("jobs", {"kind": "desk", "key": "ann", "lease_token": "of the dead", "lease_until": 1.0})
 
     await database.run(left)
-    async with working(database, at_work, overtaken=lambda _, key: doubted.append(key)):
+    async with working(database, at_work, overtaken=lambda _, key: doubted.append(key)) as loop:
         await database.run(ask, "one")
         await at_work.until("one")
         at_work.lets("one")
-        await free(database)
+        await free(loop)
     assert doubted == ["one"]
 
 
 async def test_what_comes_while_a_job_is_at_work_is_attended_after_it(database: Database) -> None:
     at_work = Gates()
-    async with working(database, at_work):
+    async with working(database, at_work) as loop:
         await database.run(ask, "one")
         await at_work.until("one")
         await database.run(ask, "one")
@@ -168,7 +164,7 @@ async def test_what_comes_while_a_job_is_at_work_is_attended_after_it(database: 
         await database.run(ask, "two")
         await at_work.until("one", "two")
         at_work.lets("two")
-        await free(database)
+        await free(loop)
 
 
 async def test_what_a_jobs_last_transaction_makes_due_of_it_goes_on_under_the_same_lease(database: Database) -> None:
@@ -187,11 +183,11 @@ async def test_what_a_jobs_last_transaction_makes_due_of_it_goes_on_under_the_sa
             await finish(key, lease, found)
             over.set()
 
-    async with working(database, attend):
+    async with working(database, attend) as loop:
         with counted_work() as counted:
             await database.run(ask, "one")
             await asyncio.wait_for(over.wait(), 60)
-            await free(database)
+            await free(loop)
     assert len(tokens) == 2
     assert tokens[0] == tokens[1]
     assert counted["claim_due"] == 0
@@ -205,23 +201,21 @@ async def test_what_came_as_a_job_ended_is_attended_at_once(database: Database) 
     async def attend(key: str, lease: Lease, found: object) -> None:
         attended.append(key)
         if len(attended) == 1:
-            ending = asyncio.create_task(lease.finish(settle, "card", key, owner="ann"))
-            await asyncio.sleep(0)
-            await asyncio.gather(ending, database.run(ask, key))
+            await asyncio.gather(lease.finish(settle, "card", key, owner="ann"), database.run(ask, key))
         else:
             await finish(key, lease, found)
             over.set()
 
-    async with working(database, attend):
+    async with working(database, attend) as loop:
         await database.run(ask, "one")
         await asyncio.wait_for(over.wait(), 60)
-        await free(database)
+        await free(loop)
     assert attended == ["one", "one"]
 
 
 async def test_a_crowd_takes_turns_also_with_what_is_taken_along(database: Database) -> None:
     at_work = Gates()
-    async with working(database, at_work, at_once=4):
+    async with working(database, at_work, at_once=4) as loop:
         for number in range(4):
             await database.run(ask, f"ann's {number}", turn="ann")
         await at_work.until("ann's 0", "ann's 1")
@@ -233,7 +227,7 @@ async def test_a_crowd_takes_turns_also_with_what_is_taken_along(database: Datab
         await until(lambda: len(at_work.began) == 5)
         for key in [*at_work._open]:
             at_work.lets(key)
-        await free(database)
+        await free(loop)
 
 
 async def test_what_can_not_be_read_is_no_trouble_of_who_made_it_due(database: Database) -> None:
@@ -245,12 +239,11 @@ async def test_what_can_not_be_read_is_no_trouble_of_who_made_it_due(database: D
     def troubles(tx: Tx) -> set[str]:
         return set(tx.column("SELECT trouble FROM jobs WHERE trouble IS NOT NULL"))
 
-    async with working(database, finish, look=look):
+    async with working(database, finish, look=look) as loop:
         await database.run(ask, "bad")
         await database.run(ask, "worse")
-        async with asyncio.timeout(60):
-            while len(found := await database.read(troubles)) < 2:
-                await asyncio.sleep(0.01)
+        await free(loop)
+        found = await database.read(troubles)
     assert found == {"ZeroDivisionError: ", "Nor this one."}
 
 
@@ -266,5 +259,6 @@ async def test_a_loop_that_has_ended_keeps_nothing(database: Database) -> None:
         loop._take(tx)
 
     await database.run(ask_of_it)
-    await free(database)
+    await until(lambda: loop._leaving is not None and loop._leaving.done())
+    assert not any((await database.read(leases)).values())
     assert at_work.began == []
