@@ -563,7 +563,7 @@ def describe_answer(answer: Sequence[Argument], call: Sequence[Argument]) -> Ans
     given = [one for one in answer if one.masked or one.value is not None]
     if len(given) == 1 and (whole := _original_of(given[0], call)) is not None:
         return AnswerText(_part_of(given[0], whole), complete=True)
-    parts = [(name(readable_name(field.name), _LONG), Say(" "), _value(field)) for field in given[:_FIELDS]]
+    parts = [named_value(field) for field in given[:_FIELDS]]
     more = [Say(words.more(len(given) - _FIELDS))] if len(given) > _FIELDS else []
     return AnswerText(join([*parts, *more]), complete=False) if parts else None
 
@@ -582,6 +582,11 @@ def _part_of(field: Argument, whole: Argument) -> tuple[TextSpan, ...]:
     called = readable_name(whole.name)
     unit = () if formats else (Say(" "), Prose(called) if whole.name.isidentifier() else name(called, _LONG))
     return (_value(field, whole), Say(" of "), _value(whole, field), *unit)
+
+
+def named_value(one: Argument) -> tuple[TextSpan, ...]:
+    """`service checkout`, in a sentence."""
+    return name(readable_name(one.name), _LONG), Say(" "), _value(one)
 
 
 def _value(one: Argument, like: Argument | None = None) -> TextSpan:

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import CARD, LIST, Space, asked_by_line, content, headline, result
+from adk_confirm.blocks.call_details import CARD, LIST, Space, asked_by_line, content, headline, named_value, result
 from adk_confirm.blocks.click_ids import Action, CardMark, Ref, block_id, checked_id, more_value
-from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.kit import (
     JsonObject,
     Message,
@@ -351,10 +350,8 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             return say(f"{yes} by {{people}}, but the agent could not be reached in time.", people=people)
         case State.ELSEWHERE:
             return say("Votes here did not count. Find out who answered the agent directly.")
-        case OutcomeKind.HAPPENED:
-            return say("{people} said that it took effect.", people=people_names(view.decided_by))
-        case OutcomeKind.DID_NOT:
-            return say("{people} said that it did not take effect.", people=people_names(view.decided_by))
+        case OutcomeKind.HAPPENED | OutcomeKind.DID_NOT:
+            return say(f"{{people}} said that it {words.STATES[view.stage]}.", people=people_names(view.decided_by))
         case OutcomeKind.NOBODY_KNOWS:
             return say("Nobody said whether it took effect. The agent knows that the outcome is unknown.")
     if view.question:
@@ -510,7 +507,7 @@ def grant_scope(offer: GrantOffer) -> Line:
 
 
 def _bound(on: Sequence[Argument]) -> tuple[TextSpan, ...]:
-    parts: list[Sequence[TextSpan]] = [(name(a.name), Say(" "), _value_span(a)) for a in on[:_BOUND]]
+    parts: list[Sequence[TextSpan]] = [named_value(one) for one in on[:_BOUND]]
     return join([*parts, *([say(words.more(len(on) - _BOUND))] if on[_BOUND:] else [])], last=" and ")
 
 
@@ -520,12 +517,6 @@ def calls_like(tool: str, on: Sequence[Argument]) -> tuple[TextSpan, ...]:
 
 
 _BOUND = 5
-
-
-def _value_span(argument: Argument) -> TextSpan:
-    if argument.masked:
-        return Say(words.HIDDEN_VALUE)
-    return code(spell_on_one_line(argument.value, 200))
 
 
 def _problems(view: Shown) -> list[Line]:

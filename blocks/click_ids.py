@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from typing import Any, ClassVar
 
 from pydantic import JsonValue
 
@@ -52,11 +53,6 @@ class Callback(StrEnum):
     """Views that only show something."""
     HOME = "adk_confirm_home"
 
-
-CARD_EVENT = "adk_confirmation_card"
-LINE_EVENT = "adk_confirmation_line"
-SAID_EVENT = "adk_confirmation_said"
-POINTER_EVENT = "adk_confirmation_pointer"
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _REF = re.compile(r"([A-Za-z0-9_-]{1,64})\.([1-9][0-9]{0,8})")
@@ -118,77 +114,67 @@ def block_id(part: str, ref: Ref, version: int) -> str:
     return f"{part}.{ref.encode()}.{version}"
 
 
-@dataclass(frozen=True, slots=True)
-class CardMark:
-    """Marks a card's message. Marks are how a post is found whose answer was lost."""
+@dataclass(frozen=True)
+class Mark:
+    """What marks a message of ours, so that a post is found whose answer was lost."""
 
+    kind: ClassVar[str]
+
+    def metadata(self) -> dict[str, JsonValue]:
+        return {"event_type": self.kind, "event_payload": asdict(self)}
+
+
+@dataclass(frozen=True)
+class CardMark(Mark):
+    """Marks a card's message."""
+
+    kind = "adk_confirmation_card"
     confirmation: str
     revision: int
     version: int
 
-    def metadata(self) -> dict[str, JsonValue]:
-        return {"event_type": CARD_EVENT, "event_payload": asdict(self)}
 
-
-@dataclass(frozen=True, slots=True)
-class LineMark:
+@dataclass(frozen=True)
+class LineMark(Mark):
     """Marks a message with thread lines: it shows the ledger's lines from `first_seq` up to `told_seq`."""
 
+    kind = "adk_confirmation_line"
     session: str
     first_seq: int
     told_seq: int
 
-    def metadata(self) -> dict[str, JsonValue]:
-        return {"event_type": LINE_EVENT, "event_payload": asdict(self)}
 
-
-@dataclass(frozen=True, slots=True)
-class SaidMark:
+@dataclass(frozen=True)
+class SaidMark(Mark):
     """Marks a part of an agent's message; `event` is the agent's own id for it."""
 
+    kind = "adk_confirmation_said"
     session: str
     event: str
     part: int
 
-    def metadata(self) -> dict[str, JsonValue]:
-        return {"event_type": SAID_EVENT, "event_payload": asdict(self)}
 
-
-@dataclass(frozen=True, slots=True)
-class PointerMark:
+@dataclass(frozen=True)
+class PointerMark(Mark):
     """Marks the line in a session's thread, or the direct message, that leads to a card elsewhere."""
 
+    kind = "adk_confirmation_pointer"
     confirmation: str
 
-    def metadata(self) -> dict[str, JsonValue]:
-        return {"event_type": POINTER_EVENT, "event_payload": asdict(self)}
 
-
-Mark = CardMark | LineMark | SaidMark | PointerMark
+_MARKS = {one.kind: one for one in (CardMark, LineMark, SaidMark, PointerMark)}
 
 
 def parse_mark(metadata: object) -> Mark | None:
     """Reads a message's `metadata`, as `conversations.replies` returns it."""
     if not isinstance(metadata, Mapping) or not isinstance(payload := metadata.get("event_payload"), Mapping):
         return None
-    match metadata.get("event_type"), dict(payload):
-        case "adk_confirmation_card", {
-            "confirmation": str() as id_,
-            "revision": int() as revision,
-            "version": int() as version,
-        }:
-            return CardMark(id_, revision, version) if _ID.fullmatch(id_) else None
-        case "adk_confirmation_line", {
-            "session": str() as session,
-            "first_seq": int() as first,
-            "told_seq": int() as seq,
-        }:
-            return LineMark(session, first, seq)
-        case "adk_confirmation_said", {"session": str() as session, "event": str() as event, "part": int() as part}:
-            return SaidMark(session, event, part)
-        case "adk_confirmation_pointer", {"confirmation": str() as id_}:
-            return PointerMark(id_)
-    return None
+    mark = _MARKS.get(str(metadata.get("event_type")))
+    found: dict[str, Any] = {one.name: payload.get(one.name) for one in fields(mark)} if mark else {}
+    if mark is None or any(type(found[one.name]).__name__ != one.type for one in fields(mark)):
+        return None
+    made = mark(**found)
+    return None if isinstance(made, CardMark) and not _ID.fullmatch(made.confirmation) else made
 
 
 def identity(metadata: object) -> tuple[str | int, ...] | None:

@@ -37,17 +37,8 @@ _BLANK = (  # printable for Python, but nothing to be seen
 _LATIN_TWINS = "АВЕЅІЈКМНОРСТУХасеѕіјорухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧονϲϳՍՏՕօսհոցᎠᎡᎢᎪᎫᎬᎳᎷᎻᏀᏃᏒᏙᏚᏞᏟᏢᏦᏴᏻꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"
 _ONLY_TWINS = re.compile(rf"[0-9_]*[{_LATIN_TWINS}][0-9_]*[{_LATIN_TWINS}][0-9_{_LATIN_TWINS}]*")
 _BESIDE_LATIN = {"LATIN", "MODIFIER", "MICRO", "FEMININE", "MASCULINE", "FULLWIDTH", "HALFWIDTH", "CJK", "HIRAGANA"}
-_BESIDE_LATIN |= {
-    "KATAKANA",
-    "KATAKANA-HIRAGANA",
-    "IDEOGRAPHIC",
-    "HANGUL",
-    "BOPOMOFO",
-    "THAI",
-    "LAO",
-    "KHMER",
-    "MYANMAR",
-}
+_BESIDE_LATIN |= {"KATAKANA", "KATAKANA-HIRAGANA", "IDEOGRAPHIC", "HANGUL", "BOPOMOFO", "THAI", "LAO", "KHMER"}
+_BESIDE_LATIN |= {"MYANMAR"}
 """Latin, and the scripts that are written beside it without a space."""
 _ODD = f"{_BLANK}|[\u0251\u0261\u037e\u1fef\U0001d400-\U0001d7ff]"
 _MOST_MARKS = 5  # above and below one letter. More would be written over other lines
