@@ -12,7 +12,7 @@ import logging
 import shutil
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -98,12 +98,25 @@ async def _transport(connection: Connection) -> AsyncGenerator[Sequence[Any], No
         return
     sdk: Any = importlib.import_module("mcp.client.streamable_http")
     httpx = getattr(sdk, "httpx2", None) or sdk.httpx  # the HTTP package of this version of the SDK
-    patience = httpx.Timeout(_CONNECTING, read=connection.timeout)
+    patience = httpx.Timeout(_CONNECTING, read=connection.timeout + _CONNECTING)  # whoever asks gives up before
     async with (
         httpx.AsyncClient(headers=dict(connection.headers), timeout=patience) as client,
         sdk.streamable_http_client(connection.url, http_client=client) as streams,
     ):
         yield streams
+
+
+@asynccontextmanager
+async def _session(connection: Connection) -> AsyncGenerator[ClientSession, None]:
+    """A session of the newest revision that both sides speak. Version 1 of the SDK knows none without a handshake."""
+    sdk: Any = importlib.import_module("mcp")
+    if (client := getattr(sdk, "Client", None)) is not None:
+        async with client(_transport(connection), cache=None) as made:
+            yield made.session
+        return
+    async with _transport(connection) as streams, sdk.ClientSession(streams[0], streams[1]) as session:
+        await session.initialize()
+        yield session
 
 
 _PROBE = 5.0
@@ -144,12 +157,10 @@ class McpSession:
         return session
 
     async def _keep_open(self) -> None:
-        from mcp import ClientSession
-
         try:
-            async with _transport(self._connection) as streams, ClientSession(streams[0], streams[1]) as session:
+            async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._connection.start_timeout):
-                    await session.initialize()
+                    session = await stack.enter_async_context(_session(self._connection))
                 self._ready.set_result(session)
                 await self._closing.wait()
         except Exception as error:  # noqa: BLE001  (whatever the cause, the result is a broken connection)
@@ -170,7 +181,9 @@ class McpSession:
         if self._in_flight:
             return True
         try:
-            await self._ask(self._ready.result().send_ping(), _PROBE)
+            session = self._ready.result()
+            modern = session.protocol_version if _is_modern(session) else None
+            await self._ask(session.send_discover(modern) if modern else session.send_ping(), _PROBE)
         except TimeoutError:
             return True
         except _Ended:
@@ -203,7 +216,9 @@ class McpSession:
         """Sends the call once, and returns the server's result. Raises `ToolOutcomeUnknown` if there was no answer."""
         self._in_flight += 1
         try:
-            answer = await self._ask(self._ready.result().call_tool(name, args), self._connection.timeout)
+            session = self._ready.result()
+            asks: dict[str, Any] = {"allow_input_required": True} if _is_modern(session) else {}
+            answer = await self._ask(session.call_tool(name, args, **asks), self._connection.timeout)
         except TimeoutError as error:
             raise ToolOutcomeUnknown(
                 f"{name} did not answer within {self._connection.timeout:g} s: nobody knows whether it took effect."
@@ -211,6 +226,8 @@ class McpSession:
         except Exception as error:
             if _broke_its_promise(error):
                 raise ToolFailed(f"{name} ran, but answered something else than it promises: {error}") from error
+            if "elicitation/create" in str(error):  # the SDK's servers can't ask clients of this revision
+                raise ToolFailed(_NO_QUESTIONS.format(name)) from error
             if _is_answer(error):
                 raise ToolFailed(_reason(error)) from error
             if _forgot_us(error):
@@ -223,7 +240,9 @@ class McpSession:
             ) from error
         finally:
             self._in_flight -= 1
-        return _as_json(answer)
+        if "inputRequests" in (result := _as_json(answer)):
+            raise ToolFailed(_NO_QUESTIONS.format(name))
+        return result
 
     async def close(self) -> None:
         """Ends the connection, and the server's process if it is ours. Any task may close."""
@@ -249,6 +268,18 @@ class McpSession:
             if not asking.done():
                 asking.cancel()
                 await asyncio.gather(asking, return_exceptions=True)
+
+
+_NO_QUESTIONS = (
+    "{} wanted to ask somebody in the middle of the call. Nobody was asked, and the call ended there: the server must "
+    "take what it needs as an argument."
+)
+
+
+def _is_modern(session: ClientSession) -> bool:
+    """Whether the connection is of the revision 2026-07-28 or later: without handshake and pings, and with questions
+    in the place of results."""
+    return getattr(session, "discover_result", None) is not None
 
 
 def _as_json(answer: Any) -> JsonObject:

@@ -1,5 +1,6 @@
-"""A small MCP server of the official package, run as a process of its own: `python mcp_server.py stdio|http|bare`.
-`bare` is over stdio too, but does without that package, which takes a second to import.
+"""A small MCP server of the official package, run as a process of its own:
+`python mcp_server.py stdio|http|bare|modern`. `bare` is over stdio too, but does without that package, which takes a
+second to import. `modern` is a bare one that speaks the revision 2026-07-28 and no other.
 
 It reports everything to its test over a Unix socket (`WATCH`), line by line. Where it waits, it waits for a line from
 there. So a test knows what ran, and can kill the server in the middle of a tool.
@@ -100,10 +101,35 @@ class Bare:
         return {"content": [], "structuredContent": value if isinstance(value, dict) else {"result": value}}
 
 
+class Modern(Bare):
+    """Knows no handshake. Its tools may ask: `paint` as the revision has it, `phone` as the official package fails."""
+
+    def _answer(self, asked: dict[str, Any]) -> None:
+        if (
+            asked["method"] in ("server/discover", "tools/list", "tools/call")
+            and asked["params"].get("name") != "phone"
+        ):
+            return super()._answer(asked)
+        words = "Cannot send 'elicitation/create': this transport context has no back-channel"
+        error = {"code": -32600, "message": words} if "name" in asked["params"] else {"code": -32601, "message": "No."}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}), flush=True)
+        return None
+
+    def _result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        cached = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+        if method == "server/discover":
+            return {**cached, "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+        if params.get("name") == "paint":
+            wanted = {"message": "Which colour?", "requestedSchema": {"type": "object", "properties": {}}}
+            asks = {"colour": {"method": "elicitation/create", "params": {"mode": "form", **wanted}}}
+            return {"resultType": "input_required", "inputRequests": asks, "requestState": "painting"}
+        return {**cached, **super()._result(method, params)}
+
+
 def new_server() -> tuple[Any, Any]:
     """A server, and the exception whose message it passes on."""
-    if MODE == "bare":
-        return Bare(), RuntimeError
+    if MODE in ("bare", "modern"):
+        return Bare() if MODE == "bare" else Modern(), RuntimeError
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -140,7 +166,7 @@ def delete_file(path: str, times: int = 1) -> dict[str, Any]:
 
 
 def read_only() -> dict[str, Any]:
-    if MODE == "bare":
+    if MODE in ("bare", "modern"):
         return {}
     from mcp.types import ToolAnnotations
 
@@ -184,6 +210,19 @@ async def linger(word: str) -> str:
     watch.tell(f"linger {word}")
     await anyio.to_thread.run_sync(watch.wait, abandon_on_cancel=True)
     return word
+
+
+if MODE == "modern":
+
+    @tool()
+    def paint(wall: str) -> str:
+        """Asks for the colour in the middle of the call."""
+        return wall
+
+    @tool()
+    def phone(whom: str) -> str:
+        """Asks for the number in the middle of the call."""
+        return whom
 
 
 if MODE != "http":

@@ -78,6 +78,10 @@ class Watched:
         """The same tools without that package, for tests of the server's process."""
         return self._connection([sys.executable, str(SERVER), "bare"], env)
 
+    def modern(self) -> StdioConnection:
+        """The same, in the revision 2026-07-28 only."""
+        return self._connection([sys.executable, str(SERVER), "modern"], {})
+
     def _connection(self, command: Sequence[str], env: dict[str, str]) -> StdioConnection:
         return StdioConnection(command[0], [*command[1:]], env={"WATCH": str(self._path), **env})
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mcp
 import pytest
 import pytest_asyncio
 
@@ -346,6 +347,25 @@ async def test_a_call_that_never_ends_has_an_unknown_outcome(made: Make, server:
     with pytest.raises(ToolOutcomeUnknown, match=r"linger did not answer within 0\.5 s"):
         await run(toolset, "linger", word="x")
     assert await run(toolset, "say", text="still here") == "still here"
+
+
+async def test_a_server_that_speaks_the_newest_revision_alone_is_used(made: Make, watched: Watched) -> None:
+    """Not by version 1 of the SDK. What such a server asks in the middle of a call, nobody is asked."""
+    toolset = made(watched.modern())
+    if not hasattr(mcp, "Client"):
+        with pytest.raises(McpUnavailable, match=r"cannot be used: .*Nothing ran\."):
+            await toolset.tools()
+        return
+    assert {one.name for one in await toolset.tools()} == ALL | {"paint", "phone"}
+    assert await run(toolset, "delete_file", path="a") == {"deleted": "a", "rest": None, "times": 1}
+    with pytest.raises(ToolFailed, match="out of paper"):
+        await run(toolset, "fail", why="out of paper")
+    for name, args in (("paint", {"wall": "north"}), ("phone", {"whom": "bob"})):
+        with pytest.raises(ToolFailed, match=f"{name} wanted to ask somebody in the middle of the call. Nobody was"):
+            await run(toolset, name, **args)
+    os.kill((await watched.pids())[0], signal.SIGKILL)
+    assert await run(toolset, "say", text="new") == "new"
+    assert watched.ran() == ["delete_file a 1", "fail"]
 
 
 @pytest.mark.parametrize(
