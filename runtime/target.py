@@ -57,6 +57,9 @@ def load_object(target: str) -> object:
 
 def _load_folder(folder: Path) -> object:
     """The agent or app in a folder, as google-adk's own servers find it: `agent.py`, or `root_agent.yaml`."""
+    if folder.name.partition(":")[0].endswith(".py"):
+        module = folder.name.partition(".py")[0]
+        raise BadTarget(f"{folder} is a file: name its module and the agent in it, such as {module}:agent.")
     if not folder.is_dir():
         raise BadTarget(f"There is no folder {folder} here ({Path.cwd()}).")
     try:

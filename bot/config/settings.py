@@ -170,11 +170,24 @@ class Store(_Table):
         return lease
 
 
+def _store_address(url: str) -> str:
+    if not re.match(_STORE, url):
+        raise ValueError(f"must be {_STORE_SHAPE}")  # the address may contain a password
+    return url
+
+
+def _address(listen: str) -> str:
+    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):(\d{1,5})", listen, re.ASCII)
+    if match is None or int(match[2]) > 65_535:
+        raise ValueError(f'must be host and port, such as "127.0.0.1:3000", not "{listen}"')
+    return listen
+
+
 MOST_PROMPTS, LONGEST_PROMPT = 4, 300
 
 
 class Slack(_Table):
-    listen: StrictStr = "127.0.0.1:3000"
+    listen: Annotated[StrictStr, AfterValidator(_address)] = "127.0.0.1:3000"
     prompts: tuple[StrictStr, ...] = ()
 
     @field_validator("prompts")
@@ -185,14 +198,6 @@ class Slack(_Table):
         if any(not prompt.strip() or len(prompt) > LONGEST_PROMPT for prompt in prompts):
             raise ValueError(f"must be texts of 1 to {LONGEST_PROMPT} characters each")
         return prompts
-
-    @field_validator("listen")
-    @classmethod
-    def _listen(cls, listen: str) -> str:
-        match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):(\d{1,5})", listen, re.ASCII)
-        if match is None or int(match[2]) > 65_535:
-            raise ValueError(f'must be host and port, such as "127.0.0.1:3000", not "{listen}"')
-        return listen
 
     @property
     def host(self) -> str:
@@ -241,7 +246,8 @@ class Environment(BaseModel):
     app_token: Annotated[SecretStr, _token("xapp-", other="xoxb-")] | None = _variable("SLACK_APP_TOKEN")
     signing_secret: SecretStr | None = _variable("SLACK_SIGNING_SECRET")
     api_url: _API = _variable("SLACK_API_URL", SLACK)
-    database_url: str | None = _variable("DATABASE_URL")
+    database_url: Annotated[str, AfterValidator(_store_address)] | None = _variable("DATABASE_URL")
+    listen: Annotated[str, AfterValidator(_address)] | None = _variable("ADK_CONFIRM_LISTEN")
     secret: Annotated[SecretStr, AfterValidator(_long)] | None = _variable("ADK_CONFIRM_SECRET")
     accepted_secret: SecretStr | None = _variable("ADK_CONFIRM_SECRET_ACCEPTED")
     checkpoint_key: Annotated[SecretStr, AfterValidator(_key)] | None = _variable("ADK_CONFIRM_CHECKPOINT_KEY")
@@ -326,8 +332,17 @@ _UNSEALED = Problem(
 
 
 def load_settings(path: Path, env: Mapping[str, str]) -> Settings:
+    return parse_settings(_text(path), env, str(path))
+
+
+def load_what_fits(path: Path, env: Mapping[str, str]) -> tuple[Settings, tuple[Problem, ...]]:
+    """The settings without what is wrong in them, and what is."""
+    return read_what_fits(_text(path), env, str(path))
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         what = "there is no such file; name one with --config, or write one with `adk-confirm init`"
         raise SettingsError([Problem(str(path), what)]) from error
@@ -335,15 +350,24 @@ def load_settings(path: Path, env: Mapping[str, str]) -> Settings:
         raise SettingsError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error
     except UnicodeDecodeError as error:
         raise SettingsError([Problem(str(path), "is not UTF-8 text; save it as UTF-8")]) from error
-    return parse_settings(text, env, str(path))
 
 
 def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) -> Settings:
-    """
+    """The settings. Raises `SettingsError` with all that is wrong in them.
+
     >>> parse_settings('[[policy]]\\ntools = ["deploy*"]\\nquorum = 0', {})
     Traceback (most recent call last):
     adk_confirm.bot.policy.checks.SettingsError: policy 1 (line 1), quorum: must be at least 1, not 0
     """
+    settings, problems = read_what_fits(text, env, name)
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def read_what_fits(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) -> tuple[Settings, tuple[Problem, ...]]:
+    """What is wrong, and the settings without it: other tables have their defaults, and where a policy is wrong there
+    is none."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -352,17 +376,25 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
         raise SettingsError([Problem("policy", "is a list of tables; write [[policy]], with two brackets")])
     begins = (number for number, line in enumerate(text.split("\n"), 1) if re.match(r"\s*\[\[\s*policy\s*\]\]", line))
     lines = tuple(begins) if tables.get("policy") else ()
+    problems: list[Problem] = []
     try:
         file = File.model_validate(tables)
     except ValidationError as error:
-        raise SettingsError(from_pydantic(each, _known_keys(each["loc"]), lines) for each in error.errors()) from error
-    problems = policy_problems(file.policy, lines)
-    if problems:
-        raise SettingsError(problems)
-    environment = Environment.read(env)
-    if (url := environment.database_url) is not None and not re.match(_STORE, url):
-        raise SettingsError([Problem("DATABASE_URL", f"must be {_STORE_SHAPE}")])  # the address may contain a password
-    return Settings.model_construct(**dict(file), environment=environment, policy_lines=lines)
+        problems += [from_pydantic(each, _known_keys(each["loc"]), lines) for each in error.errors()]
+        wrong = {str(each["loc"][0]) for each in error.errors()}
+        file = File.model_validate({key: table for key, table in tables.items() if key not in wrong})
+    problems += policy_problems(file.policy, lines)
+    if any(problem.key.startswith("policy") for problem in problems):
+        file, lines = file.model_copy(update={"policy": ()}), ()
+    try:
+        environment = Environment.read(env)
+    except SettingsError as error:
+        problems += error.problems
+        wrong = {problem.key for problem in error.problems}
+        environment = Environment.read({key: value for key, value in env.items() if key not in wrong})
+    if environment.listen is not None:
+        file = file.model_copy(update={"slack": file.slack.model_copy(update={"listen": environment.listen})})
+    return Settings.model_construct(**dict(file), environment=environment, policy_lines=lines), tuple(problems)
 
 
 def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Problem, ...]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from glob import escape
 from typing import TypeVar
 
+import aiohttp
 import click
 
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
-from adk_confirm.bot.config.settings import Settings, serving_problems
+from adk_confirm.bot.config.settings import Settings, load_what_fits, serving_problems
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.ops.check_slack import check_app_token, check_workspace
 from adk_confirm.bot.ops.command import CommandLine, options, paint, tell
@@ -32,11 +33,13 @@ from adk_confirm.bot.ops.findings import (
     warn,
 )
 from adk_confirm.bot.policy.approvers import ApproverKind
+from adk_confirm.bot.policy.checks import Problem
 from adk_confirm.bot.slack.own_identity import slack_client
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.open import SCHEMAS, not_for, sqlite_file
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.rest.listening import why_not_listening
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.private_files import FILE, FOLDER
 from adk_confirm.runtime.store.tables import SEALED_OTHERWISE, StoreSchema, belongings, secret_fits, version
@@ -46,6 +49,8 @@ R = TypeVar("R")
 PATIENCE = 30.0
 """Seconds. An agent, its server or a server of its tools that takes longer counts as unreachable."""
 WIDTH = 20
+_ANSWERS_WITHIN, _ENOUGH = 2.0, 10_000
+"""Seconds and bytes: of whoever has our port."""
 _COLOURS = {Severity.OK: "green", Severity.NOTE: "cyan", Severity.WARN: "yellow", Severity.FIX: "red"}
 
 
@@ -59,15 +64,16 @@ async def check(call: CommandLine) -> int:
     found: list[Finding] = []
     covered: list[JsonObject] = []
     names: dict[str, str] = {}
-    width = max([WIDTH, *(len(str(who)) for who in call.settings.policies.named)])
-    async for finding in checks(call.settings, covered, names):
+    settings, problems = load_what_fits(call.config, os.environ)
+    width = max([WIDTH, *(len(str(who)) for who in settings.policies.named)])
+    async for finding in checks(settings, problems, covered, names):
         found.append(finding)
         if not call.json:  # each as soon as it is known
             mark = paint(f"{finding.mark:<4}", _COLOURS[finding.mark])
             # Servers choose the names of their tools.
             tell(f"{mark} {visible(f'{finding.what:<{width}}  {finding.said}', keep=chr(10))}")
     broken = sum(finding.mark is Severity.FIX for finding in found)
-    lines = ["", *map(visible, table(covered, call.settings.policies, KnownNames(names)))] if covered else []
+    lines = ["", *map(visible, table(covered, settings.policies, KnownNames(names)))] if covered else []
     call.tell(
         {
             "findings": [{"what": one.what, "mark": str(one.mark), "said": one.said} for one in found],
@@ -78,13 +84,18 @@ async def check(call: CommandLine) -> int:
     return 1 if broken else 0
 
 
-async def checks(settings: Settings, covered: list[JsonObject], names: dict[str, str]) -> AsyncIterator[Finding]:
-    """All checks, which are made even if some fail. They fill `covered`, if the agent's tools can be listed, and
-    `names`, with what Slack calls those whom the policies name."""
-    for problem in serving_problems(settings, os.environ):
+async def checks(
+    settings: Settings, problems: Sequence[Problem], covered: list[JsonObject], names: dict[str, str]
+) -> AsyncIterator[Finding]:
+    """All checks, which are made even if some fail: what is wrong in the settings is left out of the others. They fill
+    `covered`, if the agent's tools can be listed, and `names`, with what Slack calls those whom the policies name."""
+    wrong = {problem.key.partition(" ")[0].partition(".")[0] for problem in problems}
+    for problem in (*problems, *(one for one in serving_problems(settings, os.environ) if one.key not in wrong)):
         yield fix("settings", str(problem))
-    for warning in settings.warnings:
+    for warning in settings.warnings if "policy" not in wrong else ():
         yield warn("settings", str(warning))
+    if "slack" not in wrong:
+        yield await _listening(settings)
     if (key := settings.environment.checkpoint_key) is not None:
         yield fine("checkpoints", f"they are signed; the public key is {CheckpointKey(key.get_secret_value()).public}")
     owner: dict[str, str] = {}  # of the store
@@ -104,9 +115,9 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
         yield fix("tools", str(error))
     if tools is not None:
         yield fine("tools", f"{len(tools)}, of which {sum(tool.may_ask for tool in tools.values())} may ask people")
-    for finding in _policies(settings):
+    for finding in _policies(settings) if "policy" not in wrong else ():
         yield finding
-    if tools is not None:
+    if tools is not None and "policy" not in wrong:
         covered += coverage(settings.policies, tools)
         for finding in coverage_findings(settings.policies, tools):
             yield finding
@@ -119,6 +130,24 @@ async def checks(settings: Settings, covered: list[JsonObject], names: dict[str,
     people = sorted(str(who) for who in settings.policies.named if who.kind is not ApproverKind.PYTHON)
     if named := [*settings.channels, *people]:
         yield note("Slack", f"without SLACK_BOT_TOKEN nobody looked whether these exist: {', '.join(named)}")
+
+
+async def _listening(settings: Settings) -> Finding:
+    """Whether the port is free, or the service has it already."""
+    host, port = settings.slack.host, settings.slack.port
+    try:
+        (await asyncio.start_server(lambda *_: None, host, port)).close()
+    except OSError as error:
+        with suppress(aiohttp.ClientError, TimeoutError):
+            patience = aiohttp.ClientTimeout(total=_ANSWERS_WITHIN)
+            async with (
+                aiohttp.ClientSession(timeout=patience) as http,
+                http.get(f"http://{settings.slack.listen}/metrics") as answer,
+            ):
+                if b"adk_confirm_" in await answer.content.read(_ENOUGH):
+                    return fine("listen", f"the service answers at {settings.slack.listen} already")
+        return fix("listen", why_not_listening(error, host, port, "[slack] listen"))
+    return fine("listen", f"{settings.slack.listen} is free")
 
 
 # The store

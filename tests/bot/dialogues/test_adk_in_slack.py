@@ -28,7 +28,8 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("target", "in_memory"), [("clerk", False), ("shop", True)])
 async def test_check_says_which_sessions_would_be_lost(target: str, in_memory: bool, tmp_path: Path) -> None:
     store = {"DATABASE_URL": f"sqlite:///{tmp_path / 'bot.db'}"}
-    found = [one async for one in checks(parse_settings(f'[agent]\ntarget = "{TARGETS}:{target}"', store), [], {})]
+    settings = parse_settings(f'[agent]\ntarget = "{TARGETS}:{target}"', store)
+    found = [one async for one in checks(settings, (), [], {})]
     about = [finding for finding in found if finding.what == "agent"]
     assert all(finding.mark is not Severity.FIX for finding in about)
     assert any("kept in memory" in finding.said for finding in about) is in_memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from adk_confirm.runtime.store.postgres import SESSION
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.failover import NAME, pair
 from tests.support.foreign.rig import foreign, replay
+from tests.support.office import office
 from tests.support.stores import SECRET
 
 TARGET = 'target = "adk_confirm.examples.oncall:agent"'
@@ -59,6 +61,7 @@ class Setup:
             "SLACK_API_URL": self.slack.url,
             "DATABASE_URL": f"sqlite:///{self.folder / 'x.db'}",
             "ADK_CONFIRM_SECRET": SECRET,
+            "ADK_CONFIRM_LISTEN": "127.0.0.1:0",
             **environment,
         }
         for name, value in values.items():
@@ -462,3 +465,35 @@ async def test_a_standby_that_may_be_behind(at: Setup) -> None:
         assert "standby" not in await at.says(code=0, DATABASE_URL=primary)
         said = await at.says(DATABASE_URL=both.standby.url(NAME))
         assert "FIX standby this server is a standby and takes no writes: name the primary" in said
+
+
+async def test_what_is_wrong_in_the_file_hides_nothing_else(at: Setup) -> None:
+    at.people()
+    at.slack.install.scopes = at.slack.install.scopes - {"usergroups:read"}
+    wrong = '[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\nquorum = 0\n[[policy]]\ntool = ["*"]\n'
+    wrong += '[log]\nlevel = "loud"\n'
+    said = await at.says(policies=wrong, ADK_CONFIRM_LISTEN="here", ADK_CONFIRM_CHECKPOINT_KEY="short")
+    for problem in (
+        "FIX settings policy 1 (line 3), quorum: must be at least 1, not 0",
+        "FIX settings policy 2 (line 7), tool: is not a setting; did you mean tools?",
+        'FIX settings log.level: must be "debug"',
+        'FIX settings ADK_CONFIRM_LISTEN: must be host and port, such as "127.0.0.1:3000", not "here"',
+        "FIX settings ADK_CONFIRM_CHECKPOINT_KEY: must be 64 hexadecimal digits",
+        "FIX scopes missing: usergroups:read",
+        "ok agent adk_confirm.examples.oncall:agent is oncall",
+    ):
+        assert problem in said, said
+    assert "policy covers" not in said  # of policies that can't be read nothing is said
+
+
+async def test_the_port_is_free_or_the_services_own(at: Setup) -> None:
+    at.people()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = await at.says(ADK_CONFIRM_LISTEN=f"127.0.0.1:{port}")
+    assert f"FIX listen Port {port} on 127.0.0.1 is taken by another program" in said
+    assert "choose another with [slack] listen" in said
+    async with office(f"sqlite:///{at.folder / 'x.db'}", at.folder / "log", at.monkeypatch, slack=at.slack) as running:
+        where = running.bot.url.removeprefix("http://")
+        said = await at.says(ADK_CONFIRM_LISTEN=where)
+    assert f"ok listen the service answers at {where} already" in said

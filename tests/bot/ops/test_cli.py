@@ -213,6 +213,7 @@ async def test_a_service_loads_what_it_uses() -> None:
         ("no target", "'no target' is not a target. Write module:name"),
         ("mine:", "'mine:' is not a target"),
         ("../mine:agent", "There is no folder ../mine:agent here"),
+        ("./mine.py:agent", "mine.py:agent is a file: name its module and the agent in it, such as mine:agent."),
     ],
 )
 def test_an_agent_that_cannot_be_had(here: Path, capsys: pytest.CaptureFixture[str], target: str, said: str) -> None:
