@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from adk_confirm.runtime.context import ReadonlyContext, ToolContext
 from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.fence import in_thread
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.models.model import Model
 from adk_confirm.runtime.tool import FunctionTool, Tool, Toolset, as_tool
@@ -123,11 +124,13 @@ class Agent:
         return found
 
     async def instruct(self, context: ReadonlyContext) -> str:
-        """Its instruction for this run. `{key}` is replaced with the session state's value."""
+        """Its instruction for this run. `{key}` is replaced with the session state's value. A function is called in a
+        thread, since it may block; what is async goes on here."""
         if isinstance(self.instruction, str):
             text = _PLACE.sub(lambda place: _fill_in(place, context), self.instruction)
         else:
-            made = self.instruction(context)
+            make = self.instruction
+            made = await in_thread(lambda: make(context), "adk-confirm-instruction", daemon=True)
             text = await made if inspect.isawaitable(made) else made
         targets = self.targets()
         return f"{text}\n\n{_transfer_instruction(targets)}".strip() if targets else text

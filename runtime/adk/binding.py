@@ -53,7 +53,10 @@ def _declared_defaults(schema: JsonObject, arguments: JsonObject) -> JsonObject:
 def _function_defaults(tool: FunctionTool, arguments: JsonObject) -> JsonObject:
     """What the function's signature fills in, and pydantic models among its arguments."""
     preprocess = getattr(tool, "_preprocess_args_with_validation", None)  # since google-adk 2
-    gets, wrong = preprocess(arguments) if preprocess is not None else (tool._preprocess_args(arguments), [])
+    try:
+        gets, wrong = preprocess(arguments) if preprocess is not None else (tool._preprocess_args(arguments), [])
+    except BaseException as error:  # a model's validator may raise anything, and google-adk would call it again
+        raise Invalid(f"the tool could not check it ({type(error).__name__})") from error
     if wrong:
         raise Invalid(" ".join(wrong))
     converted = {name: _plain(gets[name]) for name, value in arguments.items() if gets[name] is not value}

@@ -340,8 +340,7 @@ class Runner:
         environment = CallEnvironment(name.app, name.user_id, name.id, state, app.dialect)
 
         async def look() -> Json:
-            async with asyncio.timeout(app.patience):
-                tools = await owner.resolve_tools() if owner is not None else {}
+            tools = await fenced(owner.resolve_tools(), app.patience) if owner is not None else {}
             preview = getattr(tools.get(call.tool), "preview", None)
             return await preview(copy.deepcopy(arguments), environment.context(call)) if preview else None
 
@@ -420,7 +419,7 @@ class Runner:
 
     async def _decide(self, incoming: IncomingMessage, answer: Answer, call: Call) -> CallDecision | None:
         owner = self.agent.find(call.agent) if answer.payload is not None else None
-        tools = await _checking_tools(owner) if owner else {}
+        tools = await _checking_tools(owner, self._model_patience) if owner else {}
         tool, part = tools.get(call.tool), incoming.content_of(answer)
         decided = partial(decide, answer, call, tool, part, final=self.is_desk)
         try:
@@ -486,10 +485,10 @@ def _needs_no_tools(incoming: IncomingMessage) -> bool:
     return bool(plain) and all(plain) and not incoming.foreign
 
 
-async def _checking_tools(owner: Agent) -> Mapping[str, Tool]:
+async def _checking_tools(owner: Agent, patience: float) -> Mapping[str, Tool]:
     """The tools against which an edit is checked. If they are not available, the edit waits."""
     try:
-        return await fenced(owner.resolve_tools())
+        return await fenced(owner.resolve_tools(), patience)
     except Failed as error:
         raise Busy(
             f"The tools of {owner.name} can't be reached now, so the payload could not be checked "

@@ -347,6 +347,7 @@ class TurnLoop:
             if was_cancelled():
                 raise
             # A model may raise anything, like a tool. The error becomes an event, and the session goes on.
+            error = error.error if isinstance(error, Failed) else error
             self._fail(
                 invocation,
                 *describe_failure(error, agent.name),
@@ -382,9 +383,8 @@ class TurnLoop:
             session_id=name.id,
             state=self._journal.state,
         )
-        async with asyncio.timeout(self._app.patience):
-            tools = await self._tools_of(agent.name)
-            instruction = await agent.instruct(context)
+        tools = await fenced(self._tools_of(agent.name), self._app.patience)
+        instruction = await fenced(agent.instruct(context), self._app.patience)
         return ModelRequest(
             model=agent.model if isinstance(agent.model, str) else agent.name,
             contents=view.contents,
@@ -449,7 +449,7 @@ class TurnLoop:
         if self._app.root.find(call.agent) is None:
             return {}
         try:
-            return await fenced(self._tools_of(call.agent))
+            return await fenced(self._tools_of(call.agent), self._app.patience)
         except Failed as failed:
             why = "the tools of %s cannot be listed, so its call %s does not run"
             log.error(why, call.agent, call.id, exc_info=failed.error)

@@ -12,7 +12,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from adk_confirm.bot.hosts.adk_in_process import _put_plugin_first
 from adk_confirm.runtime.adk.session_requests import requests_in_event
@@ -36,6 +36,19 @@ def delete_project(
 ) -> dict[str, object]:
     write("delete", project=project, recursive=recursive, force=force, window=window and window.model_dump())
     return {"deleted": project}
+
+
+class Picky(BaseModel):
+    hours: int
+
+    @field_validator("hours")
+    @classmethod
+    def leaves(cls, hours: int) -> int:
+        raise SystemExit(hours)
+
+
+def picky(window: Picky) -> None:
+    write("delete", window=window.model_dump())
 
 
 def asks_itself(project: str, tool_context: ToolContext, recursive: bool = True) -> dict[str, object]:
@@ -114,6 +127,7 @@ P: JsonObject = {"project": "payments"}
         (lambda: gated(delete_project), {**P, "window": {"hours": 2, "quiet": True}}, ("window.quiet",)),
         (lambda: gated(delete_project), {**P, "window": {"hours": "2"}}, ("window.hours",)),
         (lambda: gated(takes_nothing), {"dry_run": True}, ("'dry_run'",)),
+        (lambda: gated(picky), {"window": {"hours": 2}}, ("the tool could not check it", "SystemExit")),
         (lambda: FunctionTool(asks_itself), {**P, "dry_run": True}, ("'dry_run'",)),
         (
             lambda: FunctionTool(asks_itself),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 
@@ -227,6 +229,32 @@ async def test_an_instruction_that_hangs_is_reported_too(run: MakeRunner) -> Non
 
     agent = Agent("helper", ScriptedModel("Never said."), instruction=instruct)
     assert (await Chat(run(agent, model_patience=0.1)).say("Hello")).errors == ["TimeoutError"]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_an_instruction_that_can_not_be_cancelled_holds_nobody_up(run: MakeRunner, is_async: bool) -> None:
+    """Not even others on the same event loop, if it blocks."""
+    let_go, released, ended = threading.Event(), asyncio.Event(), asyncio.Event()
+
+    async def deaf(context: object) -> str:
+        for _ in range(10):
+            with suppress(asyncio.CancelledError, TimeoutError):
+                async with asyncio.timeout(1):
+                    await released.wait()
+                    break
+        ended.set()
+        return "Too late."
+
+    def blocks(context: object) -> str:
+        return str(let_go.wait(10))
+
+    agent = Agent("helper", ScriptedModel("Never said."), instruction=deaf if is_async else blocks)
+    async with asyncio.timeout(5):
+        assert (await Chat(run(agent, model_patience=0.1)).say("Hello")).errors == ["TimeoutError"]
+    let_go.set()
+    released.set()
+    if is_async:
+        await ended.wait()
 
 
 async def test_a_model_nobody_knows_is_reported_in_a_sentence(run: MakeRunner) -> None:
