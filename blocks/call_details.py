@@ -473,7 +473,7 @@ def _say_preview(view: Shown, preview: Preview, drawing: _Drawing) -> None:
     room, plan = drawing.room, plan_of(preview)
     if before := view.approved_preview:
         who, when = people_names(view.approved_then), When(view.approved_then_at)
-        since = say(words.DRIFT_SINCE, who=who, when=when) if view.approved_then else say("it was approved")
+        since = say("{who} approved it {when}", who=who, when=when) if view.approved_then else say("it was approved")
         drawing.add(Line((Say("⚠️ "), Say("Changed since ", bold=True), *since, Say(". Decide again.", bold=True))))
         if changed := plan.since(plan_of(before)):
             drawing.add(Box(drawing.fitted("\n".join(changed), room.preview, room.preview_lines)))

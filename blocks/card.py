@@ -307,7 +307,7 @@ def status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
     """Who decides, or who decided and what came of it: right below the title, in every state."""
     if view.stage is OutcomeKind.UNKNOWN:
         begun = say("It started {when}" if view.started_at else "It started", when=When(view.started_at or 0))
-        alone = "" if view.voted else words.NOT_BY_ITSELF
+        alone = "" if view.voted else " It won't run again by itself."
         return [Line((*begun, Say(words.UNKNOWN_STATUS + alone))), *approval_status(view, most)]
     return approval_status(view, most) if view.stage is State.WAITING else [Line(state_sentence(view))]
 
@@ -357,7 +357,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
     if view.question:
         return say("The agent did not accept the answer.")
     if view.drifted:
-        newer = (Link(view.newer_link, words.NEWER_CARD),) if view.newer_link else say("Use the newer card.")
+        newer = (Link(view.newer_link, "Newer card"),) if view.newer_link else say("Use the newer card.")
         return (*decided(yes), Say(" Before it started, what it would do changed. "), *newer)
     return decided(yes, f" {no}") if view.decided_by else say(no)
 
@@ -392,7 +392,7 @@ def notices(view: Shown) -> list[Line]:
 def preview_notices(view: Shown, length: int = 300) -> list[Line]:
     """Why nobody sees what the call would do, and whether it can be approved all the same."""
     if view.awaits_preview:
-        return [line(words.PREVIEW_AWAITED)]
+        return [line("What the edited call would do is being looked up. It can be approved after that.")]
     if view.stage is not State.WAITING or view.preview is None or view.preview.failed is None:
         return []
     then, why = "Deny it, or edit it." if _edits(view) else "Deny it, and ask again.", view.preview.failed

@@ -45,8 +45,8 @@ _NO_MOMENT = "2001-09-10T00:00:00Z"
 """Spells a moment that is chosen where there was none."""
 
 _DATES = {
-    "date": (r"\d{4}-\d\d-\d\d", words.FIELD_DATE),
-    "date-time": (r"\d{4}-\d\d-\d\dT\d\d:\d\d.*", words.FIELD_MOMENT),
+    "date": (r"\d{4}-\d\d-\d\d", "Write a date as year-month-day, such as 2026-01-31."),
+    "date-time": (r"\d{4}-\d\d-\d\dT\d\d:\d\d.*", "Write a date and a time as in 2026-01-31T09:30:00+01:00."),
 }
 """The formats of a JSON schema that a form checks, as ISO dates."""
 
@@ -94,11 +94,11 @@ class Field:
     def block(self) -> JsonObject:
         hints = [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
         hints += [self.note] if self.note else []
-        if rule := {Kind.JSON: words.HINT_JSON, Kind.LINES: words.HINT_LINES, Kind.MOMENT: words.HINT_MOMENT}.get(
+        if rule := {Kind.JSON: words.HINT_JSON, Kind.LINES: "One on each line.", Kind.MOMENT: words.HINT_MOMENT}.get(
             self.kind
         ):
             hints.append(rule.format(offset=self._spelling[5]))
-        hints += [words.HINT_EMPTY_NULL] if self.shape.nullable and not self.chooses else []
+        hints += ["Leave empty for no value"] if self.shape.nullable and not self.chooses else []
         element = self._choices() if self.chooses else self._box()
         shown, hint = label(self.label, _LABEL), words.DOT.join(hints)
         return input_block(shown, element, self.block_id, optional=self._optional, hint=hint)
@@ -156,7 +156,7 @@ class Field:
         initial = next((shown for shown, one in zip(options, self.options, strict=True) if self.is_now(one)), None)
         if yes_no:
             return part("radio_buttons", action_id=ACTION, options=[*options], initial_option=initial)
-        pick = words.PICK if initial or self.current is ABSENT else words.NOW.format(value=self.drawn)
+        pick = "Choose" if initial or self.current is ABSENT else words.NOW.format(value=self.drawn)
         placeholder = plain_text(plain(pick, PLACEHOLDER))
         return part(
             "static_select", action_id=ACTION, options=[*options], initial_option=initial, placeholder=placeholder
@@ -223,7 +223,7 @@ class Field:
             for one in self.options:
                 if text.strip() in (spell_on_one_line(one), one):
                     return one
-            raise Wrong(words.FIELD_OPTION.format(count=len(self.options)))
+            raise Wrong(f"Write one of the {len(self.options)} values that the tool takes, exactly.")
         if self.kind is Kind.TEXT:
             return self._string(text)
         if not text.strip():
@@ -274,14 +274,14 @@ class Field:
     def _number(self, text: str) -> Value:
         """A number keeps its type: `1.0` stays `1.0` if left alone, and a float that is changed stays a float."""
         if not (_WHOLE if self._whole else _NUMBER).fullmatch(text):
-            raise Wrong(words.FIELD_WHOLE if self._whole else words.FIELD_NUMBER)
+            raise Wrong("Write a whole number, such as 3." if self._whole else words.FIELD_NUMBER)
         if isinstance(self.current, int | float) and Decimal(text) == Decimal(repr(self.current)):
             return self.current
         if self._whole or (_WHOLE.fullmatch(text) and not isinstance(self.current, float)):
             return int(text)
         value = float(text)
         if abs(value) == float("inf"):
-            raise Wrong(words.FIELD_TOO_BIG)
+            raise Wrong("This number is too large.")
         return value
 
     @property
@@ -433,13 +433,13 @@ def parse_json(text: str) -> JsonValue:
     except NotJson as error:
         match error.problem:
             case "twice":
-                why = words.FIELD_JSON_TWICE.format(name=plain(error.about, 60))
+                why = f"The name {plain(error.about, 60)} appears twice in one object."
             case "number":
-                why = words.FIELD_JSON_NUMBER.format(number=plain(error.about, 40))
+                why = f"{plain(error.about, 40)} is not a number in JSON."
             case "deep":
-                why = words.FIELD_JSON_DEEP
+                why = "This JSON is nested too deeply."
             case "half":
-                why = words.FIELD_JSON_HALF
+                why = "This holds half a character, spelled \\ud800 to \\udfff. Write the whole one."
             case "broken":
                 why = _reading_ended(error.about.strip())
         raise Wrong(why) from error
@@ -448,5 +448,5 @@ def parse_json(text: str) -> JsonValue:
 def _reading_ended(rest: str) -> str:
     """What is wrong, from the part that could not be read. Phones turn quotes into curly ones."""
     if not rest:
-        return words.FIELD_JSON_CUT
+        return "This ends too early. Close every quote and bracket that you opened."
     return words.FIELD_JSON_QUOTES if rest[0] in _OTHER_QUOTES else words.FIELD_JSON.format(rest=plain(rest, 20))

@@ -155,7 +155,7 @@ class Form:
 
     def _notes(self) -> list[Line]:
         names = join_list([name(one) for one in self._long[:10]])
-        long = [line(words.TOO_LONG_TO_EDIT, names=names)] if names else []
+        long = [line("Too long to edit here: {names}.", names=names)] if names else []
         return [*long, *([line(words.TOO_MANY_FIELDS)] if self._crowded else [])]
 
     # Reading
@@ -178,7 +178,7 @@ class Form:
         for path in reversed(taken_out):
             self._change(changes, path, ABSENT)
         if must_change and self.fields and not changes and not errors:
-            raise FormErrors({self.fields[0].block_id: words.NOTHING_CHANGED})
+            raise FormErrors({self.fields[0].block_id: "Nothing has changed yet. Change a field, or cancel."})
         wrong_values = problems(self._schema, changes) if self._schema is not None and changes else {}
         for called, problem in wrong_values.items():
             at, inside = self._place(called, problem.where, exactly=not taken_out)
@@ -259,7 +259,7 @@ def _inside(
         holders = [((called,), shown, block_id, {**dict.fromkeys(shape.items, ABSENT), **value})]
     if isinstance(value, list) and {*shape.kinds} <= {"array"} and all(isinstance(item, dict) for item in value):
         for number, item in enumerate(objects(value)):
-            title = words.IN_ITEM.format(list=shown, number=number + 1, count=len(value))
+            title = f"{shown}, {number + 1} of {len(value)}"
             holders.append(((called, number), title, f"{block_id}.{number}", item))
     flat = [
         shape.items.get(one, Shape()).is_flat and not isinstance(held, dict | list)
@@ -276,7 +276,7 @@ def _inside(
         labels, here = Counter(map(readable_name, holder)), len(fields)
         for at, inner in enumerate(sorted(holder, key=[*shape.items, *holder].index)):
             label = readable_name(inner) if labels[readable_name(inner)] == 1 else inner
-            label = label if grouped else words.INSIDE.format(holder=title, name=label)
+            label = label if grouped else f"{title}: {label}"
             note, rules = _as_shown(holder[inner], formats.get(inner)), shape.items.get(inner, Shape())
             made = field_for((*path, inner), label, f"{block}.{at}", holder[inner], rules, note)
             if made is None:
@@ -306,17 +306,17 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
         blocks += note_blocks(view)
         blocks += _grant_blocks(view.grant_offer, ticked=grant) if view.grant_offer is not None else []
     blocks += actions(deny_buttons(view), "deny")
-    title, submit = (words.TITLE_ANSWER, words.SUBMIT_ANSWER) if view.question else (words.APPROVE, words.APPROVE)
+    title, submit = ("Answer", "Send answer") if view.question else (words.APPROVE, words.APPROVE)
     if grant and view.grant_offer is not None:
         title = submit = words.APPROVE_AND_ALLOW
     return _modal(Callback.APPROVE, title, blocks, view, submit if may else None)
 
 
 def _grant_blocks(offer: GrantOffer, *, ticked: bool) -> list[JsonObject]:
-    label = words.GRANT_OPTION.format(duration=words.duration(offer.seconds))
+    label = f"Run the next ones without asking, for {words.duration(offer.seconds)}"
     options: list[JsonValue] = [option(_terms(offer), label)]
     box = part("checkboxes", action_id=ACTION, options=options, initial_options=options if ticked else None)
-    offered = input_block(plain_text(words.GRANT_LABEL), box, GRANT, optional=True)
+    offered = input_block(plain_text("After this one"), box, GRANT, optional=True)
     return [offered, rich([grant_scope(offer)], "grant_scope")]
 
 
@@ -333,7 +333,7 @@ def read_note(view: Shown, values: Mapping[str, object]) -> str | None:
     """The note of an approval. Raises `FormErrors`."""
     if view.approve_note == "none":
         return None
-    return _said(values, words.NOTE_REQUIRED if view.approve_note == "required" else None)
+    return _said(values, "Write a note: the policy asks for one." if view.approve_note == "required" else None)
 
 
 def gives_grant(view: Shown, values: Mapping[str, object]) -> bool:
@@ -370,19 +370,19 @@ def deny_form(view: Shown, *, required: bool) -> JsonObject:
     """What Deny opens. Slack draws its submit button green, and an app can't change that."""
     entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH, focus_on_load=True)
     reason = input_block(plain_text(words.REASON), entry, REASON, optional=not required, hint=words.REASON_HINT)
-    return _modal(Callback.DENY, words.DENY, [_heading(view), reason], view, words.DENY, words.BACK)
+    return _modal(Callback.DENY, words.DENY, [_heading(view), reason], view, words.DENY, "Back")
 
 
 def read_denial(values: Mapping[str, object], *, required: bool) -> str | None:
     """The reason. Raises `FormErrors`."""
-    return _said(values, words.REASON_REQUIRED if required else None)
+    return _said(values, "Say why: the policy asks for a reason." if required else None)
 
 
 def _said(values: Mapping[str, object], required: str | None) -> str | None:
     """What somebody wrote. `required`: what is said if that is nothing."""
     said = text_in(values, REASON)
     if len(said) > REASON_LENGTH:
-        raise FormErrors({REASON: words.REASON_LONG.format(limit=REASON_LENGTH)})
+        raise FormErrors({REASON: f"Use at most {REASON_LENGTH} characters."})
     if required and not said:
         raise FormErrors({REASON: required})
     return said or None
@@ -393,7 +393,7 @@ def withdraw_form(view: Shown) -> JsonObject:
     _, consequence = confirm_withdraw(view)
     title = header(f"{words.WITHDRAW}: {plain(headline(view), LONGEST_TITLE)}", "title")
     blocks = [title, rich([line(consequence)], "consequence")]
-    return _modal(Callback.WITHDRAW, words.WITHDRAW, blocks, view, words.WITHDRAW, words.KEEP)
+    return _modal(Callback.WITHDRAW, words.WITHDRAW, blocks, view, words.WITHDRAW, "Keep it")
 
 
 def _heading(view: Shown) -> JsonObject:
@@ -401,7 +401,7 @@ def _heading(view: Shown) -> JsonObject:
 
 
 def _modal(
-    callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None, close: str = words.CANCEL
+    callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None, close: str = "Cancel"
 ) -> JsonObject:
     metadata = Ref(view.id, view.revision).encode()
     return modal(callback, title, blocks, metadata=metadata, submit=submit, close=close if submit else words.CLOSE)

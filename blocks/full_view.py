@@ -127,7 +127,7 @@ def everything(view: Shown) -> JsonObject:
     called = line("In the agent's events the call is {id}.", id=name(view.call_id))
     small = small_print([*small_facts(view), audit_line(view), called], f"facts.{_name(view)}")
     blocks = [*_frame(view), *pages.blocks, *small, *cut_note(pages)]
-    return modal(Callback.SHOW, words.TITLE_EVERYTHING, blocks, metadata=Ref(view.id, view.revision).encode())
+    return modal(Callback.SHOW, "All details", blocks, metadata=Ref(view.id, view.revision).encode())
 
 
 def run_again_form(view: Shown) -> JsonObject:

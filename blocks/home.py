@@ -91,7 +91,7 @@ def home_tab(view: HomeView) -> JsonObject:
         blocks += [block for item in view.asked[:ASKED] for block in _request_item(item, view.version)]
         blocks += _more_block(view.more_asked + len(view.asked[ASKED:]), words.HOME_MORE, "asked", view)
     if view.decided:
-        last = words.HOME_LAST.format(count=DECIDED) if len(view.decided) == DECIDED else words.HOME_DECIDED
+        last = f"Your last {DECIDED} decisions" if len(view.decided) == DECIDED else "Decided by you"
         blocks += _section(last, 0, "decided", view)
         blocks += [_over(item, "d", view.version, view.reader) for item in view.decided]
     if view.grants:

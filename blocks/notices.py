@@ -63,7 +63,7 @@ def agent_failure_message(retry: str, why: str | None) -> Message:
     pieces: list[Line | Box] = [line(words.AGENT_FAILED)]
     if why:
         pieces.append(Box(fit_visible(why, 600, 6, keep="\n").text))
-    tell = line(words.AGENT_FAILS)
+    tell = line("If it happens again, tell whoever runs the agent.")
     row = actions([button(Action.RETRY, "Try again", checked_id(retry))], f"retry.{retry}")
     return message([*pieces, tell], rich(pieces, f"failed.{retry}"), *small_print([tell], f"tell.{retry}"), *row)
 

@@ -142,11 +142,11 @@ def _thread_line(step: ShownLine) -> tuple[Piece, ...]:
             who = approver_names(step.notified or step.approvers) or words.SOMEBODY.lower()
             return (Line(say(words.THREAD_REMINDED, **{**_spans(step), "who": who})),)
         case LineKind.ESCALATED if step.past:
-            return (Line(say(words.THREAD_ESCALATED, **_spans(step))),)
+            return (Line(say("⏫ Escalated {tool} to {approvers}, {at}.", **_spans(step))),)
         case LineKind.REMINDED if step.notified:
             return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approver_names(step.notified))))
         case LineKind.GRANTED if step.carded:
-            return (Line(say(words.THREAD_GRANTED, **_spans(step))),)
+            return (Line(say("🔓 {people} allowed more like this until {when}, {free}.", **_spans(step))),)
     return history_pieces(step)
 
 
@@ -157,7 +157,7 @@ def _about_question(step: ShownLine) -> tuple[Piece, ...]:
     if not isinstance(first, Line) or len(rest) > len(step.arguments):
         return history_pieces(step)
     answers = [piece.spans for piece in _arguments(step) if isinstance(piece, Line)]
-    return (Line((*say(words.THREAD_ANSWERED, **_spans(step)), *join(answers, words.DOT))),)
+    return (Line((*say("💬 {people} answered: ", **_spans(step)), *join(answers, words.DOT))),)
 
 
 def notified_users(step: ShownLine) -> frozenset[str]:
@@ -176,7 +176,7 @@ def _end(step: ShownLine, end: End) -> tuple[TextSpan, ...]:
         return (*row, *say(words.THREAD_DRIFTED, **spans))
     if step.kind is LineKind.UNKNOWN:
         able = approver_names(step.notified or step.approvers)
-        return (*row, *say(words.THREAD_UNKNOWN if able else words.THREAD_UNKNOWN_NOBODY, **(spans | {"able": able})))
+        return (*row, *say(words.THREAD_UNKNOWN if able else "Did this happen? {tool}", **(spans | {"able": able})))
     told = step.asker in notified_users(step)
     row += say("{asker}, ", **spans) if told else ()
     template = words_for(end.sentence, step)
@@ -187,7 +187,7 @@ def _end(step: ShownLine, end: End) -> tuple[TextSpan, ...]:
     row += say(_with_answer(step), **spans)
     if len(step.notes) == 1 and (note := fit_visible(step.notes[0][1], _NOTE)).text:
         row = (*row[:-1], Say(": “"), Prose(note.text.rstrip(".")), Say(".”"))
-    return (*row, *say(words.THREAD_EDITED_BY, **spans)) if step.editor else row
+    return (*row, *say(" Edited by {editor}.", **spans)) if step.editor else row
 
 
 _NOTE = 200
@@ -196,8 +196,8 @@ _NOTE = 200
 def _with_answer(step: ShownLine) -> str:
     """What was approved, if an approver filled something in."""
     if (answer := describe_answer(step.answer, step.call)) is None:
-        return words.THREAD_APPROVED_BY
-    return words.THREAD_APPROVED_PART if answer.complete else words.THREAD_APPROVED_WITH
+        return " Approved by {people}."
+    return " {people} approved {answer}." if answer.complete else " Approved by {people} with {answer}."
 
 
 # The history
@@ -275,9 +275,7 @@ def history(call: Shown, lines: Sequence[ShownLine]) -> JsonObject:
     title = header(plain(headline(call), LONGEST_TITLE), f"title.{name}")
     asked = small_print([asked_by_line(call)], f"asked.{name}")
     found = small_print([audit_line(call)], f"audit.{name}")
-    return modal(
-        Callback.SHOW, words.TITLE_HISTORY, [title, *asked, *_steps(lines, name), *found], metadata=ref.encode()
-    )
+    return modal(Callback.SHOW, "History", [title, *asked, *_steps(lines, name), *found], metadata=ref.encode())
 
 
 def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:

@@ -55,13 +55,8 @@ PLAN_TITLES = {  # a text, or a diff
     "approved": ("What was approved", "What was approved"),
     "would have": ("What it would have done", "What would have changed"),
 }
-PREVIEW_AWAITED = "What the edited call would do is being looked up. It can be approved after that."
 UNKNOWN_STATUS = ", and nobody knows how it ended. Look in the system that it changes."
-NOT_BY_ITSELF = " It won't run again by itself."
-"""Until somebody wants it to."""
 FAILED_STATUS = ". It may have done part of it: look before you ask again."
-NEWER_CARD = "Newer card"
-DRIFT_SINCE = "{who} approved it {when}"
 UNBOUND = "⚠️ The agent's server does not list this tool's arguments, so a default may be missing here."
 DOT = " · "
 
@@ -132,7 +127,6 @@ DENY = "Deny"
 APPROVE_AND_ALLOW = "Approve and allow"
 REVIEW = "Review…"
 ASK_AGAIN = "Ask again"
-SUBMIT_ANSWER = "Send answer"
 DENY_OPENS = "Deny…"
 WITHDRAW = "Withdraw"
 HAPPENED = "Yes, it happened"
@@ -140,9 +134,6 @@ NOT_HAPPENED = "No, it didn't"
 RUN_AGAIN = "Run again"
 REVOKE = "Revoke grant"
 OPEN_CARD = "Open card"
-CANCEL = "Cancel"
-BACK = "Back"
-KEEP = "Keep it"
 CLOSE = "Close"
 
 
@@ -160,11 +151,8 @@ CONFIRM_REVOKE = ("Ask again from now on?", "Calls like this one need approval a
 
 # -- views
 
-TITLE_ANSWER = "Answer"
 TITLE_EDIT = "Edit"
-TITLE_HISTORY = "History"
 NOT_YOURS = "Not yours to decide"
-TITLE_EVERYTHING = "All details"
 
 
 EDIT_INTRO = {  # by whether what the edited call would do has to be seen before it is approved
@@ -180,52 +168,30 @@ EDIT_INTRO_DENIES = (
 STAYS = "Can't be changed"
 TOO_MANY_FIELDS = "A form has no room for more fields. The values above can't be edited here."
 NO_ROOM_TO_EDIT = "The call is too long to be edited in a window. Approve it as it is, or deny it and say why."
-TOO_LONG_TO_EDIT = "Too long to edit here: {names}."
 PAYLOAD_INTRO = "Your answer goes to the agent with your approval."
-NOTHING_CHANGED = "Nothing has changed yet. Change a field, or cancel."
 REASON = "Reason"
 REASON_HINT = "The agent reads this, so that it can propose something better."
-REASON_REQUIRED = "Say why: the policy asks for a reason."
 NOTE = "Note"
-NOTE_REQUIRED = "Write a note: the policy asks for one."
 NOTE_HINT = "The thread and the audit show it."
-REASON_LONG = "Use at most {limit} characters."
-GRANT_LABEL = "After this one"
-GRANT_OPTION = "Run the next ones without asking, for {duration}"
 GRANT_SCOPE = "Only in this conversation, and only with {on}. {free} that this policy covers.{uses}"
 GRANT_SCOPE_EXACT = "Only in this conversation, and only with exactly these arguments.{uses}"
 
 # -- fields
 
 NOW = "Now: {value}"
-PICK = "Choose"
 HINT_JSON = "JSON. Keep quotes and brackets."
-HINT_LINES = "One on each line."
 HINT_MOMENT = "In your own time zone. The agent gets it as …{offset}."
-HINT_EMPTY_NULL = "Leave empty for no value"
 
 FIELD_REQUIRED = "Fill this in."
-FIELD_WHOLE = "Write a whole number, such as 3."
 FIELD_NUMBER = "Write a number, such as 3 or 2.5, without separators."
-FIELD_TOO_BIG = "This number is too large."
-FIELD_OPTION = "Write one of the {count} values that the tool takes, exactly."
-FIELD_DATE = "Write a date as year-month-day, such as 2026-01-31."
-FIELD_MOMENT = "Write a date and a time as in 2026-01-31T09:30:00+01:00."
 FIELD_JSON = "This can't be read from “{rest}” on. Keep the quotes, commas and brackets as they were."
-FIELD_JSON_CUT = "This ends too early. Close every quote and bracket that you opened."
 FIELD_JSON_QUOTES = 'Put text in straight double quotes, as in "text".'
-FIELD_JSON_DEEP = "This JSON is nested too deeply."
-FIELD_JSON_HALF = "This holds half a character, spelled \\ud800 to \\udfff. Write the whole one."
-FIELD_JSON_TWICE = "The name {name} appears twice in one object."
-FIELD_JSON_NUMBER = "{number} is not a number in JSON."
 FIELD_UNCHECKED = "takes too long to check. Leave it as it was"
 FORM_UNREADABLE = "This form can't be shown, because its schema can't be read ({why}). Tell whoever runs the agent."
 FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
 FIELD_GONE = "The policy has changed meanwhile. Close this form and open it again."
 THIS = "This"
 ITEM = "item {number}"
-IN_ITEM = "{list}, {number} of {count}"
-INSIDE = "{holder}: {name}"
 
 # -- the thread and the history
 
@@ -269,21 +235,13 @@ LINE_NOBODY_KNOWS = "❔ Nobody said whether {tool} took effect. The agent knows
 LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
 
 # the thread's own lines
-THREAD_APPROVED_BY = " Approved by {people}."
-THREAD_APPROVED_PART = " {people} approved {answer}."
-THREAD_APPROVED_WITH = " Approved by {people} with {answer}."
-THREAD_EDITED_BY = " Edited by {editor}."
 THREAD_DRIFTED = "{people}, it did not start: what it would do is different now. Decide again on the newer card: {tool}"
 THREAD_UNKNOWN = "{able}, did this happen? {tool}"
-THREAD_UNKNOWN_NOBODY = "Did this happen? {tool}"
-THREAD_GRANTED = "🔓 {people} allowed more like this until {when}, {free}."
-THREAD_ANSWERED = "💬 {people} answered: "
 THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} {edited}."
 THREAD_ASKED_AGAIN = (
     "↘️ {who}, your approval no longer counts, because {editor} {edited}. Decide again on the card: {tool}."
 )
 THREAD_REMINDED = "⏰ Reminded {who} of {tool}, {at}."
-THREAD_ESCALATED = "⏫ Escalated {tool} to {approvers}, {at}."
 THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, but no vote counted: {why}."
 
 
@@ -332,7 +290,6 @@ WHY = {  # for the voter; what others read is in `Reason`
     Reason.SPEAKERS_UNKNOWN: "Somebody changed in the database who spoke here. Deny this, and ask in a new thread.",
 }
 AGENT_FAILED = "⚠️ The agent could not answer. Nothing ran."
-AGENT_FAILS = "If it happens again, tell whoever runs the agent."
 TRIED_AGAIN = "🔁 Trying again."
 
 # -- to somebody who wrote in a thread
@@ -352,8 +309,6 @@ SPOKE = "You spoke to the agent, so you can't approve what waits here any more: 
 
 HOME_WAITING = "Waiting for you"
 HOME_EMPTY = "Nothing waits for you."
-HOME_DECIDED = "Decided by you"
-HOME_LAST = "Your last {count} decisions"
 HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 
