@@ -719,6 +719,8 @@ class LeaseLoop:
             self._wake()
         if over and not held.jobs and self._held.get(claimed.owner) is held:
             del self._held[claimed.owner]
+            if held.lease.lost.is_set():
+                self._wake()  # who had it meanwhile may be gone
             held.lease.stop()
         if job.kind in self._full:
             asyncio.get_running_loop().call_later(REFILL, self._wake)

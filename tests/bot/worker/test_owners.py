@@ -106,6 +106,7 @@ async def test_the_jobs_of_an_owner_go_side_by_side_under_one_lease_that_ends_wi
         await database.run(ask, "two")
         await at_work.until("one", "two")
         assert await database.read(leases) == before
+        await database.run(lambda tx: owe(tx, "card", "two", tx.now() + NEVER, owner="ann"))  # not due, but at work
         at_work.lets("one")
         await until(lambda: not at_work._open.get("one"))
         assert await database.read(leases) == before
@@ -131,6 +132,31 @@ async def test_another_process_gets_nothing_of_an_owner_that_is_held(database: D
         await free(loop)
         other.stop()
         await running
+
+
+async def test_who_lost_an_owner_begins_nothing_of_it_before_its_own_work_has_ended(database: Database) -> None:
+    """It was frozen, and another one has come and gone meanwhile."""
+    at_work = Gates()
+
+    def lost(tx: Tx) -> None:
+        tx.run("UPDATE jobs SET lease_token = NULL, lease_until = NULL WHERE kind = 'desk'")
+        ask(tx, "two")
+
+    async with working(database, at_work) as loop:
+        await database.run(ask, "one")
+        await at_work.until("one")
+        with counted_work() as counted:
+            await database.run(lost)
+            await until(lambda: counted["claim_due"] > 1)
+        assert at_work.began == ["one"]
+        at_work.lets("one")
+        await at_work.until("one", "two")
+        for key in [*at_work._open]:
+            at_work.lets(key)
+        await until(lambda: len(at_work.began) == 3 or not (loop._held or loop._jobs))
+        for key in [*at_work._open]:
+            at_work.lets(key)
+        await free(loop)
 
 
 async def test_what_another_process_left_is_not_taken_along_without_the_doubt(database: Database) -> None:
