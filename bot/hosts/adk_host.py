@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Ask, AskedCall
@@ -138,29 +139,19 @@ class Signer:
                 log.warning(NOT_WANTED)
             return Part(function_response=response), {}
         given, until = dict(response.response or {}), time.time() + GOOD_FOR
+        about: dict[str, Any] = {"app": self._app, "user": session.user_id, "session": session.id}
+        about |= {"request": asks.request.id, "nth": asks.answered}
         if beside:
-            response_to = SignedResponse(
-                app=self._app,
-                user=session.user_id,
-                session=session.id,
-                request=asks.request.id,
-                name=response.name or "",
-                response=given,
-                nth=asks.answered,
-            )
+            response_to = SignedResponse(**about, name=response.name or "", response=given)
             return Part(function_response=response), {asks.part_id: response_to.sign(self._secret, until)}
         verdict = SignedAnswer(
-            app=self._app,
-            user=session.user_id,
-            session=session.id,
-            request=asks.request.id,
+            **about,
             tool=asks.request.call.name or "",
             arguments=asks.request.call.arguments,
             defaults=announced.defaults,
             confirmed=given.get("confirmed") is True,
             payload=given.get("payload"),
             preview=announced.preview,
-            nth=asks.answered,
         )
         given["hint"] = verdict.sign(self._secret, until)
         return Part(function_response=FunctionResponse(id=response.id, name=response.name, response=given)), {}
@@ -180,6 +171,10 @@ GONE = (
 )
 ASKED_ANEW = "The agent asked again before this answer reached it, so the answer was dropped. Use the newer card."
 ANOTHER = "The call at the agent's server is no longer the one that was approved. Nothing was sent."
+IN_TURN = (
+    "If its app can't be resumed, google-adk ends a SequentialAgent or a LoopAgent with the first approval, and later "
+    "steps never run. Give the App resumability_config=ResumabilityConfig(is_resumable=True)."
+)
 ENDS_EARLY = (
     "If other agents should follow {} in this turn, they did not run: google-adk has ended the turn, since the app "
     "can't be resumed. Ask for what is left, or have whoever runs the agent make the app resumable."
@@ -212,7 +207,7 @@ class AdkHost:
             exactly_once=ours,
             siblings_together=not ours,
             patience=self.server.patience,
-            notes=about.notes,
+            notes=(*about.notes, IN_TURN) if about.ends_early else about.notes,
         )
 
     async def close(self) -> None:
@@ -509,12 +504,9 @@ def _after_break(heard: AdkMessage, stop: asyncio.Event | None, why: str = "") -
     yield TurnBegun(heard.invocation_id)
     yield RunBroken()
     if not heard.replied and not _is_set(stop):
-        yield _broken(heard.event, why)
-
-
-def _broken(event: str, why: str = "") -> AgentMessage:
-    text = "The connection to the agent's server broke before the agent answered. Ask again if you still want it."
-    return AgentMessage(event=f"broken:{event}", author="", text=f"{text} ({why})" if why else text, failed=True)
+        text = "The connection to the agent's server broke before the agent answered. Ask again if you still want it."
+        said = f"{text} ({why})" if why else text
+        yield AgentMessage(event=f"broken:{heard.event}", author="", text=said, failed=True)
 
 
 def _settlement(asks: AdkRequest, word: Word) -> str:

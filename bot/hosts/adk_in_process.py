@@ -128,12 +128,6 @@ ARTIFACTS_IN_MEMORY = (
 )
 
 
-ENDS_EARLY = (
-    "Its app can't be resumed, so google-adk ends a SequentialAgent or a LoopAgent with the first approval, and later "
-    "steps never run. Give the App resumability_config=ResumabilityConfig(is_resumable=True)."
-)
-
-
 def _runs_in_turn(agent: object) -> bool:
     """Whether this agent or one below it runs others one after the other."""
     kinds = {one.__name__ for one in type(agent).__mro__}
@@ -159,12 +153,8 @@ class AdkServer:
         return self.runner.app_name
 
     async def about(self) -> ServerInfo:
-        return ServerInfo(
-            name=f"google-adk {self._version} in this process",
-            metadata=True,
-            notes=self.notes(),
-            ends_early=self._ends_early,
-        )
+        name = f"google-adk {self._version} in this process"
+        return ServerInfo(name=name, metadata=True, notes=self.notes(), ends_early=self._ends_early)
 
     def notes(self) -> tuple[str, ...]:
         """What the operator should know about this agent."""
@@ -173,7 +163,7 @@ class AdkServer:
             found.append(IN_MEMORY)
         elif is_in_memory(self.runner.artifact_service):
             found.append(ARTIFACTS_IN_MEMORY)
-        return (*found, ENDS_EARLY) if self._ends_early else tuple(found)
+        return tuple(found)
 
     async def events(self, session: SessionId) -> list[JsonObject] | None:
         async def read() -> list[JsonObject] | None:
@@ -316,12 +306,9 @@ def services_in_memory(given: Mapping[str, str]) -> dict[str, Any]:
     from google.adk.memory.base_memory_service import BaseMemoryService
     from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 
-    memory = _configured(given, "memory_service", BaseMemoryService)
-    credentials = _configured(given, "credential_service", BaseCredentialService)
-    return {
-        "memory_service": InMemoryMemoryService() if memory is None else memory,
-        "credential_service": InMemoryCredentialService() if credentials is None else credentials,
-    }
+    memory = _configured(given, "memory_service", BaseMemoryService) or InMemoryMemoryService()
+    credentials = _configured(given, "credential_service", BaseCredentialService) or InMemoryCredentialService()
+    return {"memory_service": memory, "credential_service": credentials}
 
 
 def is_in_memory(service: object) -> bool:

@@ -44,10 +44,6 @@ NOT_DESCRIBED = (
     "It fails when it is asked about its app (app-info, 500). If runs fail as well, it could not import the app: its "
     "log says why."
 )
-ENDS_EARLY = (
-    "Its root agent runs others. If that is a SequentialAgent or a LoopAgent, google-adk ends it with the first "
-    "approval, and later steps never run, unless its App has resumability_config=ResumabilityConfig(is_resumable=True)."
-)
 NO_ADK = (
     "Nothing there looks like an ADK server: it has no list-apps, no openapi.json and no version. Check url in "
     "[agent]; ADK Go serves its API below /api."
@@ -232,15 +228,13 @@ class RemoteServer:
         notes += [PORT, DENIALS, EDITS, BROKEN, TOGETHER]
         notes += [] if metadata else [NO_MARKS]
         notes += [NOT_DESCRIBED] if status == HTTPStatus.INTERNAL_SERVER_ERROR else []
-        ends_early = status == HTTPStatus.BAD_REQUEST and "not an LlmAgent" in str(as_object(info).get("detail"))
-        notes += [ENDS_EARLY] if ends_early else []
         return ServerInfo(
             name=f"adk-confirm's own API ({_name(version)})" if ours else _name(version),
             metadata=metadata,
             settle=self.settle if ours else None,
             schemas=_schemas(info),
             notes=(OUR_PORT,) if ours else tuple(notes),
-            ends_early=ends_early,
+            ends_early="not an LlmAgent" in str(as_object(info).get("detail")),
         )
 
     async def _description(self, path: str) -> Json:

@@ -144,4 +144,4 @@ async def test_a_sequence_that_a_server_ended_says_so(
     assert [one["tool"] for one in log.ran()] == (runs or ["pay_in_words", "report"])
     assert len(ended) == (runs is not None)
     notes = (await visit.host.capabilities()).notes
-    assert any("google-adk ends it with the first approval" in note for note in notes)
+    assert any("google-adk ends a SequentialAgent or a LoopAgent with the first approval" in note for note in notes)
