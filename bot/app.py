@@ -118,7 +118,12 @@ async def running_bot(
         log.info("for %s as %s; agent %s; store %s", identity.team, identity.user, host.app, database.url)
         until_the_end = {"names": names.run}
         if file is not None:
-            until_the_end["reloading"] = PolicyReloader(file, os.environ, rules).run
+
+            def told(digest: str, trouble: str | None) -> None:
+                metrics.settings(digest, trouble)
+                readiness.notes["settings"] = f"{digest}{f'; {trouble}' if trouble else ''}"
+
+            until_the_end["reloading"] = PolicyReloader(file, os.environ, rules, told).run
         async with _running_loops(stop, readiness, metrics, parts, until_the_end, pauses or RestartPauses()):
             yield Bot(url, database, host, parts.bolt)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from adk_confirm.bot.config.settings import Rules, Settings, load_settings, serving_problems
 from adk_confirm.bot.policy.checks import SettingsError
 from adk_confirm.bot.policy.model import Policies
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +28,17 @@ _NOT_READ = (-1, -1, -1)
 
 
 class PolicyReloader:
-    def __init__(self, file: Path, env: Mapping[str, str], rules: Rules) -> None:
-        self._file, self._env, self._rules = file, env, rules
-        self._other_tables: dict[str, object] | None = None
+    """`told` hears the digest of what is in force, and how the file differs from it."""
+
+    def __init__(
+        self,
+        file: Path,
+        env: Mapping[str, str],
+        rules: Rules,
+        told: Callable[[str, str | None], None] = lambda _digest, _trouble: None,
+    ) -> None:
+        self._file, self._env, self._rules, self._told = file, env, rules, told
+        self._other_tables: JsonObject | None = None
         self._known: _Mark = _NOT_READ  # so it is read once at first: it may have changed since the service read it
 
     async def run(self) -> None:
@@ -47,11 +57,16 @@ class PolicyReloader:
             settings = await asyncio.to_thread(self._read)
         except SettingsError as error:
             log.error("%s has changed and has mistakes; the policies stay as they were. %s", self._file, error)
+            self._tell(f"{self._file} has mistakes")
             return
-        others = settings.model_dump(exclude={"policy", "environment"})
-        if self._other_tables not in (None, others):
-            log.warning("%s has changed outside its policies: that holds once the service is started again", self._file)
-        self._other_tables = others
+        others = settings.model_dump(mode="json", exclude={"policy", "environment", "policy_lines"})
+        if self._other_tables is None:
+            self._other_tables = others
+        trouble = None
+        if others != self._other_tables:
+            trouble = f"{self._file} has changed outside its policies"
+            log.warning("%s: that holds once the service is started again", trouble)
+        self._tell(trouble, settings.policies)
         if _fingerprints(settings.policies) == _fingerprints(self._rules.policies):
             return
         for warning in settings.warnings:
@@ -62,6 +77,11 @@ class PolicyReloader:
             "more. `adk-confirm reapply` puts waiting calls under it.",
             self._file,
         )
+
+    def _tell(self, trouble: str | None, policies: Policies | None = None) -> None:
+        rules = _fingerprints(policies or self._rules.policies)
+        digest = sha256(canonical([self._other_tables, *rules]).encode()).hexdigest()[:12]
+        self._told(digest, trouble)
 
     def _read(self) -> Settings:
         settings = load_settings(self._file, self._env)

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TextIO
@@ -14,7 +14,6 @@ from typing import Literal, TextIO
 import click
 
 from adk_confirm.bot.audit.ledger import LedgerLine, stamp
-from adk_confirm.bot.ops.audit_show import filters_given
 from adk_confirm.bot.ops.command import DATES, CommandLine, options, progress, standard_output, tell, tell_all
 from adk_confirm.bot.ops.times import channel_of, parse_time
 from adk_confirm.bot.store.audit_log import LineFilter, count_lines, find_chain, pages, unheard
@@ -110,6 +109,10 @@ def _ids_in(content: Json) -> Iterator[str]:
                 yield from _ids_in(part)
         case str() if content.startswith(("group:", "user:")):
             yield content.rpartition(":")[2]
+
+
+def filters_given(filters: Mapping[str, str | None]) -> str:
+    return "".join(f" {name} {value}" for name, value in filters.items() if value)
 
 
 def export_object(line: LedgerLine, names: KnownNames) -> JsonObject:

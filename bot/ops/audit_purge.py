@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
-from adk_confirm.bot.ops.command import DATES, CommandLine, options, progress, tell
+from adk_confirm.bot.audit.ledger import stamp
+from adk_confirm.bot.ops.command import DATES, CommandLine, options, progress
 from adk_confirm.bot.ops.times import format_time, parse_time
 from adk_confirm.bot.store import purge as store_purge
 from adk_confirm.runtime.errors import Invalid
@@ -12,7 +15,7 @@ from adk_confirm.runtime.errors import Invalid
 
 @click.command()
 @click.option("--before", required=True, metavar="DATE", help=f"Purge sessions that ended before then: {DATES}.")
-@options()
+@options(json=True)
 async def purge(call: CommandLine, before: str) -> None:
     """Delete the contents of sessions that ended long ago. The ledger still verifies."""
     at = call.now()
@@ -24,8 +27,11 @@ async def purge(call: CommandLine, before: str) -> None:
         with progress("Purging", await database.read(store_purge.count_sessions, until)) as more:
             gone = await store_purge.purge(database, until, more)
     then = f"from before {format_time(until)}"
-    tell(f"F{then[1:]} is purged: {gone}." if gone.any else f"Nothing is left to purge {then}.")
+    lines = [f"F{then[1:]} is purged: {gone}." if gone.any else f"Nothing is left to purge {then}."]
     if gone.kept:
-        tell(f"{gone.kept} {'session is' if gone.kept == 1 else 'sessions are'} still in use, and kept whole.")
+        lines += [f"{gone.kept} {'session is' if gone.kept == 1 else 'sessions are'} still in use, and kept whole."]
     if gone.any:
-        tell("Messages in Slack, backups of the store and an agent's own server keep what they have: purge those too.")
+        lines += [
+            "Messages in Slack, backups of the store and an agent's own server keep what they have: purge those too."
+        ]
+    call.tell({"before": stamp(until), **asdict(gone)}, *lines)

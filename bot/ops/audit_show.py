@@ -26,6 +26,7 @@ from adk_confirm.bot.audit.ledger import LineKind, stamp
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import shown_of, stage_of
 from adk_confirm.bot.confirmation.shown_lines import About, shown_line
+from adk_confirm.bot.ops.audit_export import export_object, filters_given
 from adk_confirm.bot.ops.command import DATES, CommandLine, in_columns, options, tell
 from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
 from adk_confirm.bot.store.audit_log import AuditRecord, read_recent, read_record
@@ -56,14 +57,10 @@ async def list_(call: CommandLine, tool: str | None, state: str | None, since: s
     call.tell({"calls": [*calls]}, *list_lines(calls, names) if calls else [nobody])
 
 
-def filters_given(filters: Mapping[str, str | None]) -> str:
-    return "".join(f" {name} {value}" for name, value in filters.items() if value)
-
-
 @click.command()
 @click.argument("id")
 @click.option("--full", is_flag=True, help="With everything that each line holds.")
-@options(names=True)
+@options(json=True, names=True)
 async def show(call: CommandLine, id: str, full: bool) -> None:  # noqa: A002  (the argument's name)
     """Show what happened to a call or in a session, step by step.
 
@@ -71,7 +68,11 @@ async def show(call: CommandLine, id: str, full: bool) -> None:  # noqa: A002  (
     """
     async with call.reading() as database:
         record, names = await database.read(read_record, id), await call.known_names(database)
-    tell(*record_text(record, names, full=full))
+    if call.json:
+        lines = [export_object(line, names) for line in record.lines]
+        call.tell({"title": record.title, "calls": [*map(list_object, record.rows.values())], "lines": [*lines]})
+    else:
+        tell(*record_text(record, names, full=full))
 
 
 def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterator[str]:

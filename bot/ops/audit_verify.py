@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -11,7 +14,7 @@ import click
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.checkpoints import PublicKeys, read_anchor
 from adk_confirm.bot.audit.verification import Integrity, Report
-from adk_confirm.bot.ops.command import CommandLine, options, paint, progress, tell
+from adk_confirm.bot.ops.command import CommandLine, options, paint, progress
 from adk_confirm.bot.store.audit_log import LineFilter, Listener, count_lines, verify_ledger
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database
@@ -31,7 +34,7 @@ PUBLIC_KEY = click.option(
 @click.command()
 @ANCHOR
 @PUBLIC_KEY
-@options()
+@options(json=True)
 async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, ...]) -> int:
     """Check that nobody changed the ledger. The exit code is 1 if somebody did.
 
@@ -40,7 +43,11 @@ async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, 
     async with call.reading() as database:
         report = await verified(call, database, anchor, public_keys)
     first, *more = map(visible, verification_results(report))
-    tell(paint(first, "green" if report.broken is None else "red"), *(f"  {line}" for line in more))
+    call.tell(
+        {**asdict(report), "said": [first, *more]},
+        paint(first, "green" if report.broken is None else "red"),
+        *(f"  {line}" for line in more),
+    )
     return 0 if report.broken is None else 1
 
 
@@ -60,10 +67,25 @@ async def verified(
 
 def _text_of(anchor: str) -> str:
     try:
-        return sys.stdin.read() if anchor == "-" else Path(anchor).read_text(encoding="utf-8", errors="replace")
+        return _read_input() if anchor == "-" else Path(anchor).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         said = f"{anchor} can't be read as an anchor: {error.strerror or error}. "
         raise Invalid(f"{said}Name the file that keeps the checkpoint lines.") from error
+
+
+def _read_input() -> str:
+    """Standard input. Ctrl-C ends it at once: asyncio's own handler would wait until something is read."""
+    if threading.current_thread() is not threading.main_thread():  # only there a signal can be handled
+        return sys.stdin.read()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if sys.stdin.isatty():
+            print("Paste the checkpoint lines, and end with Ctrl-D.", file=sys.stderr, flush=True)
+        return sys.stdin.read()
+    except KeyboardInterrupt:
+        raise click.Abort from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def verification_results(report: Report) -> Iterator[str]:

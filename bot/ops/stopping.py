@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TypeVar
 
 from adk_confirm.bot.worker.supervision import StopDeadline, end_now, exit_by
@@ -22,15 +23,21 @@ by their reference counts."""
 S = TypeVar("S")
 
 
-def run_until_stopped(serving: AbstractAsyncContextManager[S], said: Callable[[S], str]) -> int:
-    """`said`: what is printed once it serves."""
-    asyncio.run(_until_stopped(serving, said))
+def run_until_stopped(
+    serving: AbstractAsyncContextManager[S],
+    said: Callable[[S], str],
+    tell: Callable[[str], object] | None = None,
+) -> int:
+    """`said`: what it tells once it serves. `tell` prints it, unless it is given."""
+    asyncio.run(_until_stopped(serving, said, tell or partial(print, flush=True)))
     if not end_threads(patience=_LAST_TOOLS) or _has_threads_left():
         end_now(STOPPED)  # a tool still runs; its call is stored as running
     return STOPPED
 
 
-async def _until_stopped(serving: AbstractAsyncContextManager[S], said: Callable[[S], str]) -> None:
+async def _until_stopped(
+    serving: AbstractAsyncContextManager[S], said: Callable[[S], str], tell: Callable[[str], object]
+) -> None:
     stopping, task, serves = _stop_future(), asyncio.current_task(), False
 
     def give_up(_: object) -> None:
@@ -45,13 +52,13 @@ async def _until_stopped(serving: AbstractAsyncContextManager[S], said: Callable
             gc.collect()
             gc.freeze()  # what is loaded stays, so no collection has to look at it
             gc.set_threshold(*_GARBAGE)
-            print(said(found), flush=True)
+            tell(said(found))
             await stopping
-            print("Stopping: what runs has a few seconds to end. What is left continues at the next start.", flush=True)
+            tell("Stopping: what runs has a few seconds to end. What is left continues at the next start.")
     except asyncio.CancelledError:
         if serves:
             raise
-        print("Stopped before it was ready.", flush=True)
+        tell("Stopped before it was ready.")
 
 
 def _stop_future() -> asyncio.Future[None]:

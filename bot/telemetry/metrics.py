@@ -13,7 +13,14 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
@@ -111,6 +118,7 @@ class Metrics:
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._database, self._clock = database, clock
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # for each counter a series that says when it began
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         self._gauges = _Facts()
@@ -152,6 +160,12 @@ class Metrics:
         self._slack = self._seconds("slack_call", "Calls to Slack.", _SLOWER, "method")
 
         self._down = Gauge("adk_confirm_task_down", "Background tasks that failed.", ["task"], registry=registry)
+        self._outdated = Gauge(
+            "adk_confirm_settings_outdated",
+            "Whether the settings file differs from those in force.",
+            registry=registry,
+        )
+        self._digest = Gauge("adk_confirm_settings_info", "Which settings are in force.", ["digest"], registry=registry)
         self._restarts = self._counter("task_restarts", "Background tasks that were started again.", "task")
 
     def _counter(self, name: str, says: str, *labels: str) -> Counter:
@@ -200,6 +214,11 @@ class Metrics:
             self._click_to_ack.labels(way).observe(seconds)
         else:
             self._not_acked.labels(way).inc()
+
+    def settings(self, digest: str, trouble: str | None) -> None:
+        self._outdated.set(trouble is not None)
+        self._digest.clear()
+        self._digest.labels(digest).set(1)
 
     def task_is_down(self, task: str, down: bool) -> None:
         self._down.labels(task).set(down)

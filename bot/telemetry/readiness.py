@@ -32,6 +32,8 @@ class Readiness:
     def __init__(self) -> None:
         self._parts: dict[str, Probe] = {}
         self._not_yet: str | None = STARTING
+        self.notes: dict[str, str] = {}
+        """What is said beside, and makes nothing unready."""
 
     def watch(self, part: str, probe: Probe) -> None:
         self._parts[part] = probe
@@ -93,7 +95,8 @@ def add_probes(site: web.Application, readiness: Readiness, metrics: Metrics) ->
 
     async def ready(request: web.Request) -> web.Response:  # noqa: ARG001  (aiohttp's handlers take one)
         parts = await readiness.look()
-        lines = "".join(f"{part}: {trouble or 'ok'}\n" for part, trouble in parts.items())
+        said = {part: trouble or "ok" for part, trouble in parts.items()} | readiness.notes
+        lines = "".join(f"{part}: {words}\n" for part, words in said.items())
         wrong = any(trouble is not None for trouble in parts.values())
         return web.Response(text=lines, status=HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK)
 

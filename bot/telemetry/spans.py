@@ -42,11 +42,11 @@ def log_line(fact: object) -> None:
     if isinstance(fact, LedgerLine):
         session = None if fact.chain == SYSTEM else session_in(fact.chain)
         with log_context(session=session, confirmation=fact.confirmation):
-            alarm = LINES[fact.kind].alarm
+            alarm, fields = LINES[fact.kind].alarm, {"step": str(fact.kind), "line": fact.seq}
             if alarm is None:
-                log.info("%s (line %d of its chain)", fact.kind, fact.seq)
+                log.info("%s (line %d of its chain)", fact.kind, fact.seq, extra=fields)
             else:
-                log.error("%s (line %d of its chain): %s", fact.kind, fact.seq, alarm)
+                log.error("%s (line %d of its chain): %s", fact.kind, fact.seq, alarm, extra=fields)
 
 
 def trace_vote(began: int, ballot: SubmittedVote, done: CastResult) -> None:

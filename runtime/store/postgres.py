@@ -72,14 +72,20 @@ class WakeupConnection:
             await asyncio.wait({self._task}, timeout=CLOSING_SECONDS)
 
     async def _serve(self, connection: psycopg.AsyncConnection | None) -> None:
+        broken = False
         while True:
             try:
                 if connection is None:
                     connection = await self._listen()
                     self._hub.wake_all()
+                if broken:
+                    _log.info("The connection for wake-ups is back.")
+                broken = False
                 await self._talk(connection)
             except (OSError, psycopg.Error, StoreError) as error:
-                _log.warning("The connection for wake-ups broke (%s); polling until it is back.", error)
+                level = logging.DEBUG if broken else logging.WARNING  # once, and not every second
+                _log.log(level, "The connection for wake-ups broke (%s); polling until it is back.", error)
+                broken = True
             except Exception:  # noqa: BLE001  (nobody awaits this task)
                 _log.exception("The connection for wake-ups failed; polling until it is back.")
             if connection is not None:

@@ -93,6 +93,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": _message(record),
+            **{name: getattr(record, name) for name in ("step", "line") if hasattr(record, name)},
             **_ids(),
             **({"error": failure} if failure else {}),
         }

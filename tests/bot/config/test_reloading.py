@@ -94,3 +94,28 @@ async def test_a_file_that_is_gone_takes_no_policy_away(tmp_path: Path) -> None:
         file.unlink()
         assert "there is no such file" in await running.logs("the policies stay as they were")
         assert "Needs 1 approval" in await at.ask(PAY)
+
+
+async def test_what_is_in_force_and_how_the_file_differs_is_told(tmp_path: Path) -> None:
+    file, told = tmp_path / "adk-confirm.toml", list[tuple[str, str | None]]()
+    file.write_text(policies(2))
+    async with FakeSlack(our_app()) as slack:
+        env = environment(slack, f"sqlite:///{tmp_path / 'x.db'}")
+    rules = Rules(load_settings(file, env).policies)
+    reloader = PolicyReloader(file, env, rules, lambda *said: told.append(said))
+
+    async def changed(text: str) -> tuple[str, str | None]:
+        file.write_text(text)
+        await reloader.look()
+        return told[-1]
+
+    first, fine = await changed(policies(2))
+    assert fine is None
+    assert await changed("[[policy") == (first, f"{file} has mistakes")
+    assert await changed(policies(2) + "[limits]\nwaiting_per_person = 3\n") == (
+        first,
+        f"{file} has changed outside its policies",
+    )
+    other, fine = await changed(policies(1))
+    assert (other != first, fine) == (True, None)
+    assert await changed(policies(2)) == (first, None)

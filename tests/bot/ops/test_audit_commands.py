@@ -195,6 +195,19 @@ async def test_filters_that_match_nothing_say_so(at: Backoffice) -> None:
     assert json.loads((await at.command("audit", "list", "--tool", "refund", "--json")).out) == {"calls": []}
 
 
+async def test_programs_read_the_rest_of_the_audit(at: Backoffice) -> None:
+    deploy = await deployed(at)
+    said = json.loads((await at.command("audit", "show", deploy, "--json")).out)
+    assert (said["title"], [call["id"] for call in said["calls"]]) == (f"Confirmation {deploy}", [deploy])
+    assert [line["kind"] for line in said["lines"]][:1] == ["asked"]
+    verified = json.loads((await at.command("audit", "verify", "--json")).out)
+    assert (verified["finding"], verified["broken"]) == ("consistent", None)
+    assert verified["lines"] >= len(said["lines"])
+    assert verified["said"][0].startswith("consistent: ")
+    purged = json.loads((await at.command("audit", "purge", "--before", "90d", "--json")).out)
+    assert (purged["lines"], purged["kept"]) == (0, 0)
+
+
 async def test_a_program_reads_the_list(at: Backoffice) -> None:
     deploy = await deployed(at)
     (listed,) = json.loads((await at.command("audit", "list", "--json")).out)["calls"]

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
-from tests.support.office import ON_SQLITE
+from tests.support.forked import adk_confirm
+from tests.support.office import ON_SQLITE, POLICY, config, environment
 from tests.support.stores import SECRET
 
 ROOT = Path(__file__).parents[3]
@@ -108,3 +113,45 @@ async def test_the_whole_morning_of_an_operator(at: Backoffice) -> None:
     for voter in (ANNA, BEN):
         await at.vote(deploy, voter)
     await at.runs(deploy)
+
+
+async def test_ctrl_c_ends_a_command_that_waits_for_an_anchor(at: Backoffice) -> None:
+    """At a terminal it says what it waits for."""
+    await at.asks()
+    ours, its = os.openpty()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "adk_confirm.bot.cli", "audit", "verify", "--anchor", "-"),
+        cwd=at.directory,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src", "ADK_CONFIRM_SECRET": SECRET},
+        stdin=its,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(its)
+    assert process.stderr is not None
+    assert await process.stderr.readline() == b"Paste the checkpoint lines, and end with Ctrl-D.\n"
+    process.send_signal(signal.SIGINT)
+    assert await asyncio.wait_for(process.wait(), 10) == 130
+    assert b"Traceback" not in await process.stderr.read()
+    os.close(ours)
+
+
+async def test_every_line_of_a_service_that_logs_json_is_json(database_url: str, tmp_path: Path) -> None:
+    async with FakeSlack(our_app()) as slack:
+        slack.person("ann", id="U0ANN")
+        (tmp_path / "adk-confirm.toml").write_text(f'{config(POLICY)}[log]\nformat = "json"\n')
+        variables = {**os.environ, **environment(slack, database_url)}
+        async with adk_confirm("serve", cwd=tmp_path, env=variables, errors=asyncio.subprocess.STDOUT) as process:
+            assert process.stdout is not None
+            lines = [line async for line in until_it_listens(process.stdout)]
+            process.send_signal(signal.SIGTERM)
+            lines += (await process.stdout.read()).splitlines()
+    said = [json.loads(line)["message"] for line in lines]
+    assert any(line.startswith("Listening at http://") for line in said)
+    assert any(line.startswith("Stopping: what runs") for line in said)
+
+
+async def until_it_listens(out: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while line := await asyncio.wait_for(out.readline(), 60):
+        yield line
+        if b"Listening at" in line:
+            return
