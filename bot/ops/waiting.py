@@ -24,6 +24,7 @@ from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.mailbox import PausedRuns, read_pause
 from adk_confirm.bot.store.repository import now, read_confirmation
 from adk_confirm.bot.store.rows import STORED, load
+from adk_confirm.bot.telemetry.metrics import RUNNING
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, texts
 from adk_confirm.runtime.store.database import Database, Tx
 
@@ -50,14 +51,17 @@ async def pending(call: CommandLine) -> None:
             trouble = "Somebody changed it in the database. It ends when it is looked at."
             parked.append({"kind": "confirmation", "name": stored.id, "since": None, "trouble": trouble})
         parked += await database.read(read_parked)
+        running = await database.read(lambda tx: int(tx.value(RUNNING)))
     lines = [paint(_paused(pause), "yellow")] if pause is not None else []
     rows = [("id", "call", "approvals", "asked by", "expires"), *(_waits_row(one, at, names) for one in waiting)]
     lines += [visible(line) for line in in_columns(rows)] if waiting else ["Nothing waits for approval."]
+    lines += [f"{running} approved {'call runs' if running == 1 else 'calls run'} now."] if running else []
     lines += [paint(_parked_line(one), "red") for one in parked]
     done: JsonObject = {
         "paused_since": None if pause is None else stamp(pause.since),
         "paused_by": None if pause is None else pause.by,
         "waiting": [*waiting],
+        "running": running,
         "parked": [*parked],
     }
     call.tell(done, *lines)

@@ -68,6 +68,7 @@ CREATE TABLE bot_confirmations (
 CREATE INDEX bot_confirmations_asked ON bot_confirmations (team, asked_by, created);
 CREATE INDEX bot_confirmations_open ON bot_confirmations (created) WHERE state = 'waiting';
 CREATE INDEX bot_confirmations_unknown ON bot_confirmations (created) WHERE outcome = 'unknown';
+CREATE INDEX bot_confirmations_running ON bot_confirmations (created) WHERE outcome = 'running';
 
 -- what waits, for whom and where: an index that `waiting_index` maintains
 CREATE TABLE bot_waiting (

@@ -70,4 +70,8 @@ def _threads_own_their_jobs(tx: Tx) -> None:
     )
 
 
-UPGRADES = (_list_turns, _index_by_deadline, _let_lines_be_sealed_anew, _threads_own_their_jobs)
+def _index_what_runs(tx: Tx) -> None:
+    tx.run("CREATE INDEX bot_confirmations_running ON bot_confirmations (created) WHERE outcome = 'running'")
+
+
+UPGRADES = (_list_turns, _index_by_deadline, _let_lines_be_sealed_anew, _threads_own_their_jobs, _index_what_runs)

@@ -39,6 +39,7 @@ from adk_confirm.runtime.store.database import Database, Tx
 # SQLite uses a partial index only for the exact condition that it was made with, so the value is not a parameter here.
 _WAITING = "SELECT count(*) FROM bot_confirmations WHERE state = 'waiting'"
 _UNKNOWN = "SELECT count(*) FROM bot_confirmations WHERE outcome = 'unknown'"
+RUNNING = "SELECT count(*) FROM bot_confirmations WHERE outcome = 'running'"
 _PARKED = "SELECT kind, count(*) AS n FROM jobs WHERE parked_at IS NOT NULL GROUP BY kind"
 # Since when the oldest job has waited, whether it was never tried or was put off.
 _NEVER_TRIED = """
@@ -60,6 +61,7 @@ def read_gauges(tx: Tx) -> list[GaugeMetricFamily]:
         parked.add_metric((kind,), count)
     return [
         GaugeMetricFamily("adk_confirm_waiting", "Confirmations that wait for people.", tx.value(_WAITING)),
+        GaugeMetricFamily("adk_confirm_running", "Approved calls whose tools run now.", tx.value(RUNNING)),
         GaugeMetricFamily(
             "adk_confirm_unknown", "Calls for which nobody knows whether they took effect.", tx.value(_UNKNOWN)
         ),

@@ -33,6 +33,7 @@ async def test_nothing_waits(at: Backoffice) -> None:
         "paused_since": None,
         "paused_by": None,
         "waiting": [],
+        "running": 0,
         "parked": [],
     }
 

@@ -355,6 +355,7 @@ async def test_a_scrape_and_a_claim_read_no_table_whole(kind: str, request: pyte
     assert [line for line in whole if "bot_switches" not in line] == []
     assert [line for line in found if "jobs" in line and "PRIMARY KEY" in line] == []
     assert any("bot_confirmations_unknown" in line for line in found)
+    assert any("bot_confirmations_running" in line for line in found)
     assert any("bot_confirmations_open" in line for line in found)
 
 
