@@ -68,6 +68,8 @@ class HomeView:
     more_asked: int = 0
     more_here: int = 0
     paused: bool = False
+    unsure: bool = False
+    """Of some calls it could not be looked up whether they wait for the reader."""
 
 
 def home_tab(view: HomeView) -> JsonObject:
@@ -78,7 +80,9 @@ def home_tab(view: HomeView) -> JsonObject:
     blocks += _section(words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", view)
     for item in view.waiting[:WAITING]:
         blocks += decidable(item, "w", view.version, view.now)
-    if not view.waiting:
+    if view.unsure:
+        blocks.append(rich([line(words.HOME_UNSURE)], f"unsure.{view.version}"))
+    elif not view.waiting:
         blocks.append(
             rich(
                 [line(words.HOME_EMPTY), line("When an agent needs your approval, it appears here and in its thread.")],
@@ -105,6 +109,7 @@ def approvals(view: HomeView) -> Message:
     """What `/approvals` shows to one person: what waits for them, then what else waits in the channel."""
     blocks: list[JsonObject] = []
     pieces: list[Piece] = [line(words.PAUSED)] if view.paused else []
+    pieces += [line(words.HOME_UNSURE)] if view.unsure else []
     if pieces:
         blocks.append(rich(pieces, f"paused.{view.version}"))
     elif not view.waiting and not view.here:

@@ -309,6 +309,10 @@ SPOKE = "You spoke to the agent, so you can't approve what waits here any more: 
 
 HOME_WAITING = "Waiting for you"
 HOME_EMPTY = "Nothing waits for you."
+HOME_UNSURE = (
+    "Who may decide could not be looked up for every call, so one that waits for you may be missing here. Its card is "
+    "in its thread."
+)
 HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from adk_confirm.blocks.home import ASKED, DECIDED, WAITING, HomeView
 from adk_confirm.blocks.shown import GrantView, Shown
 from adk_confirm.bot.config.settings import Rules
-from adk_confirm.bot.confirmation.authorise import Permission, authorise
+from adk_confirm.bot.confirmation.authorise import Permission, Reason, Refusal, authorise
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, Place, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.shown import epoch, grant_view, shown_of
 from adk_confirm.bot.confirmation.votes import claim_of, hypothetical_vote
@@ -47,6 +47,7 @@ class _Found:
     rows: tuple[Confirmation, ...] = ()
     more: int = 0
     at: int = 0
+    unsure: bool = False  # of some calls it could not be looked up whether they are the reader's
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class HomeQuery:
 
     async def home(self, reader: Seat, version: int) -> ComposedTab:
         """The Home tab."""
-        names, more_later = await self._names(reader)
+        names, unknown = await self._names(reader)
         mine = await self._may_decide(reader, names)
         asked = await self._database.read(_own_requests, reader.person)
         voted = await self._database.read(_decided, reader.person)
@@ -83,12 +84,13 @@ class HomeQuery:
             more_waiting=mine.more,
             more_asked=asked.more,
             paused=stopped,
+            unsure=mine.unsure or bool(unknown),
         )
-        return ComposedTab(view, final=not more_later)
+        return ComposedTab(view, final=all(one.after is None for one in unknown))
 
     async def approvals_list(self, reader: Seat, version: int) -> HomeView:
         """The content of the list that `/approvals` shows in a channel."""
-        names, _ = await self._names(reader)
+        names, unknown = await self._names(reader)
         mine = await self._may_decide(reader, names)
         here = await self._database.read(
             _others_in_channel, reader.team, reader.channel, frozenset(row.id for row in mine.rows)
@@ -102,13 +104,14 @@ class HomeQuery:
             more_waiting=mine.more,
             more_here=here.more,
             paused=await self._database.read(read_pause) is not None,
+            unsure=mine.unsure or bool(unknown),
         )
 
     # Who may decide what
 
-    async def _names(self, reader: Seat) -> tuple[frozenset[str], bool]:
-        """The policy entries that stand for this person now, and whether some could not be looked up yet. What waits
-        for such an entry is not listed, but its cards exist."""
+    async def _names(self, reader: Seat) -> tuple[frozenset[str], list[Unresolved]]:
+        """The policy entries that stand for this person now, and those that could not be looked up. What waits for such
+        an entry is not listed, but its cards exist."""
         entries = [
             parse_approver(name) for name in await self._database.read(waiting_index.entries_in_use, reader.team)
         ]
@@ -121,17 +124,19 @@ class HomeQuery:
             if isinstance(people, frozenset) and reader.person in people
         }
         functions = {str(entry) for entry in entries if entry.kind is ApproverKind.PYTHON}  # functions judge calls
-        later = any(isinstance(people, Unresolved) and people.after is not None for people in members)
-        return frozenset(mine | functions | {f"{ApproverKind.USER}:{reader.person.user}"}), later
+        unknown = [people for people in members if isinstance(people, Unresolved)]
+        return frozenset(mine | functions | {f"{ApproverKind.USER}:{reader.person.user}"}), unknown
 
     async def _may_decide(self, reader: Seat, names: frozenset[str]) -> _Found:
         found: list[Confirmation] = []
         after: waiting_index.ListPosition | None = None
+        unsure = False
         for _ in range(PAGES):
             page = await self._database.read(_page, reader.team, names, after)
             permitted = await asyncio.gather(
                 *(self._vote_would_count(reader, row, speakers, page.at) for row, speakers in page.rows)
             )
+            unsure = unsure or None in permitted
             for (row, _), yes in zip(page.rows, permitted, strict=True):
                 found += [row] if yes else []
                 if len(found) == WAITING:
@@ -140,12 +145,12 @@ class HomeQuery:
                 after = waiting_index.due(found[-1]).timestamp(), found[-1].id
                 break
             if len(page.places) < PAGE:
-                return _Found(tuple(found), at=epoch(page.at))
+                return _Found(tuple(found), at=epoch(page.at), unsure=unsure)
             after = page.places[-1]
         assert after is not None
         certain = frozenset(name for name in names if not name.startswith(f"{ApproverKind.PYTHON}:"))
         more = await self._database.read(waiting_index.count_after, reader.team, certain, after)
-        return _Found(tuple(found), more, epoch(page.at))
+        return _Found(tuple(found), more, epoch(page.at), unsure)
 
     async def waiting(
         self, reader: Seat, calls: Sequence[str], kind: VoteKind = VoteKind.APPROVE, *, silent: bool = False
@@ -170,8 +175,8 @@ class HomeQuery:
         speakers: frozenset[Person],
         at: datetime,
         kind: VoteKind = VoteKind.APPROVE,
-    ) -> bool:
-        """Whether this person's vote would count now and is still needed."""
+    ) -> bool | None:
+        """Whether this person's vote would count now and is still needed. None if that could not be looked up."""
         kind = VoteKind.HAPPENED if row.unknown else kind
         given = row.standing_votes(VoteKind.RUN_AGAIN if row.unknown else kind)
         if any(vote.voter.is_also(reader.person) for vote in (*given, *row.pending_votes)):
@@ -180,7 +185,9 @@ class HomeQuery:
             return False
         vote = hypothetical_vote(row, reader.person, at, kind)
         facts = await self._directory.facts(row, vote, self._rules.policies, speakers, listing=True)
-        return isinstance(authorise(row.policy, claim_of(row, vote), facts), Permission)
+        ruling = authorise(row.policy, claim_of(row, vote), facts)
+        unsure = isinstance(ruling, Refusal) and ruling.reason is Reason.CANNOT_ASK
+        return None if unsure else isinstance(ruling, Permission)
 
     # Links
 

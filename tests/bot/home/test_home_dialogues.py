@@ -42,6 +42,19 @@ async def test_a_home_is_drawn_when_it_is_opened_and_once_ones_own_vote_there_is
     assert len(at.slack.calls_of("views.publish")) == 3
 
 
+async def test_a_home_says_that_a_call_may_be_missing_if_who_decides_could_not_be_looked_up(at: Office) -> None:
+    missing = "one that waits for you may be missing here. Its card is in its thread."
+    at.slack.faults.refuses("usergroups.*", "missing_scope", times=None)
+    await at.ask("reimburse 1500 for the team dinner")
+    home = await at.bob.opens_home(missing)
+    assert "Nothing waits for you" not in home
+    await at.bob.commands("/approvals", "", at.deploys)
+    await at.bob.finds(missing, at.deploys)
+    at.slack.faults.clear()
+    await at.later(minutes=2)
+    assert missing not in await at.bob.opens_home("Waiting for you (1)")
+
+
 @pytest.fixture
 def _no_plan() -> Iterator[None]:
     lab.plan.clear()
