@@ -226,12 +226,13 @@ def _part(given: Mapping[str, Argument], path: str) -> str | None:
 
 def default_title(tool: str, arguments: Sequence[Argument]) -> str:
     """`Configure checkout`, `Request time off: 3 days`, `Order laptop: 16 inch, memory 16`."""
-    called, parts = words_of(fit_visible(tool, TOOL_IN_TITLE).text), _first_values(tool, arguments)
+    called, parts = words_of(fit_visible(tool, TOOL_IN_TITLE).text), first_values(tool, arguments)
     alone = len(parts) == 1 and all(isinstance(one.value, str) for one in arguments if one.name in parts)
     return f"{called}{' ' if alone else ': '}{', '.join(parts.values())}" if parts else called
 
 
-def _first_values(tool: str, arguments: Sequence[Argument]) -> dict[str, str]:
+def first_values(tool: str, arguments: Sequence[Argument]) -> dict[str, str]:
+    """What a title without a title says of a call, by the arguments' names."""
     called = words_of(fit_visible(tool, TOOL_IN_TITLE).text)
     parts: dict[str, str] = {}
     for argument in [one for one in arguments if not one.is_default][:_FIRST]:
@@ -256,7 +257,7 @@ def _in_headline(view: Shown) -> frozenset[str]:
     if view.answered or view.question:
         return frozenset()
     if _policy_title(view) is None:
-        return frozenset(_first_values(view.tool, view.arguments))
+        return frozenset(first_values(view.tool, view.arguments))
     return frozenset(field.split(".")[0] for field in title_fields(view.title or ""))
 
 

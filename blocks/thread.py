@@ -19,6 +19,7 @@ from adk_confirm.blocks.call_details import (
     default_title,
     describe_answer,
     differences,
+    first_values,
     headline,
     result,
     values,
@@ -249,7 +250,8 @@ def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
 def _arguments(step: ShownLine) -> tuple[Piece, ...]:
     """The call if no card shows it, or the answer to a question."""
     shown = step.kind is LineKind.APPROVED if step.question else LINES[step.kind].arguments
-    return values(step.arguments, LIST) if shown else ()
+    titled = first_values(step.tool, step.arguments) if step.kind is LineKind.CALL_REFUSED else {}
+    return values([one for one in step.arguments if one.name not in titled], LIST) if shown else ()
 
 
 def _said(step: ShownLine, *, exact: bool = False) -> list[Piece]:
