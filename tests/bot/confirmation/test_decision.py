@@ -13,6 +13,7 @@ from adk_confirm.bot.confirmation.decision import digest_of
 from adk_confirm.bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
 from adk_confirm.bot.confirmation.model import Edit, OutcomeKind, Place, State, Vote, VoteKind, VoteState
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, next_due
+from adk_confirm.bot.confirmation.shown import notes_in
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.votes import completing_votes, count, needs_asking, store_vote, take_preview
 from adk_confirm.bot.ops.reapply import put_under
@@ -563,3 +564,27 @@ def test_an_unknown_outcome_is_due_after_a_day() -> None:
     desk.vote(VoteKind.DID_NOT, BEN)
     drawn(desk)
     assert next_due(desk.row) is None
+
+
+def test_the_notes_of_votes_that_count_are_shown_without_what_is_hidden() -> None:
+    desk = Desk(make_policy(redact=["token"], quorum=3), asked=make_asked(arguments={"token": "s3cr3t-token"}))
+    said = (
+        (ANNA, VoteKind.APPROVE, VoteState.STANDING, "with s3cr3t-token"),
+        (BEN, VoteKind.APPROVE, VoteState.FALLEN, "fell"),
+        (LEAD, VoteKind.WITHDRAW, VoteState.STANDING, "another word"),
+    )
+    votes = tuple(
+        Vote(
+            id=f"v{number}",
+            kind=kind,
+            voter=who,
+            revision=1,
+            stored_at=NOON,
+            state=state,
+            stands_on=1,
+            reason=words,
+        )
+        for number, (who, kind, state, words) in enumerate(said)
+    )
+    row = replace(desk.row, votes=votes)
+    assert notes_in(row, row.redactor) == ((ANNA.user, "with ••••"),)
