@@ -128,9 +128,9 @@ def table() -> str:
         return f"{word} [{notes.index(note) + 1}]"
 
     def cell(kind: Kind, name: str) -> str:
-        if name in kind.never:
-            return mark("–", kind.never[name])
-        return mark("no", kind.lacks[name]) if name in kind.lacks else mark("yes", kind.how.get(name))
+        if name in kind.lacks:
+            return mark("no", kind.lacks[name])
+        return mark("–", kind.never[name]) if name in kind.never else mark("yes", kind.how.get(name))
 
     def part(title: str, kinds: Sequence[Kind]) -> str:
         rows = [f"| {what} | {' | '.join(cell(kind, name) for kind in kinds)} |" for name, (what, _) in SCENES.items()]

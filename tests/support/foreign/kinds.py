@@ -27,7 +27,7 @@ def mcp_files() -> str:
 class Kind:
     """`keeps`: its sessions outlive its process. `quick`: it is our stand-in and starts at once. `usual`: the real one
     that the fast tests use. `waits`: it runs one session at a time. By the names of scenes: `lacks` has what it can't
-    do, `how` what it needs, `never` what can't occur."""
+    do, `how` what it needs, `never` what can't occur, or not the same way each time."""
 
     name: str
     title: str
@@ -72,6 +72,8 @@ CAN_NOT_ASK = dict.fromkeys(
     ("payload", "payload_denied"), "a tool of its own can't ask: its gate decides by the arguments"
 )
 NO_BRANCHES = {"branches": "it has no `ParallelAgent`"}
+TWICE = {"branches": "each branch takes the answers of all: a tool may run twice, or the server breaks off"}
+"""Seen in about one run of three; adk-go #1357, which is in no release yet, mends it."""
 LOSES_BRANCHES = {"branches": "it ignores these answers, whoever sends them: nothing runs, and people are asked"}
 REFUSED = "it refuses an answer to a tool that asks by itself{}: nothing runs, and people are asked"
 IN_COMPANY = REFUSED.format(", with all that came in the same message")
@@ -116,7 +118,7 @@ KINDS = (
             + ". It accepts no answers to what a callback or `SecurityPlugin` asks",
         },
     ),
-    Kind("go", "ADK Go 2.2.0, SQLite", keeps=True),
+    Kind("go", "ADK Go 2.2.0, SQLite", keeps=True, lacks=TWICE, never=TWICE),
     Kind(
         "java",
         "ADK Java 1.8.0, in memory",
