@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import lru_cache, wraps
+from functools import wraps
 from itertools import groupby
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
@@ -211,41 +211,33 @@ class Claim:
 
 
 def claim_due(tx: Tx, kinds: Kinds, room: Mapping[str, int], term: float, at: AtWork) -> Claim:
-    """Takes the most overdue jobs that nobody processes, of each kind as many as there is `room` for. Gives idle owners
-    back of which nothing is due."""
+    """Takes the most overdue jobs that nobody processes, of each kind as many as there is `room` for: the first job of
+    everybody before anybody's second. Gives idle owners back of which nothing is due."""
     now = tx.now()
     wanted = [kind for kind in kinds if room[kind.name] > 0]
+    rows = _read_due(tx, kinds[0], wanted, at) if wanted else []
+    due = [row for row in rows if _is_free(row, at)]
     chosen: list[_Row] = []
-    later = dict[str, set[str]]()  # of each kind: the keys of those whose turn comes when another of theirs has ended
-    for kind, due in _read_due(tx, kinds[0], wanted, room, at).items():
-        free = [row for row in due if _is_free(row, at)]
-        found, later[kind.name] = free[: room[kind.name]], set()
-        crowded = len(found) == room[kind.name] or _exceeds_share([*map(_turn, found)], kind, at.turns(kind))
-        if crowded and any(row.turn for row in due):
-            found, later[kind.name] = _choose_in_turn(tx, kinds[0], kind, room[kind.name], at)
-        chosen += found
+    full: set[str] = set()
+    for kind in wanted:
+        ours = [row for row in due if row.kind == kind.name]
+        in_turn = _choose_in_turn(ours, kind, at.turns(kind))
+        full |= {kind.name} if len(in_turn) < len(ours) else set()
+        chosen += sorted(in_turn[: room[kind.name]], key=lambda row: row.due_at)
     taken = _take_owners(tx, kinds, chosen, term, at)
     claimed = [_claimed(tx, kinds, row, taken[row.owner]) for row in chosen if row.owner in taken]
-    released = [
-        owner
-        for owner in at.idle
-        if owner not in taken and _give_back(tx, JobKey(kinds[0].name, owner), at.tokens[owner])
-    ]
-    full = {name for name, keys in later.items() if keys}
+    idle = [owner for owner in at.idle if owner not in taken]
+    released = [owner for owner in idle if _give_back(tx, JobKey(kinds[0].name, owner), at.tokens[owner])]
     count = Counter(one.job.kind for one in claimed)
     if any(count[kind.name] == room[kind.name] for kind in wanted):
         return Claim(claimed, 0.0, full, released)
-    ours = {*at.jobs, *(one.job for one in claimed)} | {
-        JobKey(name, key) for name, keys in later.items() for key in keys
-    }
-    held = {*at.tokens, *taken, *at.elsewhere}
-    times = [
-        row.at
-        for row in _read_next(tx, kinds[0], wanted, len(ours) + len(held), {*at.tokens.values(), *taken.values()})
-        if not (row.owner in held if row.lapse else JobKey(row.kind, row.key) in ours)
-    ]
-    # A job that is due but was not claimed is locked by a transaction right now. It will be free in a moment,
-    # or when PostgreSQL ends the transaction of a process that is frozen.
+    times = _read_next(tx, kinds[0], wanted, {*at.tokens, *taken, *at.elsewhere})
+    # What was chosen and not claimed is locked by a transaction right now. It will be free in a moment, or when
+    # PostgreSQL ends the transaction of a process that is frozen. So will an owner that we have just lost or released.
+    skipped = any(row.owner not in taken for row in chosen) or not all(
+        at.may_take(row.owner, row.token) for row in rows
+    )
+    times += [now] if skipped else []
     return Claim(claimed, max(min(times) - now, SKIPPED) if times else None, full, released)
 
 
@@ -265,57 +257,50 @@ def _is_free(row: _Row, at: AtWork) -> bool:
     return JobKey(row.kind, row.key) not in at.jobs and at.may_take(row.owner, row.token)
 
 
-_WITH_LEASE = """
-    jobs j LEFT JOIN jobs l ON l.kind = :leader AND l.key = coalesce(j.owner, j.key)
-    WHERE j.kind = :kind AND (l.lease_until IS NULL OR l.lease_until <= :now OR l.lease_token IN :tokens)
-"""
 # The most overdue jobs that nobody else holds.
-_DUE = f"""
+_DUE = """
     SELECT j.kind, j.key, j.due_at, j.turn, coalesce(j.owner, j.key) AS owner, l.lease_token AS token, l.key AS leads
-    FROM {_WITH_LEASE} AND j.due_at <= :now ORDER BY j.due_at LIMIT :most
-"""  # noqa: S608  (our own names)
+    FROM jobs j LEFT JOIN jobs l ON l.kind = :leader AND l.key = coalesce(j.owner, j.key)
+    WHERE j.kind IN :kinds AND j.due_at <= :now
+      AND (l.lease_until IS NULL OR l.lease_until <= :now OR l.lease_token IN :tokens)
+    ORDER BY j.due_at LIMIT :most
+"""
 _NOBODYS_DUE = _DUE.replace("WHERE", "WHERE j.turn IS NULL AND")
-_NEXT_DUE = f"""
-    SELECT j.kind, j.key, coalesce(j.owner, j.key) AS owner, j.due_at AS at, 0 AS lapse
-    FROM {_WITH_LEASE} AND j.due_at IS NOT NULL ORDER BY j.due_at LIMIT :most
-"""  # noqa: S608
+
+
+def _read_due(tx: Tx, leader: JobKind[Any], kinds: Kinds, at: AtWork) -> list[_Row]:
+    tokens, most = [*at.tokens.values()], _LOOKED_AT + len(at.jobs)
+
+    def read(statement: str, *kinds: JobKind[Any]) -> list[_Row]:
+        names = [kind.name for kind in kinds]
+        found = tx.all(statement, leader=leader.name, kinds=names, now=tx.now(), tokens=tokens, most=most)
+        return [_Row(*row) for row in found]
+
+    due = read(_DUE, *kinds)
+    if len(due) < _LOOKED_AT:
+        return due
+    # A crowd of one kind, or of one person, hides neither another kind nor what is nobody's.
+    every = (row for kind in kinds for statement in (_DUE, _NOBODYS_DUE) for row in read(statement, kind))
+    return [*dict.fromkeys(every)]
+
+
+_NEXT_DUE = "SELECT min(due_at) AS at, NULL AS owner FROM jobs WHERE kind = :kind AND due_at > :now"
 _NEXT_LAPSE = """
-    SELECT kind, key, key AS owner, lease_until AS at, 1 AS lapse FROM jobs
-    WHERE kind = :leader AND lease_token IS NOT NULL AND lease_until > :now ORDER BY lease_until LIMIT :most
+    SELECT * FROM (
+        SELECT lease_until AS at, key AS owner FROM jobs
+        WHERE kind = :leader AND lease_token IS NOT NULL AND lease_until > :now ORDER BY lease_until LIMIT :most
+    ) AS lapse
 """
 
 
-_NUMBERED = re.compile(r":(kind|most)\b")
-
-
-@lru_cache(maxsize=100)
-def _for_each(statement: str, kinds: int, *more: str) -> str:
-    """One statement for so many kinds, whose values are numbered."""
-    each = [*(_NUMBERED.sub(rf"\g<0>{number}", statement) for number in range(kinds)), *more]
-    return " UNION ALL ".join(f"SELECT * FROM ({one}) AS found{number}" for number, one in enumerate(each))  # noqa: S608
-
-
-def _named(kinds: Kinds) -> dict[str, object]:
-    return {f"kind{number}": kind.name for number, kind in enumerate(kinds)}
-
-
-def _read_due(
-    tx: Tx, leader: JobKind[Any], kinds: Kinds, room: Mapping[str, int], at: AtWork
-) -> dict[JobKind[Any], list[_Row]]:
-    if not kinds:
-        return {}
-    most = {f"most{n}": room[kind.name] + len(at.turns(kind)) for n, kind in enumerate(kinds)}
-    tokens = [*at.tokens.values()]
-    sql = _for_each(_DUE, len(kinds))
-    rows = [_Row(*row) for row in tx.all(sql, leader=leader.name, now=tx.now(), tokens=tokens, **_named(kinds), **most)]
-    return {kind: [row for row in rows if row.kind == kind.name] for kind in kinds}
-
-
-def _read_next(tx: Tx, leader: JobKind[Any], kinds: Kinds, most: int, tokens: Collection[str]) -> list[Any]:
+def _read_next(tx: Tx, leader: JobKind[Any], kinds: Kinds, ours: Collection[str]) -> list[float]:
     """When the next jobs are due, and when the next leases of others end."""
-    sql = _for_each(_NEXT_DUE, len(kinds), _NEXT_LAPSE)
-    each = {f"most{number}": most + 1 for number in range(len(kinds))} | _named(kinds)
-    return tx.all(sql, leader=leader.name, now=tx.now(), tokens=[*tokens], most=most + 1, **each)
+    each = " UNION ALL ".join(
+        [*(_NEXT_DUE.replace(":kind", f":kind{number}") for number in range(len(kinds))), _NEXT_LAPSE]
+    )
+    names = {f"kind{number}": kind.name for number, kind in enumerate(kinds)}
+    found = tx.all(each, leader=leader.name, now=tx.now(), most=len(ours) + 1, **names)
+    return [row.at for row in found if row.at is not None and row.owner not in ours]
 
 
 def _take_owners(tx: Tx, kinds: Kinds, chosen: list[_Row], term: float, at: AtWork) -> dict[str, str]:
@@ -409,40 +394,27 @@ def _count_owned(turns: Iterable[str]) -> int:
     return sum(not turn.startswith(_NOBODYS) for turn in turns)
 
 
-def _exceeds_share(turns: Sequence[str], kind: JobKind[Any], at_work: Sequence[str]) -> bool:
-    """Whether this would give somebody more than their share."""
-    every = [*at_work, *turns]
-    return _count_owned(every) > kind.most_in_turn or any(count > kind.most_each for count in Counter(every).values())
+def _exceeds_share(turn: str, kind: JobKind[Any], at_work: Sequence[str]) -> bool:
+    """Whether one more job would give somebody more than their share."""
+    crowded = not turn.startswith(_NOBODYS) and _count_owned(at_work) >= kind.most_in_turn
+    return crowded or at_work.count(turn) >= kind.most_each
 
 
-def _choose_in_turn(
-    tx: Tx, leader: JobKind[Any], kind: JobKind[Any], room: int, at: AtWork
-) -> tuple[list[_Row], set[str]]:
-    """The jobs whose turn it is: the first job of everybody before anybody's second. Also returns the keys of those
-    whose turn it is not."""
-    at_work = at.turns(kind)
+def _choose_in_turn(due: Sequence[_Row], kind: JobKind[Any], at_work: Sequence[str]) -> list[_Row]:
+    """The jobs whose turn it is, in the order of their turns."""
     count = Counter(at_work)
     ranked: list[tuple[int, int, _Row]] = []
-    of_kind = {"leader": leader.name, "kind": kind.name, "now": tx.now(), "tokens": [*at.tokens.values()]}
-
-    def read(statement: str) -> list[_Row]:
-        return [_Row(*row) for row in tx.all(statement, **of_kind, most=_LOOKED_AT + len(at_work))]
-
-    due = read(_DUE)
-    if len(due) >= _LOOKED_AT:  # nobody's have slots of their own, however much of somebody's comes before them
-        due = [*{row.key: row for row in (*due, *read(_NOBODYS_DUE))}.values()]
-    for place, row in enumerate(row for row in due if _is_free(row, at)):
+    for place, row in enumerate(due):
         if count[_turn(row)] < kind.most_each:
             ranked.append((count[_turn(row)], place, row))
         count[_turn(row)] += 1
-    chosen: list[_Row] = []
     left = kind.most_in_turn - _count_owned(at_work)
+    chosen: list[_Row] = []
     for _, _, row in sorted(ranked, key=lambda one: one[:2]):
-        left -= _count_owned([_turn(row)])
+        left -= row.turn is not None
         if left >= 0 or row.turn is None:
             chosen.append(row)
-    later = {row.key for row in due if _is_free(row, at)} - {row.key for row in chosen}
-    return sorted(chosen[:room], key=lambda row: row.due_at), later
+    return chosen
 
 
 # The loop
@@ -649,7 +621,7 @@ class LeaseLoop:
     def _has_room(self, due: Due) -> bool:
         kind = self._kinds[due.job.kind]
         turns = AtWork(self._jobs).turns(kind)
-        return kind.name not in self._full and len(turns) < kind.at_once and not _exceeds_share([due.turn], kind, turns)
+        return kind.name not in self._full and len(turns) < kind.at_once and not _exceeds_share(due.turn, kind, turns)
 
     def _take_owner(self, tx: Tx, owner: str) -> str | None:
         """The token of the owner's lease, which is ours or was free. None if another process has it, or had it and did
