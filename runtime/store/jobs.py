@@ -289,7 +289,7 @@ _NEXT_LAPSE = """
     SELECT * FROM (
         SELECT lease_until AS at, key AS owner FROM jobs
         WHERE kind = :leader AND lease_token IS NOT NULL AND lease_until > :now ORDER BY lease_until LIMIT :most
-    ) AS lapse
+    ) AS found
 """
 
 
