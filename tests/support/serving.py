@@ -40,7 +40,8 @@ POINT = "stop"
 AHEAD = "SERVE_AHEAD"
 STANDS_BY = "SERVE_STANDS_BY"
 UNIMPORTANT = {
-    *("claim_due", "renew", "release", "pause_runs", "_upgrade", "upgrade_ledger", "postpone", "take", "take_store")
+    *("claim_due", "renew", "release", "pause_runs", "_upgrade", "upgrade_ledger", "postpone", "take_store"),
+    *("_belong_to_secret", "_note_seen", "_note_newer"),
 }
 """What a process does all the time. A kill there is a kill before or after something important."""
 
