@@ -263,12 +263,13 @@ async def test_what_can_not_be_read_is_no_trouble_of_who_made_it_due(database: D
     def troubles(tx: Tx) -> set[str]:
         return set(tx.column("SELECT trouble FROM jobs WHERE trouble IS NOT NULL"))
 
-    async with working(database, finish, look=look) as loop:
+    async def both() -> bool:
+        return await database.read(troubles) == {"ZeroDivisionError: ", "Nor this one."}
+
+    async with working(database, finish, look=look):
         await database.run(ask, "bad")
         await database.run(ask, "worse")
-        await free(loop)
-        found = await database.read(troubles)
-    assert found == {"ZeroDivisionError: ", "Nor this one."}
+        await until(both)
 
 
 async def test_a_loop_that_has_ended_keeps_nothing(database: Database) -> None:
