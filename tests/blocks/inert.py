@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from html import unescape
 
 from pydantic import JsonValue
 
@@ -27,7 +28,7 @@ _URL = re.compile(r"\w+://|www\.|\w@\w")
 
 def check(payload: Payload, ours: set[str]) -> None:
     """`ours`: the ids and links that may come alive."""
-    for text in strings(payload):
+    for text in map(unescape, strings(payload)):  # as people read it: the letters of an entity stand beside no other
         assert visible(text, keep="\n\t") == text, f"something unseen in {text!r}"
     for text in _markup(payload):
         _check_markup(text, ours)
