@@ -72,12 +72,14 @@ from adk_confirm.runtime.adk.session_requests import (
     times_answered,
 )
 from adk_confirm.runtime.adk.signing import (
+    PLUGIN,
     REQUEST_INPUT,
     SECRET_BEFORE_ENV,
     SECRET_ENV,
     UNSIGNED,
     WORKFLOW_CONFIRMATION,
     Announcement,
+    PluginSays,
     SignedAnswer,
     SignedResponse,
     Turn,
@@ -86,6 +88,7 @@ from adk_confirm.runtime.adk.signing import (
     announcement_metadata,
     checked_secret,
     expiry_of,
+    plugin_question,
     signatures_in,
 )
 from adk_confirm.runtime.calls.call import REJECTED
@@ -144,6 +147,7 @@ class ConfirmationPlugin(BasePlugin):
     ) -> types.Content | None:
         """Checks a message before anything is stored, so that a refused one leaves no trace in the session."""
         arrived = time.time()  # it may wait long for its turn
+        self._say_that_it_is_here(invocation_context.session, user_message)
         await self._take_turn(invocation_context)
         try:
             signatures = [*self._check_answers(invocation_context.session, user_message)]
@@ -187,6 +191,17 @@ class ConfirmationPlugin(BasePlugin):
             for field in type(session).model_fields:
                 setattr(session, field, getattr(fresh, field))
             session.__pydantic_private__ = fresh.__pydantic_private__
+
+    def _say_that_it_is_here(self, session: Session, message: types.Content) -> None:
+        """Answers the bot's question by refusing it, as google-adk would without the plugin."""
+        for call in (part.function_call for part in message.parts or ()):
+            if call is not None and call.name == PLUGIN:
+                question = plugin_question(session.app_name, session.user_id, session.id)
+                signed = str((call.args or {}).get("signed"))
+                fits = any(question.signed_by(secret, signed) for secret in self.secrets)
+                if fits and expiry_of(signed) >= time.time():
+                    raise Forbidden(PluginSays.FITS)
+                raise Forbidden(UNSIGNED if self.secrets else PluginSays.OPEN)
 
     # Answers as they come
 

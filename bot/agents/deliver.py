@@ -183,7 +183,7 @@ def _mark(letter: Letter) -> str:
 
 
 def _open(row: Confirmation, look: SessionSnapshot) -> bool:
-    return look.is_open(row.asked.request_id)
+    return any(request.request_id == row.asked.request_id for request in look.open_requests)
 
 
 def _has_outcome(row: Confirmation, look: SessionSnapshot) -> bool:

@@ -8,18 +8,17 @@ attempt can't arrive any more.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Ask, AskedCall
 from adk_confirm.bot.hosts import session_reading
-from adk_confirm.bot.hosts.asked import AdkRequest, answer_part
+from adk_confirm.bot.hosts.asked import AdkRequest, RequestStatus
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
     CallAltered,
@@ -38,15 +37,16 @@ from adk_confirm.bot.hosts.host import (
     UserWords,
 )
 from adk_confirm.bot.hosts.host_events import event_from, message_in, run_output
-from adk_confirm.bot.hosts.session_reading import AdkMessage, RequestStatus, SessionReading
-from adk_confirm.runtime.adk.signing import GOOD_FOR, MARK, SIGNATURES, UNSIGNED, SignedAnswer, SignedResponse
+from adk_confirm.bot.hosts.plugin import NOT_SIGNED, NOT_TAKEN, Signer, was_refused
+from adk_confirm.bot.hosts.session_reading import AdkMessage, SessionReading
+from adk_confirm.runtime.adk.signing import MARK, SIGNATURES
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, same
 from adk_confirm.runtime.requests_and_answers import Answer
 from adk_confirm.runtime.store.lease import Lease
-from adk_confirm.runtime.wire import Content, FunctionResponse, Part, SessionId
+from adk_confirm.runtime.wire import Content, Part, SessionId
 
 
 async def read_until_stopped(
@@ -101,67 +101,7 @@ def _running_after(before: set[str], raw: JsonObject) -> set[str]:
     return (before | (begun - set(event.long_running_tool_ids or ()))) - ended
 
 
-NOT_SIGNED = (
-    "The agent's server accepts only signed answers, and this app has no secret to sign with. Whoever runs it sets "
-    "`secret_env` in [agent] to the plugin's secret; until then nothing runs."
-)
-NOT_TAKEN = (
-    "The agent's server refused the answer: its plugin has another secret than this app, or their clocks are ten "
-    "minutes apart. Whoever runs it gives both the same secret (`secret_env` in [agent]); until then nothing runs."
-)
-NOT_WANTED = (
-    "The agent's server asks for no signature, although [agent] secret_env is set: its plugin is missing, or has no "
-    "secret. Whoever reaches the server can answer in place of the people in Slack."
-)
 MENDED_BY_PEOPLE = 60.0
-SIGNED_BESIDE = (Ask.INPUT, Ask.OPERATION)
-"""Answers to these have no room for a signature, so it is sent next to them."""
-
-log = logging.getLogger(__name__)
-
-
-class Signer:
-    def __init__(self, app: str, secret: str | None) -> None:
-        self._app, self._secret = app, secret
-
-    def lacks_secret(self, asks: AdkRequest) -> bool:
-        return self._secret is None and asks.announcement is not None and asks.announcement.signed
-
-    def sign(self, session: SessionId, asks: AdkRequest, answer: Answer) -> tuple[Part, JsonObject] | None:
-        """The answer in ADK's form, and its signature by the id of what it answers, if it has no room for one. If the
-        plugin wants a signature, the hint of an answer to a confirmation contains it. None if there is nothing
-        to send."""
-        response, announced, beside = answer_part(asks, answer), asks.announcement, asks.ask in SIGNED_BESIDE
-        if response is None:
-            return None
-        if self._secret is None or announced is None or not announced.signed:
-            if self._secret is not None and not beside:
-                log.warning(NOT_WANTED)
-            return Part(function_response=response), {}
-        given, until = dict(response.response or {}), time.time() + GOOD_FOR
-        about: dict[str, Any] = {"app": self._app, "user": session.user_id, "session": session.id}
-        about |= {"request": asks.request.id, "nth": asks.answered}
-        if beside:
-            response_to = SignedResponse(**about, name=response.name or "", response=given)
-            return Part(function_response=response), {asks.part_id: response_to.sign(self._secret, until)}
-        verdict = SignedAnswer(
-            **about,
-            tool=asks.request.call.name or "",
-            arguments=asks.request.call.arguments,
-            defaults=announced.defaults,
-            confirmed=given.get("confirmed") is True,
-            payload=given.get("payload"),
-            preview=announced.preview,
-        )
-        given["hint"] = verdict.sign(self._secret, until)
-        return Part(function_response=FunctionResponse(id=response.id, name=response.name, response=given)), {}
-
-
-def was_refused(cut: DeliveryUnknown) -> bool:
-    """Whether the plugin refused the answer. The server may have wrapped the plugin's message."""
-    return isinstance(cut, HostFailed) and UNSIGNED.partition(":")[0] in str(cut)
-
-
 RESEND_AFTER = 30.0
 """The most seconds before a lost message is sent again. Delivering a message twice does little harm."""
 
@@ -189,15 +129,11 @@ class AdkHost:
     tells = False
 
     def __init__(self, server: Server, *, secret: str | None = None, clock: Callable[[], float] | None = None) -> None:
-        self.server, self._signer = server, Signer(server.app, secret)
+        self.app, self.server, self._signer = server.app, server, Signer(server.app, secret)
         self._clock = clock or time.time
         self._sent: dict[str, float] = {}  # marks of messages whose sending broke off: when they were sent
         self._running: dict[SessionId, dict[str, int]] = {}
         self._read_after: dict[SessionId, SessionReading] = {}  # at the end of an exchange, until somebody looks
-
-    @property
-    def app(self) -> str:
-        return self.server.app
 
     async def capabilities(self) -> Capabilities:
         about = await self.server.about()
@@ -208,6 +144,7 @@ class AdkHost:
             siblings_together=not ours,
             patience=self.server.patience,
             notes=(*about.notes, IN_TURN) if about.ends_early else about.notes,
+            ask_plugin=partial(self._signer.ask_plugin, about.why_not) if about.why_not is not None else None,
         )
 
     async def close(self) -> None:

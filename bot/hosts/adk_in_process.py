@@ -141,16 +141,12 @@ class AdkServer:
     """Seconds before a lost message is sent again. A run that broke off in this process has ended already."""
 
     def __init__(self, runner: Runner) -> None:
-        self.runner = runner
+        self.runner, self.app = runner, runner.app_name
         self._apart = LoopThread("google-adk")
         self._version = version("google-adk")  # cached, since it reads a file and is asked often
         config = runner.resumability_config
         self._ends_early = not (config is not None and config.is_resumable) and _runs_in_turn(runner.agent)
         self._takes_abort = "abort_signal" in inspect.signature(runner.run_async).parameters  # since google-adk 2.11
-
-    @property
-    def app(self) -> str:
-        return self.runner.app_name
 
     async def about(self) -> ServerInfo:
         name = f"google-adk {self._version} in this process"

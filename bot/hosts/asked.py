@@ -13,10 +13,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
-from adk_confirm.blocks.shown import PAYLOAD
+from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.model import Ask, HostRequest
-from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
+from adk_confirm.bot.confirmation.outcome import has_failed
+from adk_confirm.bot.confirmation.question_form import answer_from_form, form_of, has_fields
 from adk_confirm.bot.hosts.host_events import HostEvent
 from adk_confirm.runtime.adk.signing import (
     REQUEST_CREDENTIAL,
@@ -30,7 +32,7 @@ from adk_confirm.runtime.adk.type_checks import misfit
 from adk_confirm.runtime.calls.call import Call, CallState, GateKind, HeldRequest
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, same
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical
 from adk_confirm.runtime.requests_and_answers import (
     NO_ANSWER,
     Answer,
@@ -53,11 +55,24 @@ CHOICE_TOOL = "get_user_choice"
 WAITS = "requires confirmation, please approve or reject"
 """Part of every ADK's response to a call that waits for confirmation."""
 
-WHOLE = "the whole answer"
-"""The comment in the schema of a form whose one field is the whole answer."""
+AWAITS = "It waits for {}. The thread says where that can be answered."
+"""What the card of an approved call says."""
 
-_RESULT = "result"
+RESULT = "result"
 _STATUS, APPROVED, REJECTED = "status", "approved", "rejected"
+
+
+ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION)
+"""Requests that are done once they are answered: no call waits for them."""
+
+
+class RequestStatus(StrEnum):
+    """What the session says about a request."""
+
+    GONE = "gone"  # the session does not have the request, or asked it anew
+    ABSENT = "absent"  # no answer yet
+    BEGUN = "begun"  # an answer, and no response of the tool after it
+    SETTLED = "settled"  # nothing more comes
 
 
 @dataclass
@@ -103,11 +118,6 @@ class AdkRequest:
         return self.request.defaults or (self.announcement.defaults if self.announcement is not None else {})
 
     @property
-    def as_awaiting(self) -> str:
-        """What its card says of the approved call."""
-        return f"It waits for {_named(self.awaits)}. The thread says where that can be answered."
-
-    @property
     def held_by_gate(self) -> bool:
         """Whether ADK holds the call. Otherwise the tool itself asked, and must run to get the answer."""
         if self.announcement is not None:
@@ -118,10 +128,6 @@ class AdkRequest:
     def takes_errors(self) -> bool:
         """Whether the agent can be told that nobody answered. google-adk fails if that does not fit the schema."""
         return not self.by_node and (self.schema is None or self.request.call.name == CHOICE_TOOL)
-
-    def is_about(self, other: AdkRequest) -> bool:
-        """Whether both requests are about exactly the same call."""
-        return same(self.shown, other.shown)
 
     def as_call(self) -> Call:
         """This request as the `Call` that waits for people."""
@@ -150,6 +156,46 @@ class AdkRequest:
             ),
             tool_schema=announced.schema if announced else None,
         )
+
+    @property
+    def status(self) -> RequestStatus:
+        if not self.given:
+            return RequestStatus.GONE if self.asked_anew else RequestStatus.ABSENT
+        ended = self.after is not None or self.ended_empty or self.ask in ENDED_BY_THEIR_ANSWER
+        return RequestStatus.SETTLED if ended else RequestStatus.BEGUN
+
+    def as_told(self, on_its_way: int | None) -> Call | None:
+        """The call that was asked about, as the session tells of it. None while its answer is on its way: `on_its_way`
+        is how many answers there were before the one that is being sent."""
+        call, given = self.as_call(), len(self.given)
+        if not given:
+            refused = replace(call, state=CallState.REFUSED, reason=decision_texts.ASKED_ANEW)
+            return refused if self.asked_anew else call
+        answer, first = self.given[0]
+        confirmed: bool | None = answer.confirmed
+        state, begun = CallState.DONE if confirmed else CallState.REFUSED, first
+        result: JsonObject | None = None
+        if self.ask in ENDED_BY_THEIR_ANSWER:
+            begun = None
+        elif self.awaits and self.asked_anew:
+            state, begun, result = CallState.REFUSED, None, {"error": decision_texts.ASKED_ANEW}
+        elif self.held_again is not None:
+            why = decision_texts.CHANGED_BY_EDIT if self.held_again.edited_unseen else decision_texts.PREVIEW_CHANGED
+            state, begun, result = CallState.REFUSED, None, {"error": why}
+        elif self.after is not None:
+            result = self.after[0]
+            if not confirmed and self.held_by_gate and not has_failed(result):
+                state, confirmed = CallState.DONE, None  # it ran, whatever the answer was
+        elif self.awaits and confirmed:
+            state, result = CallState.RUNNING, {"error": AWAITS.format(named(self.awaits))}
+        elif on_its_way == given:
+            return None
+        elif on_its_way is not None or not self.ended_empty:
+            begun = self.given[-1][1]
+            if confirmed:
+                state = CallState.UNKNOWN if on_its_way is None or given < on_its_way else CallState.RUNNING
+        asked = tuple(replace(one, confirmed=confirmed) for one in call.asked)
+        return replace(call, state=state, asked=asked, result=result, begun=begun)
 
     def for_people(self, schemas: Mapping[str, JsonObject]) -> HostRequest:
         """The request as people are asked. `schemas`: what the server says about its tools' parameters."""
@@ -219,37 +265,39 @@ def asked_in(event: HostEvent) -> Iterator[AdkRequest]:
     for request in requests_in(event):
         asks = AdkRequest(request, request.id, siblings=siblings)
         yield replace(asks, announcement=announcement_about(event.custom_metadata, asks.call_id))
-    for call in _waiting_calls(event):
-        named = bound_to_event(call.id or "", event.id)
+    for call in waiting_calls(event):
+        bound_id = bound_to_event(call.id or "", event.id)
         if call.name == REQUEST_INPUT:
-            asks = _node(event, call, named) if _of_node(call) else _question(event, call, named)
+            by_node = (call.id or "").startswith(WORKFLOW_CONFIRMATION)
+            asks = (_node if by_node else _question)(event, call, bound_id)
         elif not (call.name or "").startswith(OF_THE_FRAMEWORK):
-            asks = _tool(event, call, named)
+            asks = _tool(event, call, bound_id)
         else:
             continue
         yield replace(asks, announcement=announcement_about(event.custom_metadata, asks.part_id))
 
 
-def _waiting_calls(event: HostEvent) -> Iterator[FunctionCall]:
+def waiting_calls(event: HostEvent) -> Iterator[FunctionCall]:
     waiting = event.pausing_ids()
     return (call for call in event.calls() if call.id and call.id in waiting)
 
 
-def _of_node(call: FunctionCall) -> bool:
-    return (call.id or "").startswith(WORKFLOW_CONFIRMATION)
+def named(kind: str) -> str:
+    """What people call a pause of the framework."""
+    return "a sign-in" if kind == REQUEST_CREDENTIAL else kind
 
 
-def _node(event: HostEvent, call: FunctionCall, named: str) -> AdkRequest:
+def _node(event: HostEvent, call: FunctionCall, bound_id: str) -> AdkRequest:
     args = call.arguments
     payload = as_object(args.get("payload"))
-    about = FunctionCall(id=named, name=as_text(payload.get("tool_name")), args=as_object(payload.get("args")))
+    about = FunctionCall(id=bound_id, name=as_text(payload.get("tool_name")), args=as_object(payload.get("args")))
     if not about.name:
         raise Invalid("A workflow's node asks for a confirmation without naming its tool; it is left out.")
     request = _request(event, about, as_text(args.get("message")), payload.get("confirmation_payload"))
     return AdkRequest(request, call.id or "", Ask.NODE)
 
 
-def _question(event: HostEvent, call: FunctionCall, named: str) -> AdkRequest:
+def _question(event: HostEvent, call: FunctionCall, bound_id: str) -> AdkRequest:
     args = call.arguments
     by_node = "interruptId" in args or "interrupt_id" in args
     # `flow@1/ask@2` is the second run of the node `ask`.
@@ -257,15 +305,15 @@ def _question(event: HostEvent, call: FunctionCall, named: str) -> AdkRequest:
     name = as_text(args.get("toolName")) or (node if by_node else "") or QUESTION_TOOL
     payload = args.get("payload")
     arguments: JsonObject = payload if isinstance(payload, dict) else {} if payload is None else {"payload": payload}
-    request = _request(event, FunctionCall(id=named, name=name, args=arguments), as_text(args.get("message")))
+    request = _request(event, FunctionCall(id=bound_id, name=name, args=arguments), as_text(args.get("message")))
     request = replace(request, defaults=as_object(args.get("defaults")))
     schema = args.get("response_schema", args.get("responseSchema"))
     return AdkRequest(request, call.id or "", Ask.INPUT, schema if isinstance(schema, dict) else None, by_node)
 
 
-def _tool(event: HostEvent, call: FunctionCall, named: str) -> AdkRequest:
+def _tool(event: HostEvent, call: FunctionCall, bound_id: str) -> AdkRequest:
     """A choice between several options, or a long-running operation."""
-    request, options = _request(event, FunctionCall(id=named, name=call.name, args=call.args)), _options(call)
+    request, options = _request(event, FunctionCall(id=bound_id, name=call.name, args=call.args)), _options(call)
     schema: JsonObject | None = {"type": "string", "enum": options, "title": "Choice"} if options else None
     return AdkRequest(request, call.id or "", Ask.INPUT if options else Ask.OPERATION, schema, by_node=False)
 
@@ -289,119 +337,7 @@ def _request(event: HostEvent, about: FunctionCall, hint: str = "", payload: Jso
     )
 
 
-# What nobody can answer from here
-
-NOT_RESUMED = "which AgentTool cannot resume"
-"""Part of google-adk's response if something waits inside an agent that is used as a tool."""
-
-UNKNOWN = (
-    "The agent waits for {name}, which can't be answered from Slack. To continue, answer it in another client of the "
-    "agent, such as its own web page, or tell the agent what to do instead."
-)
-SIGN_IN = (
-    "{name} needs a sign-in before it can run, and the agent asked no client for one, so nobody can answer it, here or "
-    "elsewhere. Whoever runs the agent gives the tool its credential; then ask again."
-)
-AGENT_TOOL = (
-    "{name} is an agent used as a tool, and something in it wanted to ask people. google-adk can't resume that, so "
-    "nobody was asked and nothing ran. Make {name} a sub-agent instead of an AgentTool."
-)
-ASKED_TWICE = (
-    "{name} asked for one more approval after it had one. google-adk passes only the first on, so nobody can answer "
-    "the second. Let it ask for everything at once."
-)
-ONE_ID = (
-    "The agent waits for several calls that have the same id, so nobody can answer for one of them, and none runs. Let "
-    "its model give each call an id of its own; then ask again."
-)
-LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result comes later."
-
-
-def other_waits_in(event: HostEvent) -> Iterator[tuple[str, UnansweredWait]]:
-    """The other things that an event waits for, by call id. An agent that is used as a tool gives up at once what waits
-    in it."""
-    for call in _waiting_calls(event):
-        name = call.name or ""
-        if name.startswith(OF_THE_FRAMEWORK) and name not in (REQUEST_CONFIRMATION, REQUEST_INPUT):
-            yield call.id or "", unanswered(event, call.id or "", name, UNKNOWN.format(name=_named(name)))
-    for response in event.responses():
-        if kind := awaited(event, response):
-            text = UNKNOWN.format(name=_named(kind)) if kind == response.name else SIGN_IN.format(name=response.name)
-            yield pause_of(response.id or ""), unanswered(event, response.id or "", kind, text)
-        if response.id and NOT_RESUMED in str((response.response or {}).get(_RESULT)):
-            text = AGENT_TOOL.format(name=response.name or "it")
-            yield f"{response.id}!", unanswered(event, response.id, "AgentTool", text)
-    there = {call.id or "" for call in event.calls()} | {given.id or "" for given in event.responses()}
-    for shared in there & {*event.long_running_tool_ids} - event.pausing_ids():
-        yield f"{shared}!shared", unanswered(event, shared, "one id", ONE_ID)
-
-
-def awaited(event: HostEvent, response: FunctionResponse) -> str:
-    """What a response says that its call waits for, such as `adk_request_credential`. Such a response is no result, and
-    what it carries is only for the client that answers it. Empty if the call does not wait, or for a confirmation."""
-    call_id, name = response.id or "", response.name or ""
-    if call_id in event.actions.requested_auth_configs:
-        return REQUEST_CREDENTIAL
-    goes_on = response.will_continue or call_id in event.long_running_tool_ids
-    return name if goes_on and name.startswith(OF_THE_FRAMEWORK) and name != REQUEST_CONFIRMATION else ""
-
-
-def _named(kind: str) -> str:
-    return "a sign-in" if kind == REQUEST_CREDENTIAL else kind
-
-
-def pause_of(call_id: str) -> str:
-    """The key of what a call waits for after it was approved."""
-    return f"{call_id}!waits"
-
-
-def sign_ins_in(event: HostEvent) -> Iterator[str]:
-    """The keys of the calls for which the agent asks its clients for a sign-in."""
-    calls = (call for call in _waiting_calls(event) if call.name == REQUEST_CREDENTIAL)
-    return (pause_of(as_text(call.arguments.get("functionCallId"))) for call in calls)
-
-
-def unanswered(event: HostEvent, call_id: str, kind: str, text: str) -> UnansweredWait:
-    return UnansweredWait(kind=kind, said=_wait(f"{call_id}@{event.id}", event.author, text, event.invocation_id))
-
-
-def unfinished_operation(asks: AdkRequest, schemas: Mapping[str, JsonObject]) -> UnansweredWait:
-    """A long-running operation that has begun, with its tool's first response. As JSON, since a policy may hide some of
-    it by name."""
-    request = asks.for_people(schemas)
-    note = canonical(asks.before) if asks.before else ""
-    said = _wait(request.request_id, request.agent, LONG_RUNNING.format(name=request.tool), request.invocation_id)
-    return UnansweredWait(kind="long running", said=said, request=replace(request, hint=note))
-
-
-def _wait(key: str, author: str, text: str, invocation: str) -> AgentMessage:
-    return AgentMessage(event=f"waits:{key}", author=author, text=text, invocation_id=invocation, failed=True)
-
-
 # Answers
-
-
-def form_of(schema: JsonObject | None) -> tuple[JsonObject, JsonObject]:
-    """The schema of the form to fill in, and its first values: one input for each field, or one for the whole answer.
-
-    The first values are the fields' defaults, because google-adk gives its node a null for a field that is left out.
-    """
-    if has_fields(schema):
-        properties = as_object((schema or {}).get("properties"))
-        defaults: JsonObject = {
-            name: rules["default"]
-            for name, rules in properties.items()
-            if isinstance(rules, dict) and "default" in rules
-        }
-        return schema or {}, defaults
-    shared = {name: part for name, part in (schema or {}).items() if name in ("$defs", "definitions")}
-    whole: JsonObject = {name: part for name, part in (schema or {}).items() if name not in shared}
-    form: JsonObject = {"$comment": WHOLE, "type": "object", "properties": {PAYLOAD: whole or {"type": "string"}}}
-    return {**form, "required": [PAYLOAD], **shared}, {}
-
-
-def has_fields(schema: JsonObject | None) -> bool:
-    return bool(as_object((schema or {}).get("properties")))
 
 
 def answer_part(asks: AdkRequest, answer: Answer) -> FunctionResponse | None:
@@ -432,13 +368,7 @@ def _response(asks: AdkRequest, payload: Json) -> JsonObject:
         return answer_to_question(value)
     if asks.by_node and isinstance(value, str) and _is_json(value):
         value = json.dumps(value, ensure_ascii=False)
-    return {_RESULT: value}
-
-
-def answer_from_form(form: JsonObject | None, payload: Json) -> Json:
-    """The answer, from what was filled into a form of this schema (`form_of`)."""
-    filled = as_object(payload)
-    return filled.get(PAYLOAD) if form is not None and form.get("$comment") == WHOLE else filled
+    return {RESULT: value}
 
 
 def _is_json(text: str) -> bool:
@@ -459,8 +389,8 @@ def read_stored_answer(asks: AdkRequest, response: FunctionResponse) -> Answer:
         return Answer(request, confirmed=given.get(_STATUS) != REJECTED, payload=response.response)
     if asks.ask is Ask.INPUT:
         return Answer(request, confirmed=asks.by_node or list(given) != ["error"], payload=response.response)
-    if list(given) == [_RESULT]:
-        given = {"response": given[_RESULT]}
+    if list(given) == [RESULT]:
+        given = {"response": given[RESULT]}
     try:
         return read_answer(FunctionResponse(id=request, name=REQUEST_CONFIRMATION, response=given))
     except Invalid:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Any
 
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from adk_confirm.bot.confirmation.model import SLACK, Ask, AskedCall, HostRequest
-from adk_confirm.bot.hosts.asked import answer_from_form, request_about
+from adk_confirm.bot.confirmation.question_form import answer_from_form
+from adk_confirm.bot.hosts.asked import request_about
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
     Capabilities,
@@ -30,7 +32,7 @@ from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.lease import TERM, Lease
 from adk_confirm.runtime.store.sessions import OnChange
-from adk_confirm.runtime.wire import SessionId
+from adk_confirm.runtime.wire import USER, SessionId
 
 _LAST_WORDS = 0.5
 _REMEMBERED = 500
@@ -54,14 +56,24 @@ class EmbeddedHost:
         self.runner = Runner(
             agent, database, clock=clock, on_change=on_change, desk=SLACK, lease_term=lease_term, asks_why=asks_why
         )
+        self.app = self.runner.app_name
         # What was said and asked in a session up to a position. Each is read once.
         self._read: RecentDict[SessionId, tuple[Position, tuple[AgentMessage, ...], dict[str, HostRequest]]] = (
             RecentDict(_REMEMBERED)
         )
 
-    @property
-    def app(self) -> str:
-        return self.runner.app_name
+    def _start(
+        self, session: SessionId, message: Content, stop: asyncio.Event | None, held: Lease | None, **how: Any
+    ) -> Awaitable[Run]:
+        return self.runner.start(
+            user_id=session.user_id,
+            session_id=session.id,
+            message=message,
+            streaming=True,
+            stop=stop,
+            held=held,
+            **how,
+        )
 
     async def say(
         self,
@@ -71,16 +83,7 @@ class EmbeddedHost:
         stop: asyncio.Event | None = None,
         held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
-        run = await self.runner.start(
-            user_id=session.user_id,
-            session_id=session.id,
-            message=words.as_content(),
-            create=True,
-            mark=words.mark,
-            streaming=True,
-            stop=stop,
-            held=held,
-        )
+        run = await self._start(session, words.as_content(), stop, held, create=True, mark=words.mark)
         async with aclosing(_events_heard(run)) as heard:
             async for said in heard:
                 yield said
@@ -109,18 +112,10 @@ class EmbeddedHost:
         """Gives the answers to the runner. None if a request has another answer already: `look` shows what
         became of it."""
         contents = [_answer(one).as_content() for one in answers]
-        message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
+        message = Content(role=USER, parts=[part for content in contents for part in content.parts or ()])
         previews = {one.asked.request_id: seen for one in answers if (seen := Preview.of(one.delivery.preview))}
         try:
-            return await self.runner.start(
-                user_id=session.user_id,
-                session_id=session.id,
-                message=message,
-                streaming=True,
-                stop=stop,
-                held=held,
-                previews=previews,
-            )
+            return await self._start(session, message, stop, held, previews=previews)
         except (Conflict, NotFound) as error:
             if len(answers) > 1:
                 raise SendSeparately(str(error)) from error
@@ -186,16 +181,13 @@ async def _events_heard(run: Run) -> AsyncGenerator[RunOutput]:
 
 
 def _message_in(event: Event) -> AgentMessage | None:
-    if event.author == "user":
+    failed = bool(event.error_code) and "callId" not in (event.custom_metadata or {})
+    text = "\n\n".join(filter(None, [event.text, event.error_message or event.error_code])) if failed else event.text
+    if event.author == USER or not text.strip():
         return None
-    if event.error_code and not (event.custom_metadata and "callId" in event.custom_metadata):
-        text = "\n\n".join(filter(None, [event.text, event.error_message or event.error_code]))
-        return AgentMessage(
-            event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=True
-        )
-    if not event.text.strip():
-        return None
-    return AgentMessage(event=event.id, author=event.author, text=event.text, invocation_id=event.invocation_id)
+    return AgentMessage(
+        event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed
+    )
 
 
 def _answer(given: HostAnswer) -> Answer:

@@ -18,18 +18,19 @@ longer has the request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import AskedCall, HostRequest
+from adk_confirm.runtime.adk.signing import PluginSays
 from adk_confirm.runtime.calls.call import Call, Word
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.lease import Lease
-from adk_confirm.runtime.wire import USER, Blob, Content, Part, SessionId
+from adk_confirm.runtime.wire import USER, Blob, Content, FunctionCall, Part, SessionId
 
 
 class Unreachable(ConfirmError):
@@ -114,13 +115,11 @@ class AgentMessage:
     failed: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MessageDelta:
     """A part of a message that the agent is writing. The complete `AgentMessage` follows."""
 
-    author: str
     text: str
-    invocation_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -165,9 +164,6 @@ class SessionSnapshot:
         """All requests that can still be answered, whether people are asked or not."""
         return (*self.requests, *(one.request for one in self.waits if one.request is not None))
 
-    def is_open(self, request_id: str) -> bool:
-        return any(request.request_id == request_id for request in self.open_requests)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
@@ -180,16 +176,13 @@ class Capabilities:
     siblings_together: bool = False
     several_answers: bool = False
     patience: float = 0.0
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    ask_plugin: Callable[[], Awaitable[PluginSays | None]] | None = None  # where the question does no harm
 
 
 class Host(Protocol):
-    @property
-    def app(self) -> str: ...
-    @property
-    def tells(self) -> bool:
-        """Whether it tells what becomes of a call when it stores that, so that nobody has to look."""
-        ...
+    app: str
+    tells: bool  # it says what becomes of a call when it stores that, so that nobody has to look
 
     def say(
         self,
@@ -227,19 +220,19 @@ class Host(Protocol):
 
 # ADK servers
 
-Settle = Callable[[SessionId, str, Word, int], AsyncIterator[JsonObject]]
-"""Sends what people said about a call whose outcome is unknown, for an attempt. Yields the run that follows."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ServerInfo:
-    """What a server is and supports, found out once."""
+    """What a server is and supports, found out once. `settle`: our own API counts answers itself, and takes what people
+    said about the unknown outcome of a call's attempt; what follows is a run. `why_not`: google-adk takes no call from
+    a client, and says why. Nothing else happens."""
 
     name: str
     metadata: bool = False  # takes `customMetadata` and stores it with events
-    settle: Settle | None = None  # our own API counts answers itself, and takes what people said about an outcome
+    settle: Callable[[SessionId, str, Word, int], AsyncIterator[JsonObject]] | None = None
     schemas: Mapping[str, JsonObject] = field(default_factory=dict)  # its tools' parameters, by name
     notes: tuple[str, ...] = ()
+    why_not: Callable[[SessionId, FunctionCall], Awaitable[str]] | None = None
     ends_early: bool = False  # google-adk may end a `SequentialAgent` of its app with the first approval
 
 
@@ -249,10 +242,9 @@ class Server(Protocol):
     Raises `Unreachable` and `DeliveryUnknown`.
     """
 
-    @property
-    def app(self) -> str: ...
-    @property
-    def patience(self) -> float: ...
+    app: str
+    patience: float
+
     async def about(self) -> ServerInfo: ...
     async def events(self, session: SessionId) -> list[JsonObject] | None:
         """The session's events. None if there is no such session."""

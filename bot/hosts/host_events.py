@@ -37,11 +37,6 @@ class HostActions(WireModel):
     requested_tool_confirmations: Object = Field(default_factory=dict)
     requested_auth_configs: Object = Field(default_factory=dict)
 
-    @property
-    def any(self) -> bool:
-        named = self.requested_tool_confirmations, self.requested_auth_configs
-        return any((*named, *(self.model_extra or {}).values()))
-
 
 class HostNode(WireModel):
     """The place in a workflow that an event comes from, such as `flow@1/ask@1`, and who gets its output. An event that
@@ -80,7 +75,7 @@ class HostEvent(Event):
     @property
     def is_empty(self) -> bool:
         """Whether nothing is in it. A node that returns nothing ends with such an event."""
-        return self.content is None and self.output is None and not self.actions.any
+        return self.content is None and self.output is None and not any(dict(self.actions).values())
 
 
 _FIELDS = {
@@ -145,4 +140,4 @@ def run_output(event: Event, said: AgentMessage | None) -> Iterator[RunOutput]:
     if said is not None and not event.partial:
         yield said
     elif event.partial and event.text:
-        yield MessageDelta(author=event.author, text=event.text, invocation_id=event.invocation_id)
+        yield MessageDelta(event.text)

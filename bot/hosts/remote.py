@@ -16,30 +16,13 @@ from aiohttp import hdrs
 from yarl import URL
 
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, ServerInfo, Unreachable
+from adk_confirm.bot.hosts.plugin import BROKEN, DENIALS, EDITS, OUR_PORT, PORT, TOGETHER
 from adk_confirm.runtime.adk.signing import OUR_API
 from adk_confirm.runtime.calls.call import Word
-from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, is_deeper, objects, same, texts
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, is_deeper, objects, same, texts
 from adk_confirm.runtime.telemetry import tracing
-from adk_confirm.runtime.wire import Content, SessionId
+from adk_confirm.runtime.wire import USER, Content, FunctionCall, Part, SessionId
 
-PORT = (
-    "Whoever reaches its port can answer in place of the people here. The bot notices this and says so, but can't "
-    "prevent it. Protect the port, or use our plugin with a secret."
-)
-OUR_PORT = (
-    "Whoever reaches its port and has its token can answer in place of the people here. The bot notices this and says "
-    "so, but can't prevent it. Protect both."
-)
-DENIALS = (
-    "The server may not keep to a denial: a tool that asks in its own body, or whose rule now answers otherwise, may "
-    "run after a denial. The bot notices this and says so. Our plugin prevents it."
-)
-EDITS = "Only a payload that a tool asks for can be edited; any other edit becomes a denial that says what people want."
-BROKEN = "If the connection breaks, nobody may know whether a call took effect. People are asked then."
-TOGETHER = (
-    "Answers to one agent go to it together: an approval waits until everything that the agent asked in that turn is "
-    "decided."
-)
 NOT_DESCRIBED = (
     "It fails when it is asked about its app (app-info, 500). If runs fail as well, it could not import the app: its "
     "log says why."
@@ -57,6 +40,13 @@ def _name(version: Json) -> str:
     if not isinstance(number, str):
         return "an ADK server"
     return f"ADK {language} {number}" if isinstance(language, str) else f"ADK {number}"
+
+
+def _takes_no_calls(version: Json) -> bool:
+    """google-adk refuses a message with a call in it, but 2.0 to 2.4 pass it on to the model."""
+    said = as_object(version)
+    numbers = [int(one) for one in as_text(said.get("version")).split(".")[:2] if one.isdecimal()]
+    return said.get("language") == "python" and (numbers >= [2, 5] or [1, 39] <= numbers < [2])
 
 
 def _run_fields(openapi: Json) -> JsonObject:
@@ -183,20 +173,12 @@ NO_SUCH_ENDPOINT = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 class RemoteServer:
     def __init__(self, url: str, app: str, *, headers: Mapping[str, str] | None = None, timeout: float = 600.0) -> None:
-        self._url, self._app, self._timeout = url.rstrip("/"), app, timeout
+        self._url, self.app, self.patience = url.rstrip("/"), app, timeout
         self._headers = dict(headers or {})
         self._http: aiohttp.ClientSession | None = None
         self._about: ServerInfo | None = None
         self._streams = True
         self._failures = 0
-
-    @property
-    def app(self) -> str:
-        return self._app
-
-    @property
-    def patience(self) -> float:
-        return self._timeout
 
     async def close(self) -> None:
         if self._http is not None:
@@ -211,13 +193,13 @@ class RemoteServer:
         """Asks the server what it can do. Raises `Unreachable` if there is no such server, or no such app on it."""
         listed = await self._description("/list-apps")
         names = texts(listed)
-        if names and self._app not in names:
+        if names and self.app not in names:
             there = ", ".join(sorted(names))
             raise Unreachable(
-                f'The agent\'s server has no app "{self._app}"; it has {there}. Correct app in [agent].', 60.0
+                f'The agent\'s server has no app "{self.app}"; it has {there}. Correct app in [agent].', 60.0
             )
         try:
-            status, info = await self._ask("GET", f"/apps/{quote(self._app, safe='')}/app-info")
+            status, info = await self._ask("GET", f"/apps/{quote(self.app, safe='')}/app-info")
         except Unreachable:  # it has to load the app for this, and may fail
             await self._ask("GET", "/list-apps")  # if the whole server is gone, this is an error
             status, info = 0, None
@@ -235,6 +217,7 @@ class RemoteServer:
             schemas=_schemas(info),
             notes=(OUR_PORT,) if ours else tuple(notes),
             ends_early="not an LlmAgent" in str(as_object(info).get("detail")),
+            why_not=self.why_not if _takes_no_calls(version) and not ours else None,
         )
 
     async def _description(self, path: str) -> Json:
@@ -268,9 +251,21 @@ class RemoteServer:
             hint = "; check [agent] url: ADK Go serves its API below /api" if status in NO_SUCH_ENDPOINT else ""
             raise self._unreachable(_refusal("no session could be started", status, body) + hint)
 
+    async def why_not(self, session: SessionId, call: FunctionCall) -> str:
+        """Why the server refuses a call from a client. Nothing is stored and nothing runs; the session is deleted."""
+        await self.create(session)
+        try:
+            async for _ in self.run(session, Content(role=USER, parts=[Part(function_call=call)]), {}):
+                pass
+        except (DeliveryUnknown, Unreachable) as refused:
+            return str(refused)
+        finally:
+            await self._ask("DELETE", _path(session))
+        return ""
+
     async def run(self, session: SessionId, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
         body: JsonObject = {
-            "appName": self._app,
+            "appName": self.app,
             "userId": session.user_id,
             "sessionId": session.id,
             "newMessage": message.to_dict(),
@@ -310,7 +305,7 @@ class RemoteServer:
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise self._unreachable(str(error)) from error
         except TimeoutError as error:
-            raise DeliveryUnknown(f"The agent's server took longer than {self._timeout:g} seconds.") from error
+            raise DeliveryUnknown(f"The agent's server took longer than {self.patience:g} seconds.") from error
         except (aiohttp.ClientError, OSError) as error:
             log.warning("the connection to %s was lost: %s", self._url, _words(error))
             raise DeliveryUnknown("The connection to the agent's server was lost.") from error
@@ -347,7 +342,7 @@ class RemoteServer:
             raise self._unreachable(f"it sends us to {to!r} ({response.status}): set [agent] url to where its API is")
 
     def _post(self, path: str, body: JsonObject) -> aiohttp.client._RequestContextManager:
-        limit = aiohttp.ClientTimeout(total=self._timeout, sock_connect=CONNECT)
+        limit = aiohttp.ClientTimeout(total=self.patience, sock_connect=CONNECT)
         url = URL(self._url + path, encoded=True)
         return self._session().post(url, json=body, timeout=limit, headers=tracing.headers(), allow_redirects=False)
 

@@ -10,53 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
-from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.model import Ask
 from adk_confirm.bot.confirmation.outcome import has_failed
 from adk_confirm.bot.hosts.asked import (
-    ASKED_TWICE,
     CHOICE_TOOL,
     OF_THE_FRAMEWORK,
     AdkRequest,
+    RequestStatus,
     asked_in,
+    read_stored_answer,
+)
+from adk_confirm.bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
+from adk_confirm.bot.hosts.host_events import ABORTED, HostEvent, event_from, message_in, said_in, unread
+from adk_confirm.bot.hosts.waits import (
+    ASKED_TWICE,
     awaited,
     other_waits_in,
     pause_of,
-    read_stored_answer,
     sign_ins_in,
     unanswered,
     unfinished_operation,
 )
-from adk_confirm.bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
-from adk_confirm.bot.hosts.host_events import ABORTED, HostEvent, event_from, message_in, said_in, unread
 from adk_confirm.runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, announcement_about, bound_to_event
-from adk_confirm.runtime.calls.call import Call, CallState
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import JsonObject, as_text
+from adk_confirm.runtime.jsontypes import JsonObject, as_text, same
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, USER, FunctionResponse
-
-ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION)
-"""Requests that are done once they are answered: no call waits for them."""
-
-
-class RequestStatus(StrEnum):
-    """What the session says about a request."""
-
-    GONE = "gone"  # the session does not have the request, or asked it anew
-    ABSENT = "absent"  # no answer yet
-    BEGUN = "begun"  # an answer, and no response of the tool after it
-    SETTLED = "settled"  # nothing more comes
-
-
-def status_of(asks: AdkRequest | None) -> RequestStatus:
-    if asks is None:
-        return RequestStatus.GONE
-    if not asks.given:
-        return RequestStatus.GONE if asks.asked_anew else RequestStatus.ABSENT
-    ended = asks.after is not None or asks.ended_empty or asks.ask in ENDED_BY_THEIR_ANSWER
-    return RequestStatus.SETTLED if ended else RequestStatus.BEGUN
 
 
 @dataclass
@@ -91,7 +70,7 @@ class SessionReading:
     _responses: dict[str, JsonObject] = field(default_factory=dict)  # the last of each call
 
     def status(self, request_id: str) -> RequestStatus:
-        return status_of(self.requests.get(request_id))
+        return asks.status if (asks := self.requests.get(request_id)) is not None else RequestStatus.GONE
 
     def waiting(self, request_id: str) -> AdkRequest | None:
         """The request, if an answer may be sent."""
@@ -115,9 +94,9 @@ class SessionReading:
     def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject]) -> SessionSnapshot:
         """The session for the bot. `running`: the requests whose answers are being sent, and how many answers there
         were before."""
-        waiting = [asks for asks in self.requests.values() if status_of(asks) is RequestStatus.ABSENT]
+        waiting = [asks for asks in self.requests.values() if asks.status is RequestStatus.ABSENT]
         operations = [asks for asks in waiting if asks.ask is Ask.OPERATION]
-        calls = ((key, _as_told(asks, running.get(key))) for key, asks in self.requests.items())
+        calls = ((key, asks.as_told(running.get(key))) for key, asks in self.requests.items())
         return SessionSnapshot(
             requests=tuple(asks.for_people(schemas) for asks in waiting if asks.ask is not Ask.OPERATION),
             calls={key: call for key, call in calls if call is not None},
@@ -127,7 +106,7 @@ class SessionReading:
                 *(unfinished_operation(asks, schemas) for asks in operations if not has_failed(asks.before or {})),
             ),
             closed=tuple(
-                asks.for_people({}) for asks in self.requests.values() if status_of(asks) is not RequestStatus.ABSENT
+                asks.for_people({}) for asks in self.requests.values() if asks.status is not RequestStatus.ABSENT
             ),
             origins=self.origins,
         )
@@ -179,7 +158,7 @@ class SessionReading:
             if older is not None and older.given and asks.announcement and asks.announcement.approved_preview:
                 older.held_again = asks.announcement
             self._by_call[asks.call_id] = asks
-        elif not first.is_about(asks):
+        elif not same(first.shown, asks.shown):
             first.twice = True
 
     def _add_output(self, event: HostEvent) -> None:
@@ -277,37 +256,3 @@ def read(events: Sequence[JsonObject] | None) -> SessionReading:
         except Invalid as error:
             found.said.append(unread(raw, index, error))
     return found.end()
-
-
-def _as_told(asks: AdkRequest, on_its_way: int | None) -> Call | None:
-    """The call that was asked about, as the session tells of it. None while its answer is on its way: `on_its_way` is
-    how many answers there were before the one that is being sent."""
-    call, given = asks.as_call(), len(asks.given)
-    if not given:
-        refused = replace(call, state=CallState.REFUSED, reason=decision_texts.ASKED_ANEW)
-        return refused if asks.asked_anew else call
-    answer, first = asks.given[0]
-    confirmed: bool | None = answer.confirmed
-    state, begun = CallState.DONE if confirmed else CallState.REFUSED, first
-    result: JsonObject | None = None
-    if asks.ask in ENDED_BY_THEIR_ANSWER:
-        begun = None
-    elif asks.awaits and asks.asked_anew:
-        state, begun, result = CallState.REFUSED, None, {"error": decision_texts.ASKED_ANEW}
-    elif asks.held_again is not None:
-        why = decision_texts.CHANGED_BY_EDIT if asks.held_again.edited_unseen else decision_texts.PREVIEW_CHANGED
-        state, begun, result = CallState.REFUSED, None, {"error": why}
-    elif asks.after is not None:
-        result = asks.after[0]
-        if not confirmed and asks.held_by_gate and not has_failed(result):
-            state, confirmed = CallState.DONE, None  # it ran, whatever the answer was
-    elif asks.awaits and confirmed:
-        state, result = CallState.RUNNING, {"error": asks.as_awaiting}
-    elif on_its_way == given:
-        return None
-    elif on_its_way is not None or not asks.ended_empty:
-        begun = asks.given[-1][1]
-        if confirmed:
-            state = CallState.UNKNOWN if on_its_way is None or given < on_its_way else CallState.RUNNING
-    asked = tuple(replace(one, confirmed=confirmed) for one in call.asked)
-    return replace(call, state=state, asked=asked, result=result, begun=begun)

@@ -16,6 +16,7 @@ from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.config.settings import Settings, load_what_fits, serving_problems
 from adk_confirm.bot.hosts.open_host import open_host
+from adk_confirm.bot.hosts.plugin import NOT_SIGNED, NOT_TAKEN, NOT_WANTED, PREVENTS
 from adk_confirm.bot.ops.check_slack import check_app_token, check_workspace
 from adk_confirm.bot.ops.command import CommandLine, options, paint, tell
 from adk_confirm.bot.ops.findings import (
@@ -37,6 +38,7 @@ from adk_confirm.bot.policy.checks import Problem
 from adk_confirm.bot.slack.own_identity import slack_client
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.open import SCHEMAS, not_for, sqlite_file
+from adk_confirm.runtime.adk.signing import PluginSays
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.rest.listening import why_not_listening
@@ -59,7 +61,8 @@ _COLOURS = {Severity.OK: "green", Severity.NOTE: "cyan", Severity.WARN: "yellow"
 async def check(call: CommandLine) -> int:
     """Check settings, Slack, store and agent before starting.
 
-    It changes nothing, and may run beside the service. The exit code is 1 if something must be fixed.
+    It changes nothing, and may run beside the service. On a server of google-adk it asks whether our plugin is there,
+    in a session that it deletes. The exit code is 1 if something must be fixed.
     """
     found: list[Finding] = []
     covered: list[JsonObject] = []
@@ -236,6 +239,7 @@ async def _agent(settings: Settings, owner: Mapping[str, str]) -> AsyncIterator[
         host = await _within_patience(open_host(agent, database, store_url=settings.store_url))
         try:
             about = await _within_patience(host.capabilities())
+            plugin = await _within_patience(about.ask_plugin()) if about.ask_plugin is not None else None
         finally:
             await host.close()
     except ConfirmError as error:
@@ -247,8 +251,18 @@ async def _agent(settings: Settings, owner: Mapping[str, str]) -> AsyncIterator[
     yield fine("agent", f"{where} is {host.app}, on {about.name}")
     if (why := not_for(owner, agent=host.app)) is not None:
         yield fix("store", why)
+    signs = agent.secret_env is not None
+    if plugin is PluginSays.NOT_SIGNED:
+        yield fix("plugin", NOT_TAKEN if signs else NOT_SIGNED)
+    elif plugin is PluginSays.FITS:
+        yield fine("plugin", "it answers on the server, and takes only answers that this app signed")
+    elif signs:
+        yield warn("plugin", NOT_WANTED)
+    elif plugin is PluginSays.OPEN:
+        yield fine("plugin", "it answers on the server, and asks for no signature")
     for said in about.notes:
-        yield note("agent", said)
+        if said not in PREVENTS[plugin]:
+            yield note("agent", said)
 
 
 async def _within_patience(work: Awaitable[R]) -> R:

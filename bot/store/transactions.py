@@ -26,9 +26,9 @@ from adk_confirm.bot.confirmation.outcome import (
     take_back,
     tick,
 )
+from adk_confirm.bot.confirmation.question_form import answer_from_form
 from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.confirmation.votes import take_preview
-from adk_confirm.bot.hosts.asked import answer_from_form
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.marks import SLACK_IS_LATE
 from adk_confirm.bot.store.repository import (

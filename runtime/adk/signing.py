@@ -14,6 +14,7 @@ import hashlib
 import hmac
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated
 
 import pydantic
@@ -37,11 +38,19 @@ SHORTEST = 16
 GOOD_FOR = 600.0
 """Seconds for which a signature is good, once. The bot signs anew each time it sends an answer."""
 
-UNSIGNED = (
-    "Not signed with the plugin's secret, or too long ago, or used already: an answer for this agent counts once, and "
-    "only from a bot that has the secret."
-)
-"""The plugin's words for an answer that it refuses. The bot recognises them."""
+PLUGIN = "adk_confirm_plugin"
+"""The name of the call with which the bot asks whether the plugin is there."""
+
+
+class PluginSays(StrEnum):
+    """What the plugin says when it refuses something. The bot recognises the words."""
+
+    NOT_SIGNED = "Not signed with the plugin's secret, or too long ago, or used already"
+    OPEN = "adk-confirm's plugin is here, and asks for no signature."
+    FITS = "adk-confirm's plugin is here, and this signature fits."
+
+
+UNSIGNED = f"{PluginSays.NOT_SIGNED}: an answer for this agent counts once, and only from a bot that has the secret."
 
 
 @pydantic.dataclasses.dataclass(
@@ -139,6 +148,11 @@ class SignedResponse(_Signed):
 
     name: str
     response: JsonObject
+
+
+def plugin_question(app: str, user: str, session: str) -> SignedResponse:
+    """What the bot signs when it asks the plugin whether their secrets are the same."""
+    return SignedResponse(app=app, user=user, session=session, request=PLUGIN, name=PLUGIN, response={})
 
 
 def expiry_of(signature: str) -> float:

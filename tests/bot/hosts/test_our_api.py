@@ -13,7 +13,8 @@ from google.genai import types
 
 from adk_confirm import Agent, FunctionTool, Runner, ScriptedModel, call
 from adk_confirm.bot.hosts.adk_host import AdkHost
-from adk_confirm.bot.hosts.remote import OUR_PORT, RemoteServer
+from adk_confirm.bot.hosts.plugin import OUR_PORT
+from adk_confirm.bot.hosts.remote import RemoteServer
 from adk_confirm.runtime.store.database import Database
 from tests.support.foreign.alone import ran
 from tests.support.foreign.ours import agent

@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.runtime.adk.signing import PluginSays
 from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.pausing import SECRET
 from tests.support.foreign.rig import Foreign, foreign, google_adk
@@ -145,3 +146,24 @@ async def test_a_sequence_that_a_server_ended_says_so(
     assert len(ended) == (runs is not None)
     notes = (await visit.host.capabilities()).notes
     assert any("google-adk ends a SequentialAgent or a LoopAgent with the first approval" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("app", "secret", "says"),
+    [
+        ("trip", None, None),
+        ("trip", SECRET, None),
+        ("trip_signed", SECRET, PluginSays.FITS),
+        ("trip_signed", None, PluginSays.NOT_SIGNED),
+        ("trip_signed", "another secret than that", PluginSays.NOT_SIGNED),
+    ],
+)
+async def test_a_workflow_does_not_begin_when_its_plugin_is_asked(
+    log: Foreign, app: str, secret: str | None, says: PluginSays | None
+) -> None:
+    host = log.host(app, secret=secret)
+    ask = (await host.capabilities()).ask_plugin
+    assert ask is not None
+    assert await ask() is says
+    await host.close()
+    assert log.ran() == []

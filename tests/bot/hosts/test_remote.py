@@ -14,18 +14,8 @@ from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
 from adk_confirm.bot.hosts.open_host import open_host
-from adk_confirm.bot.hosts.remote import (
-    BROKEN,
-    DEEPEST,
-    DENIALS,
-    EDITS,
-    LONGEST_PAUSE,
-    NO_ADK,
-    NO_MARKS,
-    PORT,
-    TOGETHER,
-    RemoteServer,
-)
+from adk_confirm.bot.hosts.plugin import BROKEN, DENIALS, EDITS, PORT, TOGETHER
+from adk_confirm.bot.hosts.remote import DEEPEST, LONGEST_PAUSE, NO_ADK, NO_MARKS, RemoteServer
 from adk_confirm.runtime.adk.signing import MARK
 from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject

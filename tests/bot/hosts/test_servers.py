@@ -9,11 +9,15 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.host_events import ABORTED
+from adk_confirm.bot.hosts.remote import RemoteServer
+from adk_confirm.runtime.adk.signing import PluginSays
+from adk_confirm.runtime.wire import FunctionCall, SessionId
 from tests.support.foreign.kinds import IN_PROCESS, KINDS, Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.scenes import RESTARTS, SCENES, Scene
@@ -68,6 +72,32 @@ def cases() -> Iterator[object]:
 async def test_scene(at: Scene, name: str) -> None:
     _, play = SCENES[name]
     await play(at)
+
+
+def google_s() -> Iterator[object]:
+    """Fast is the one with a real server that the scenes start, too."""
+    for kind in KINDS:
+        if kind.name.startswith("adk-"):
+            yield pytest.param(kind, marks=[] if kind.usual else pytest.mark.slow, id=kind.name)
+
+
+@pytest.mark.parametrize("app", ["clerk", "front", "fork"])
+@pytest.mark.parametrize("kind", [*google_s()])
+async def test_the_plugin_is_asked_without_any_effect(at: Scene, app: str) -> None:
+    """A server without the plugin refuses the question by itself, before an agent or its model gets anything."""
+    host = at.server.host(app)
+    at.hosts.append(host)
+    ask = (await host.capabilities()).ask_plugin
+    assert ask is not None
+    assert await ask() is (PluginSays.OPEN if at.kind.name.endswith("-plugin") else None)
+    assert isinstance(host.server, RemoteServer)
+    session = SessionId(app, "adk-confirm", "check-again")
+    said = await host.server.why_not(session, FunctionCall(id="1", name="any"))
+    assert "User message cannot contain function calls" in said
+    assert await host.server.events(session) is None
+    sessions = f"{at.server.url}/apps/{app}/users/adk-confirm/sessions"
+    async with aiohttp.ClientSession() as http, http.get(sessions) as left:
+        assert await left.json() == []
 
 
 @pytest.mark.slow

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from adk_confirm.bot.confirmation.model import Ask, HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
+from adk_confirm.bot.hosts.asked import RequestStatus
 from adk_confirm.bot.hosts.host import SessionSnapshot
 from adk_confirm.bot.hosts.host_events import event_from
-from adk_confirm.bot.hosts.session_reading import RequestStatus, SessionReading, read
+from adk_confirm.bot.hosts.session_reading import SessionReading, read
 from adk_confirm.runtime.adk.signing import MARK, Announcement, SignedAnswer, announcement_about, announcement_metadata
 from adk_confirm.runtime.calls.call import CallState
 from adk_confirm.runtime.errors import Invalid

@@ -12,12 +12,13 @@ import psycopg
 import pytest
 
 from adk_confirm.bot.cli import main
+from adk_confirm.bot.hosts.plugin import BROKEN, DENIALS, EDITS, PORT
 from adk_confirm.bot.store.open import SCHEMAS, open_store, take_store
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.store.postgres import SESSION
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.failover import NAME, pair
-from tests.support.foreign.rig import foreign, replay
+from tests.support.foreign.rig import foreign, google_adk, replay
 from tests.support.office import office
 from tests.support.stores import SECRET
 
@@ -30,6 +31,10 @@ channel = "C0DEPLOYS"
 [audit]
 channel = "C0AUDIT"
 """
+
+
+MODEL_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE")
+"""The on-call agent chooses its model by them when it is imported, which happens once in a process."""
 
 
 @dataclass
@@ -62,6 +67,7 @@ class Setup:
             "DATABASE_URL": f"sqlite:///{self.folder / 'x.db'}",
             "ADK_CONFIRM_SECRET": SECRET,
             "ADK_CONFIRM_LISTEN": "127.0.0.1:0",
+            **dict.fromkeys(MODEL_KEYS),
             **environment,
         }
         for name, value in values.items():
@@ -137,8 +143,9 @@ def water(plant: str, liters: int, token: str, to: To, steps: list[Step]) -> str
 def label(plant: str, labels: dict[str, str]) -> str: return plant
 """
 OURS = """
-from adk_confirm import Agent, FunctionTool
-agent = Agent("x", "gemini-2.5-flash", tools=[FunctionTool(one, require_confirmation=True) for one in (water, label)])
+from adk_confirm import Agent, FunctionTool, ScriptedModel
+tools = [FunctionTool(one, require_confirmation=True) for one in (water, label)]
+agent = Agent("x", ScriptedModel("Hello."), tools=tools)
 """
 GOOGLES = """
 from google.adk.agents import LlmAgent
@@ -176,7 +183,6 @@ async def test_a_name_that_no_tool_has_is_an_error(at: Setup, made: str) -> None
     (at.folder / f"{module}.py").write_text(WATERING + made)
     at.monkeypatch.chdir(at.folder)
     at.monkeypatch.syspath_prepend(at.folder)
-    at.monkeypatch.setenv("GOOGLE_API_KEY", "none")
     target = f'target = "{module}:agent"'
     said = await at.says(target, naming("water", NAMES), code=0)
     assert "argument" not in said
@@ -352,8 +358,6 @@ async def test_a_model_that_can_not_be_asked(at: Setup) -> None:
         "gemini, other = Agent('a', 'gemini-2.5-flash', tools=[]), Agent('b', 'gpt-9', tools=[])\n"
     )
     at.monkeypatch.syspath_prepend(at.folder)
-    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"):
-        at.monkeypatch.delenv(name, raising=False)
     missing = "FIX model gemini-2.5-flash: There is no key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY."
     assert missing in await at.says('target = "modelled:gemini"')
     assert missing not in await at.says('target = "modelled:gemini"', code=0, GOOGLE_API_KEY="k")
@@ -370,6 +374,34 @@ async def test_an_agent_on_a_server(at: Setup, tmp_path_factory: pytest.TempPath
         assert "note agent The server may not keep to a denial" in said
         said = await at.says(f'url = "{server.url}"\napp = "another"')
     assert 'has no app "another"; it has' in said
+
+
+@pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
+@pytest.mark.parametrize(
+    ("server", "secret", "says", "stays"),
+    [
+        ({}, None, None, {"port", "denials", "edits"}),
+        ({}, SECRET, "warn plugin The agent's server asks for no signature, although", {"port", "denials", "edits"}),
+        ({"PLUGIN": "1"}, None, "ok plugin it answers on the server, and asks for no signature", {"port"}),
+        ({"PLUGIN": "1", "SECRET": SECRET}, SECRET, "ok plugin it answers on the server, and takes only", set()),
+        ({"PLUGIN": "1", "SECRET": SECRET}, None, "FIX plugin The agent's server accepts only signed answers", set()),
+        ({"PLUGIN": "1", "SECRET": SECRET}, SECRET[::-1], "FIX plugin The agent's server refuses answers: its", set()),
+    ],
+)
+async def test_whether_the_plugin_answers_on_a_real_server(
+    at: Setup, server: dict[str, str], secret: str | None, says: str | None, stays: set[str]
+) -> None:
+    """What it prevents is no warning any more."""
+    at.people()
+    agent = 'app = "clerk"' if secret is None else 'app = "clerk"\nsecret_env = "ITS_SECRET"'
+    with foreign(at.folder / "adk", *google_adk(), **server) as there:
+        fix = says is not None and says.startswith("FIX")
+        said = await at.says(f'url = "{there.url}"\n{agent}', code=int(fix), ITS_SECRET=secret)
+    assert says is None or says in said
+    assert any(line.split()[1:2] == ["plugin"] for line in said.splitlines()) is (says is not None)
+    sentences = {"port": PORT, "denials": DENIALS, "edits": EDITS}
+    assert {name for name, sentence in sentences.items() if sentence in said} == stays
+    assert BROKEN in said
 
 
 async def test_tools_on_a_server_that_is_down(at: Setup) -> None:
