@@ -137,6 +137,28 @@ async def test_where_there_are_no_streams_it_runs_without(ear: Ear, host: AdkHos
     assert (len(ear.at("/run_sse")), len(ear.at("/run"))) == (1, 2)  # tried once
 
 
+@pytest.mark.parametrize(
+    ("version", "language", "asked"),
+    [
+        ("1.38.0", "python", False),
+        ("1.39.1", "python", True),
+        ("2.0.0", "python", False),
+        ("2.4.1", "python", False),
+        ("2.5.0", "python", True),
+        ("2.13.0", "python", True),
+        ("3.0.0a1", "python", True),
+        ("2.5.0", "go", False),
+        ("new", "python", False),
+    ],
+)
+async def test_a_plugin_is_asked_only_where_nothing_can_run(ear: Ear, version: str, language: str, asked: bool) -> None:
+    """google-adk 2.0 to 2.4 give a client's call to the model."""
+    ear.instead["/version"] = saying(json.dumps({"version": version, "language": language}))
+    host = ear.host()
+    assert ((await host.capabilities()).ask_plugin is not None) is asked
+    await host.close()
+
+
 async def test_what_it_can_not_promise_goes_by_what_it_is(ear: Ear) -> None:
     host = ear.host()
     abilities = await host.capabilities()
