@@ -530,7 +530,7 @@ def _problems(view: Shown) -> list[Line]:
         else []
     )
     if view.paused and view.paused.by is None:
-        lines.append(line(words.PAUSED))
+        lines.append(line(words.RESTARTING if view.paused.restarts else words.PAUSED))
     elif view.paused:
         why = (Say(": "), Prose(view.paused.reason)) if view.paused.reason else ()
         lines.append(

@@ -169,10 +169,12 @@ class GrantView:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Runs are stopped by `adk-confirm pause`: by whom, and why. `reason` is supplied text."""
+    """Runs are stopped by `adk-confirm pause`: by whom, and why. `reason` is supplied text. `restarts`: nobody paused
+    them; the service is being restarted."""
 
     by: str | None = None
     reason: str | None = None
+    restarts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,6 +105,7 @@ UNTIL = "expires {when}"
 SOMEBODY = "Somebody"
 
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
+RESTARTING = "⏸️ The app is being restarted. This starts right after that."
 NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
     "whoever runs it."

@@ -124,7 +124,8 @@ async def running_bot(
                 readiness.notes["settings"] = f"{digest}{f'; {trouble}' if trouble else ''}"
 
             until_the_end["reloading"] = PolicyReloader(file, os.environ, rules, told).run
-        async with _running_loops(stop, readiness, metrics, parts, until_the_end, pauses or RestartPauses()):
+        drain = settings.serve.drain.total_seconds() if settings.serve.drain else 0.0
+        async with _running_loops(stop, readiness, metrics, parts, until_the_end, pauses or RestartPauses(), drain):
             yield Bot(url, database, host, parts.bolt)
 
 
@@ -200,8 +201,10 @@ async def _running_loops(
     parts: _Parts,
     until_the_end: Mapping[str, TaskFunction],
     pauses: RestartPauses,
+    drain: float,
 ) -> AsyncIterator[None]:
-    """Runs the loops. At the end, work that has begun gets time to finish; the log names what did not finish."""
+    """Runs the loops. At the end no run begins any more, and those that began get `drain` seconds. Then work that has
+    begun gets time to finish; the log names what did not finish."""
     supervisor = Supervisor(readiness, metrics, pauses)
     working = [supervisor.begin(name, run) for name, run in parts.worker.loops.items()]
     checkpoints = supervisor.begin("checkpoints", parts.checkpoints.run)
@@ -210,8 +213,9 @@ async def _running_loops(
     try:
         yield
     finally:
-        stop.begin()
         readiness.stopping()
+        await parts.worker.drain(drain)
+        stop.begin()
         supervisor.stop()
         parts.worker.stop()
         drained = asyncio.create_task(parts.after_ack.drain())

@@ -94,7 +94,7 @@ UNKNOWN_HOST = Capabilities(name="", exactly_once=False, siblings_together=True,
 
 @dataclass
 class SessionWorker:
-    """`supports`: what the host supported when it was last asked."""
+    """`supports`: what the host supported when it was last asked. `stopping`: no run begins here any more."""
 
     host: Host
     slack: Slack
@@ -102,6 +102,7 @@ class SessionWorker:
     intake: Intake
     rules: Rules
     supports: Capabilities = UNKNOWN_HOST
+    stopping: bool = False
 
     def look(self, tx: Tx, key: str) -> tuple[Session, Mail, Capabilities]:
         """What is due for a session, for a host that supports what this one did when it was last asked."""
@@ -136,8 +137,8 @@ class _LeasedSession:
                 await self._lease.run(refuse_letter, key, forged)
                 mail = await self._lease.read(read_mail, key, together=together, several=several)
                 continue
-            if mail.paused:
-                raise NotNow(5.0, "Runs are paused.")
+            if (wait := self._wait(mail)) is not None:
+                raise wait
             self._under_way = frozenset(letter.id for letter in letters)
             try:
                 with work_span("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
@@ -170,6 +171,13 @@ class _LeasedSession:
             return UNKNOWN_HOST
         return self._parts.supports
 
+    def _wait(self, mail: Mail) -> NotNow | None:
+        """Why the agent gets nothing from here now."""
+        if mail.paused:
+            return NotNow(5.0, "Runs are paused.")
+        stops = "This process is being stopped. Another one continues, or the next start."
+        return NotNow(0.0, stops) if self._parts.stopping else None
+
     async def _wait_and_send_decisions(
         self, session: Session, asking: Coroutine[Any, Any, T], turns: Collection[str] = ()
     ) -> T:
@@ -195,7 +203,7 @@ class _LeasedSession:
         while True:
             ahead = DecisionsAhead(frozenset(sent), turns)
             mail = await self._lease.read(read_mail, session.key, **how, decisions_ahead=ahead)
-            if not mail.letters or mail.paused or not all(one.sealed for one in mail.letters):
+            if not mail.letters or self._wait(mail) or not all(one.sealed for one in mail.letters):
                 return
             sent.update(one.id for one in mail.letters)
             try:

@@ -208,6 +208,12 @@ class Slack(_Table):
         return int(self.listen.rpartition(":")[2])
 
 
+class Serve(_Table):
+    """How `adk-confirm serve` stops. `drain`: how long runs may take that began before."""
+
+    drain: Duration | None = None
+
+
 class Audit(_Table):
     """Where the ledger's checkpoints are posted outside the database, and how often."""
 
@@ -278,6 +284,7 @@ class File(_Table):
     agent: AgentSettings | None = None
     store: Store = Store()
     slack: Slack = Slack()
+    serve: Serve = Serve()
     audit: Audit = Audit()
     log: Log = Log()
     limits: WaitingLimits = WaitingLimits()

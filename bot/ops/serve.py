@@ -29,6 +29,5 @@ def serve(call: CommandLine, renamed_from: str | None) -> int:
     for warning in settings.warnings:
         log.warning("%s", warning)
     serving = running_bot(settings, file=call.config, renamed_from=renamed_from)
-    if settings.log.format == "json":  # then whoever reads the log reads nothing else
-        return run_until_stopped(serving, lambda bot: f"Listening at {bot.url}.", log.info)
-    return run_until_stopped(serving, lambda bot: f"Listening at {bot.url}.")
+    tell = log.info if settings.log.format == "json" else None  # then whoever reads the log reads nothing else
+    return run_until_stopped(serving, lambda bot: f"Listening at {bot.url}.", tell, settings.serve.drain)

@@ -1,4 +1,5 @@
-"""Serves until SIGTERM or SIGINT, for `adk-confirm serve` and `api`. A supervisor kills a process after ten seconds."""
+"""Serves until SIGTERM or SIGINT, for `adk-confirm serve` and `api`. A supervisor kills a process after ten seconds, or
+after as much more as its settings give to what runs."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
+from adk_confirm.bot.policy.durations import spell_duration
 from adk_confirm.bot.worker.supervision import StopDeadline, end_now, exit_by
 from adk_confirm.runtime.tool import end_threads
 
@@ -27,18 +30,23 @@ def run_until_stopped(
     serving: AbstractAsyncContextManager[S],
     said: Callable[[S], str],
     tell: Callable[[str], object] | None = None,
+    drain: timedelta | None = None,
 ) -> int:
-    """`said`: what it tells once it serves. `tell` prints it, unless it is given."""
-    asyncio.run(_until_stopped(serving, said, tell or partial(print, flush=True)))
+    """`said`: what it tells once it serves. `tell` prints it, unless it is given. `drain`: the time that runs get to
+    end, before all else has a few seconds."""
+    asyncio.run(_until_stopped(serving, said, tell or partial(print, flush=True), drain))
     if not end_threads(patience=_LAST_TOOLS) or _has_threads_left():
         end_now(STOPPED)  # a tool still runs; its call is stored as running
     return STOPPED
 
 
 async def _until_stopped(
-    serving: AbstractAsyncContextManager[S], said: Callable[[S], str], tell: Callable[[str], object]
+    serving: AbstractAsyncContextManager[S],
+    said: Callable[[S], str],
+    tell: Callable[[str], object],
+    drain: timedelta | None,
 ) -> None:
-    stopping, task, serves = _stop_future(), asyncio.current_task(), False
+    stopping, task, serves = _stop_future(drain.total_seconds() if drain else 0.0), asyncio.current_task(), False
 
     def give_up(_: object) -> None:
         """While it starts it may wait for others, such as for Slack."""
@@ -54,16 +62,17 @@ async def _until_stopped(
             gc.set_threshold(*_GARBAGE)
             tell(said(found))
             await stopping
-            tell("Stopping: what runs has a few seconds to end. What is left continues at the next start.")
+            time = spell_duration(drain) if drain else "a few seconds"
+            tell(f"Stopping: what runs has {time} to end. What is left continues at the next start.")
     except asyncio.CancelledError:
         if serves:
             raise
         tell("Stopped before it was ready.")
 
 
-def _stop_future() -> asyncio.Future[None]:
-    """A future that is done at SIGTERM or SIGINT. From then on the process has a few seconds to end; a second signal
-    ends it at once.
+def _stop_future(drain: float) -> asyncio.Future[None]:
+    """A future that is done at SIGTERM or SIGINT. From then on the process has `drain` seconds and a few more to end; a
+    second signal ends it at once.
 
     The signal handler is Python's own, not the event loop's, so that it is called even while a tool blocks the loop.
     """
@@ -76,7 +85,7 @@ def _stop_future() -> asyncio.Future[None]:
         signals += 1
         if signals > 1:
             end_now(128 + number)
-        exit_by(StopDeadline.PROCESS, STOPPED)
+        exit_by(drain + StopDeadline.PROCESS, STOPPED)
         loop.call_soon_threadsafe(stopping.set_result, None)
 
     for number in (signal.SIGINT, signal.SIGTERM):

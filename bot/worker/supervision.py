@@ -196,14 +196,14 @@ def _say(left: Sequence[str]) -> None:
     log.warning("left unfinished, and continued at the next start: %s", named)
 
 
-def exit_by(mark: StopDeadline, code: int) -> None:
-    """Ends the process by the deadline, whatever it is doing. Called from a signal handler. The store survives this."""
+def exit_by(seconds: float, code: int) -> None:
+    """Ends the process by that time, whatever it is doing. Called from a signal handler. The store survives this."""
 
     def end() -> None:
         log.warning("not everything ended in time: the process ends here, and what is left goes on at the next start")
         end_now(code)
 
-    timer = threading.Timer(mark, end)
+    timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
 

@@ -27,10 +27,18 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.store.cast_vote import count_next
 from adk_confirm.bot.store.grants_in_force import grants_in
-from adk_confirm.bot.store.mailbox import read_pause, read_session
+from adk_confirm.bot.store.mailbox import approvals_held_back, read_pause, read_session
 from adk_confirm.bot.store.marks import SOON, count_due_cards, waits_for_end
 from adk_confirm.bot.store.outbox import look_at_thread, note_possible_copies
-from adk_confirm.bot.store.repository import Session, chain_of, now, read_confirmation, recompute_due, session_in
+from adk_confirm.bot.store.repository import (
+    Session,
+    chain_of,
+    now,
+    read_confirmation,
+    recompute_due,
+    session_confirmations,
+    session_in,
+)
 from adk_confirm.bot.store.transactions import draw_again, keep_time, save_drawn, save_preview
 from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.calls.preview import Preview
@@ -122,6 +130,7 @@ class Worker:
         term: float = TERM,
     ) -> None:
         self._people, self._preview_of, self._drawing, self._rules = people, preview, drawing, rules
+        self._session_worker = session_worker
         self._facts = BackgroundLookup[Facts]("Slack has not answered yet who may decide.")
         self._previews = BackgroundLookup[Preview]("What the edited call would do is not known yet.")
         # One lease is for a thread and all that is done for it. These run side by side, so nothing waits for a drawing.
@@ -145,7 +154,7 @@ class Worker:
             ),
             JobKind(
                 "card",
-                due_card,
+                self._due_card,
                 self._card,
                 at_once=16,
                 log_context=lambda key: log_context(confirmation=key),
@@ -168,6 +177,11 @@ class Worker:
     def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """What runs until `stop`, and then until its work is done, by name."""
         return {"worker": self._loop.run}
+
+    async def drain(self, patience: float) -> None:
+        """Begins no run any more, and waits for those that began, for at most `patience` seconds."""
+        self._session_worker.stopping = True
+        await self._loop.drain(patience)
 
     def stop(self) -> None:
         self._loop.stop()
@@ -208,6 +222,9 @@ class Worker:
             await lease.run(keep_time, row.id)  # deadlines apply even while somebody is asked
             raise
         return await lease.finish_if(nothing_is_due, with_due_work(keep_time), row.id)
+
+    def _due_card(self, tx: Tx, confirmation_id: str) -> DueCard | float | None:
+        return due_card(tx, confirmation_id, stopping=self._session_worker.stopping)
 
     async def _card(self, confirmation_id: str, lease: Lease, due: DueCard | float | None) -> None:
         """Draws until every card shows the current row. A call that was just approved often ends within a second: then
@@ -273,14 +290,14 @@ class DueCard:
     around: CardContext
 
 
-def due_card(tx: Tx, confirmation_id: str) -> DueCard | float | None:
+def due_card(tx: Tx, confirmation_id: str, *, stopping: bool = False) -> DueCard | float | None:
     """What to draw, or how many seconds to wait first. None if every card shows the current row."""
     row = read_confirmation(tx, confirmation_id)
     if row is None or not needs_drawing(row):
         return None
     if (wait := seconds_until_drawn(tx, row)) > 0:
         return wait
-    return DueCard(row, read_session(tx, chain_of(row.asked.session)), read_card_context(tx, row))
+    return DueCard(row, read_session(tx, chain_of(row.asked.session)), read_card_context(tx, row, stopping=stopping))
 
 
 def seconds_until_drawn(tx: Tx, row: Confirmation) -> float:
@@ -314,11 +331,17 @@ def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
     return min((at for at in times if at > tx.now()), default=None)
 
 
-def read_card_context(tx: Tx, row: Confirmation) -> CardContext:
-    """What a card shows besides its row: grants, and whether runs are paused."""
-    given = [grant for grant in grants_in(tx, chain_of(row.asked.session)) if grant.id == row.id]
+def read_card_context(tx: Tx, row: Confirmation, *, stopping: bool = False) -> CardContext:
+    """What a card shows besides its row: grants, and whether runs are paused. `stopping`: this process begins none, so
+    an approved call starts in another one, or after the restart."""
+    key = chain_of(row.asked.session)
+    given = [grant for grant in grants_in(tx, key) if grant.id == row.id]
     pause = read_pause(tx) if row.outcome is None and row.state in (State.WAITING, State.APPROVED) else None
-    return CardContext(grants=given, paused=Paused(pause.by, pause.reason) if pause else None)
+    paused = Paused(pause.by, pause.reason) if pause else None
+    if paused is None and stopping and row.state is State.APPROVED and row.outcome is None:
+        waits_for_others = any(row.id == one.id for one, _ in approvals_held_back(session_confirmations(tx, key)))
+        paused = None if waits_for_others else Paused(restarts=True)
+    return CardContext(grants=given, paused=paused)
 
 
 def read_reply(tx: Tx, vote: str) -> tuple[Seat, Verdict]:

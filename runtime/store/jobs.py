@@ -182,13 +182,15 @@ class AtWork:
     which of those it could release; and the owners on which it works by leases of another kind.
 
     These are left alone by its own claims: if the process was frozen for longer than its leases, they have expired
-    although the work goes on.
+    although the work goes on. `drains`: the process begins no job of the first kind any more, so others may have an
+    idle owner for which one is due.
     """
 
     jobs: dict[JobKey, str] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
     idle: Collection[str] = ()
     elsewhere: Collection[str] = ()
+    drains: bool = False
 
     def turns(self, kind: JobKind[Any]) -> list[str]:
         return [turn for job, turn in self.jobs.copy().items() if job.kind == kind.name]
@@ -227,7 +229,7 @@ def claim_due(tx: Tx, kinds: Kinds, room: Mapping[str, int], term: float, at: At
     taken = _take_owners(tx, kinds, chosen, term, at)
     claimed = [_claimed(tx, kinds, row, taken[row.owner]) for row in chosen if row.owner in taken]
     idle = [owner for owner in at.idle if owner not in taken]
-    released = [owner for owner in idle if _give_back(tx, JobKey(kinds[0].name, owner), at.tokens[owner])]
+    released = [owner for owner in idle if _give_back(tx, JobKey(kinds[0].name, owner), at.tokens[owner], at.drains)]
     count = Counter(one.job.kind for one in claimed)
     if any(count[kind.name] == room[kind.name] for kind in wanted):
         return Claim(claimed, 0.0, full, released)
@@ -354,16 +356,18 @@ _ALL_DUE = """
 """
 _GIVE_BACK = """
     UPDATE jobs SET lease_token = NULL, lease_until = NULL
-    WHERE kind = :leader AND key = :owner AND lease_token = :token AND coalesce(due_at > :now, TRUE)
+    WHERE kind = :leader AND key = :owner AND lease_token = :token AND (coalesce(due_at > :now, TRUE) OR :drains)
       AND NOT EXISTS (SELECT 1 FROM jobs d WHERE d.owner = :owner AND d.due_at <= :now)
 """
 
 
-def _give_back(tx: Tx, lease: JobKey, token: str) -> bool:
-    """Releases an owner of which nothing is due. Returns whether it did."""
+def _give_back(tx: Tx, lease: JobKey, token: str, drains: bool = False) -> bool:
+    """Releases an owner of which nothing is due that this process would do. Returns whether it did."""
     if tx.dialect != "sqlite":  # whoever stores that something is due has locked the lease, or does that after us
         lock_job(tx, *lease)
-    return tx.run(_GIVE_BACK, leader=lease.kind, owner=lease.key, token=token, now=tx.now()) == 1
+    if drains:
+        tx.notify(topic_of(lease.kind))
+    return tx.run(_GIVE_BACK, leader=lease.kind, owner=lease.key, token=token, now=tx.now(), drains=drains) == 1
 
 
 def _claimed(tx: Tx, kinds: Kinds, row: _Row, token: str) -> ClaimedJob:
@@ -526,6 +530,7 @@ class LeaseLoop:
         self._next: dict[JobKey, tuple[ClaimedJob, _Held]] = {}  # begin when those at work have ended
         self._due_again: set[JobKey] = set()  # something came since the last transaction of these began
         self._tasks: set[asyncio.Task[None]] = set()
+        self._draining = False  # no job of the first kind is begun any more
         self._over = False  # nothing is begun any more
         self._leaving: asyncio.Task[None] | None = None
         self._full: set[str] = set()  # kinds of which jobs may be due that wait for one of these to end
@@ -551,6 +556,15 @@ class LeaseLoop:
             await self._let_all_go(0.0)
             raise
         await self._let_all_go(self._term)
+
+    async def drain(self, patience: float) -> None:
+        """Begins no job of the first kind any more, and lets others have what becomes due of it. Waits for those that
+        it has at work, for at most `patience` seconds. Jobs of other kinds go on."""
+        self._draining, clock = True, asyncio.get_running_loop().time
+        until = clock() + patience
+        self._wake()
+        while any(job.kind == self._leader for job in self._jobs) and (left := until - clock()) > 0:
+            await asyncio.wait(self._tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -582,7 +596,7 @@ class LeaseLoop:
         held = {owner: one.lease.token for owner, one in self._held.items()}
         idle = [owner for owner, one in self._held.items() if not one.jobs]
         elsewhere = set(self._keeper.keys(self._leader)) - held.keys()  # what this process began without the loop
-        at = AtWork(self._jobs.copy(), held, idle, elsewhere)
+        at = AtWork(self._jobs.copy(), held, idle, elsewhere, self._draining)
         try:
             claim = await self._database.run(claim_due, [*self._kinds.values()], room, self._term, at)
         except (StoreError, Busy) as error:
@@ -594,6 +608,8 @@ class LeaseLoop:
         return claim
 
     def _room(self, kind: JobKind[Any]) -> int:
+        if self._draining and kind.name == self._leader:
+            return 0
         return kind.at_once - sum(job.kind == kind.name for job in self._jobs.copy())
 
     # What other transactions of this process make due
@@ -621,7 +637,7 @@ class LeaseLoop:
     def _has_room(self, due: Due) -> bool:
         kind = self._kinds[due.job.kind]
         turns = AtWork(self._jobs).turns(kind)
-        return kind.name not in self._full and len(turns) < kind.at_once and not _exceeds_share(due.turn, kind, turns)
+        return kind.name not in self._full and self._room(kind) > 0 and not _exceeds_share(due.turn, kind, turns)
 
     def _take_owner(self, tx: Tx, owner: str) -> str | None:
         """The token of the owner's lease, which is ours or was free. None if another process has it, or had it and did

@@ -384,6 +384,7 @@ CARDS = {
     "waiting_operation": replace(WAITING, operation=True, hint="It has begun, and waits for its result."),
     "approved": APPROVED,
     "approved_paused": PAUSED,
+    "approved_restarting": replace(APPROVED, paused=Paused(restarts=True)),
     "approved_paused_by": replace(APPROVED, paused=Paused(LEAD, "freeze until the incident is over")),
     "approved_unreachable": UNREACHABLE,
     "running": RUNNING,

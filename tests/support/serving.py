@@ -171,8 +171,13 @@ class Service:
         line = (await self._process.stdout.readline()).decode()
         if not line.startswith("Listening at "):
             raise AssertionError(f"{line}{self._log.read_text()}")
+        self._listens = line.rstrip("\n")
+        self.gets_events()
+
+    def gets_events(self) -> None:
+        """Slack sends its events here from now on, if it does not use a socket."""
         if not self._socket:
-            self._slack.sends_to(events_of(line.rstrip("\n")))
+            self._slack.sends_to(events_of(self._listens))
 
     async def begins_to_stop(self) -> None:
         """Sends SIGTERM, and waits until it says that it stops."""
@@ -181,8 +186,11 @@ class Service:
         assert (await self._process.stdout.readline()).startswith(b"Stopping: ")
 
     async def stops(self) -> Stopped:
-        began = time.monotonic()
         self._process.send_signal(signal.SIGTERM)
+        return await self.ended()
+
+    async def ended(self) -> Stopped:
+        began = time.monotonic()
         code = await self._process.wait()
         return Stopped(time.monotonic() - began, code, self._log.read_text())
 

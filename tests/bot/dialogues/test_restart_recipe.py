@@ -1,7 +1,9 @@
-"""The recipe of docs/operations.md for a restart that interrupts nothing."""
+"""The recipes of docs/operations.md for a restart that interrupts nothing. `tests/bot/worker/test_draining.py` has the
+drain of real processes."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,31 @@ async def test_what_runs_ends_and_what_is_approved_starts_after_the_restart(
         await operates(at, database_url, "resume")
         await at.sees(held, "did")
         assert [(line["tool"], line["on"]) for line in at.ran()][2:] == [("begins", "that"), ("work", "that")]
+
+
+async def test_a_drain_lets_runs_end_begins_none_and_says_so(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("LAB_GATE", str(gate))
+    draining = f'{ONE}[serve]\ndrain = "90s"\n'
+    async with office(database_url, tmp_path / "log", monkeypatch, draining, target=LAB) as at:
+        works, waits = await at.ask('work {"on": "it"}'), await at.ask('pay {"to": "Ada", "amount": 20}')
+        await at.bob.clicks(works, "Approve")
+        await at.slack.until(lambda: at.ran() or None)
+        stopping = asyncio.create_task(at.stops())
+        await asyncio.sleep(0)
+        await at.bob.clicks(waits, "Approve")
+        await at.slack.until(lambda: "The app is being restarted." in at.bob.now(waits).text, what="the card to say so")
+        await at.ann.says('@adk-confirm pay {"to": "Bob", "amount": 30}', at.deploys, thread=works)
+        gate.touch()
+        await stopping
+        assert "Done" in at.bob.now(works).text
+        assert [line["tool"] for line in at.ran()] == ["begins", "work"]
+        assert not [one for one in at.offers(works) if "Approve" in one.buttons]
+        await at.starts(ONE)
+        await at.sees(waits, "did")
+        await at.slack.until(
+            lambda: [one for one in at.offers(works) if "Approve" in one.buttons], what="the next card"
+        )
+        assert "restarted" not in at.bob.now(waits).text

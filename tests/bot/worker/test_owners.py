@@ -12,7 +12,7 @@ import pytest
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import JobKind, LeaseLoop, owe, settle
-from adk_confirm.runtime.store.lease import Lease
+from adk_confirm.runtime.store.lease import TERM, Lease
 from tests.support.counting import counted_work
 from tests.support.stores import nothing
 from tests.support.waiting import until
@@ -33,7 +33,7 @@ def leases(tx: Tx) -> dict[str, str | None]:
 
 @asynccontextmanager
 async def working(
-    database: Database, card: Attends, desk: Attends | None = None, **kind: Any
+    database: Database, card: Attends, desk: Attends | None = None, term: float = TERM, **kind: Any
 ) -> AsyncIterator[LeaseLoop]:
     """A loop that only looks by itself when it is woken."""
     loop = LeaseLoop(
@@ -41,6 +41,7 @@ async def working(
         JobKind("desk", nothing, desk or card),
         JobKind("card", kind.pop("look", nothing), card, **kind),
         poll=NEVER,
+        term=term,
     )
     running = asyncio.create_task(loop.run())
     await until(lambda: loop._waiter is not None)
@@ -130,6 +131,32 @@ async def test_another_process_gets_nothing_of_an_owner_that_is_held(database: D
         for key in ("one", "two", "bob's"):
             ours.lets(key)
         await free(loop)
+        other.stop()
+        await running
+
+
+async def test_a_loop_that_drains_lets_others_have_what_becomes_due_of_the_first_kind(database: Database) -> None:
+    ours, theirs = Gates(), Gates()
+    async with working(database, ours, term=NEVER) as loop:
+        await database.run(ask, "one")
+        await database.run(lambda tx: owe(tx, "desk", "bob"))
+        await ours.until("one", "bob")
+        draining = asyncio.create_task(loop.drain(NEVER))
+        other = LeaseLoop(database, JobKind("desk", nothing, theirs), JobKind("card", nothing, theirs), poll=NEVER)
+        running = asyncio.create_task(other.run())
+        await database.run(lambda tx: owe(tx, "desk", "cyd"))
+        await theirs.until("cyd")
+        await database.run(lambda tx: owe(tx, "desk", "ann"))
+        ours.lets("one")
+        await theirs.until("cyd", "ann")
+        await database.run(ask, "bob's", "bob")  # what is not of the first kind goes on
+        await ours.until("one", "bob", "bob's")
+        assert not draining.done()
+        ours.lets("bob")
+        await draining
+        ours.lets("bob's")
+        for key in ("cyd", "ann"):
+            theirs.lets(key)
         other.stop()
         await running
 
