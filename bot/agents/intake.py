@@ -15,16 +15,17 @@ from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.grants import is_for
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, HostRequest, Place, Vote
+from adk_confirm.bot.confirmation.model import AskedCall, Grant, HostRequest, Place
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.stored_json import check_json
+from adk_confirm.bot.confirmation.votes import hypothetical_vote
 from adk_confirm.bot.policy.approvers import NOBODY, Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
 from adk_confirm.bot.policy.redaction import Redactor, mask_said, own_words
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory, NotWritable
 from adk_confirm.bot.slack.errors import Gone, SlackTrouble
-from adk_confirm.bot.store.grants_in_force import Rights, grants_in, rights_of
+from adk_confirm.bot.store.grants_in_force import grants_in
 from adk_confirm.bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
 from adk_confirm.bot.store.requests import Opening, asked_call
 from adk_confirm.bot.store.rows import letter_is_sealed, storable
@@ -93,16 +94,18 @@ class Intake:
             return policies.resolve(call)
         return await asyncio.to_thread(policies.resolve, call)  # a `when` condition may take up to 0.1 s
 
-    async def _rights(self, lease: Lease, session: Session, asked: AskedCall, policy: Policy) -> Rights:
-        """Looks up the current rights of everyone whose grant covers this call. They may have changed since."""
+    async def _rights(self, lease: Lease, session: Session, asked: AskedCall, policy: Policy) -> dict[Person, Facts]:
+        """Looks up the rights of everyone whose grant covers this call, as if they approved it by a vote. They may have
+        changed since. Somebody about whom too much time has passed when all are looked up has none: people are
+        asked."""
         at, stored = await lease.read(read_grants, session.key)
-        given = [grant for grant in stored if is_for(grant, asked, policy, at)]
-
-        async def ask(row: Confirmation, vote: Vote) -> Facts:
-            return await self._directory.facts(row, vote, self._rules.policies, anew=True)
-
-        givers = (giver for grant in given for giver in grant.given_by)
-        return await rights_of(givers, asked, policy, at, ask)
+        row, policies = open_confirmation("grant", asked, policy, at).row, self._rules.policies
+        givers = dict.fromkeys(one for grant in stored if is_for(grant, asked, policy, at) for one in grant.given_by)
+        votes = [hypothetical_vote(row, giver, at) for giver in givers]
+        found = await asyncio.gather(*(self._directory.facts(row, vote, policies, anew=True) for vote in votes))
+        pairs = zip(votes, found, strict=True)
+        known = {vote.voter: self._directory.fresh_facts(row, vote, policies, facts) for vote, facts in pairs}
+        return {giver: facts for giver, facts in known.items() if facts is not None}
 
     async def _places(
         self, session: Session, found: GoverningPolicy, call: CallFacts
@@ -182,15 +185,14 @@ def who_asked(tx: Tx, session: Session, turns: Iterable[str]) -> Person | None:
     """The person whose message, or whose call's answer, began one of these invocations, as we noted it. In our runtime
     the message's own mark says it. None if nobody's did: whoever speaks next did not ask for it."""
     letters = "SELECT * FROM bot_mail WHERE session = :key AND (kind = 'words' OR turn IS NOT NULL) ORDER BY id"
-    sealed = [one for one in tx.all(letters, key=session.key) if letter_is_sealed(tx, one)]
-    for turn in filter(None, turns):
-        for one in sealed:
-            noted = storable(turn) in json.loads(one.turn or "[]")
-            if noted or invocation_of(session.session, one.mark) == turn:
-                row = read_confirmation(tx, one.confirmation) if one.confirmation else None
-                asker = _speaker(tx, session, one.person) if one.person else row.asked.asked_by if row else None
-                if asker is not None:
-                    return asker
+    began = {*filter(None, turns)}
+    kept = {*map(storable, began)}
+    for one in (letter for letter in tx.all(letters, key=session.key) if letter_is_sealed(tx, letter)):
+        if not kept.isdisjoint(json.loads(one.turn or "[]")) or invocation_of(session.session, one.mark) in began:
+            row = read_confirmation(tx, one.confirmation) if one.confirmation else None
+            asker = _speaker(tx, session, one.person) if one.person else row.asked.asked_by if row else None
+            if asker is not None:
+                return asker
     return None
 
 

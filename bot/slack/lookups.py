@@ -58,9 +58,10 @@ class LookupCache(Generic[K, V]):
 
     async def get(self, key: K, ask: Callable[[], Awaitable[V]], *, anew: bool = False) -> V:
         """The answer. The question goes on as long as anybody waits, so callers should limit their wait. With `anew`
-        the question is always asked again."""
-        known = None if anew else self._fresh_entry(key)
-        if known is not None:
+        the question is always asked again, and what was known is forgotten."""
+        if anew:
+            self._known.pop(key, None)
+        if (known := self._fresh_entry(key)) is not None:
             return known[1]
         question = self._asking.get(key)
         if question is None:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal
-from adk_confirm.bot.confirmation.decision import open_confirmation, revoke
+from adk_confirm.bot.confirmation.decision import revoke
 from adk_confirm.bot.confirmation.grants import is_for, why_withheld
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, Vote
-from adk_confirm.bot.confirmation.votes import hypothetical_vote
+from adk_confirm.bot.confirmation.model import AskedCall, Grant, VoteKind
 from adk_confirm.bot.policy.approvers import SLACK, Person
 from adk_confirm.bot.policy.model import Policy
 from adk_confirm.bot.store.ledger_rows import content_of, unbroken_lines
 from adk_confirm.bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
 from adk_confirm.runtime.store.database import Tx
-
-FactsOf = Callable[[Confirmation, Vote], Awaitable[Facts]]
-"""Looks up the facts about a voter that `authorise` needs."""
-
-Rights = dict[Person, Facts]
 
 
 def grants_in(tx: Tx, key: str) -> list[Grant]:
@@ -69,24 +61,17 @@ def uses_of(tx: Tx, grant: Grant) -> int | None:
 
 
 def grant_for(tx: Tx, key: str, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts]) -> Grant | None:
-    """The grant that lets a call through, if there is one. It ends with its last use."""
+    """The grant that lets a call through, if there is one. It ends with its last use. One that somebody is revoking
+    lets none through, though it is still to be looked up whether they may."""
     at = now(tx)
     for grant in grants_in(tx, key):
-        if not is_for(grant, asked, policy, at) or why_withheld(grant, asked, policy, rights) is not None:
+        session, row = lock_confirmation(tx, grant.id)
+        revoking = any(vote.kind is VoteKind.REVOKE for vote in row.pending_votes)
+        if revoking or not is_for(grant, asked, policy, at) or why_withheld(grant, asked, policy, rights) is not None:
             continue
         if grant.uses is not None and grant.used + 1 >= grant.uses:
-            session, row = lock_confirmation(tx, grant.id)
             ended = revoke(row, at, SLACK)
             steps = tuple(replace(step, who=None, refusal=Refusal(reason=Reason.USED_UP)) for step in ended.steps)
             save(tx, session, replace(ended, steps=steps))
         return grant
     return None
-
-
-async def rights_of(givers: Iterable[Person], asked: AskedCall, policy: Policy, at: datetime, ask: FactsOf) -> Rights:
-    """The current facts about each giver for this call, as if they had approved it by a vote."""
-    row = open_confirmation("grant", asked, policy, at).row
-    everybody = tuple(dict.fromkeys(givers))
-    votes = [hypothetical_vote(row, giver, at) for giver in everybody]
-    found = await asyncio.gather(*(ask(row, vote) for vote in votes))
-    return dict(zip(everybody, found, strict=True))

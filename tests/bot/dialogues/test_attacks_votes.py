@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.office import Office, Opens, office
+from tests.support.office import Office, Opens, office, withdraws
 
 ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\n'
 TWO = f"{ONE}quorum = 2\n"
@@ -175,6 +175,20 @@ async def test_approve_and_deny_at_once_are_one_decision(at: Office) -> None:
         await at.cyd.gets_modal("You are too late: it is approved already")
     else:
         await at.bob.gets_modal("You are too late. Denied by")
+
+
+async def test_what_needs_no_question_waits_for_the_vote_before_it(at: Office) -> None:
+    """Bob's approval waits for Slack. That ann may withdraw is known, and still her word comes second."""
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.lead.clicks(card, "Approve")
+    await at.sees(card, "Needs 1 more")
+    silence = at.slack.faults.hangs("users.info", times=None, where=lambda args: args.get("user") == at.bob.id)
+    assert (await at.bob.clicks(card, "Approve")).acked
+    await silence.reached()
+    await withdraws(at.ann, card)
+    silence.release()
+    await at.sees(card, "I reimbursed 1500")
+    await at.ann.gets_modal("You are too late")
 
 
 @pytest.mark.office(f'{ONE}expires_after = "1h"\n')

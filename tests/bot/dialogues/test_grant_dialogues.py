@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from functools import partial
 
@@ -9,7 +10,10 @@ import pytest
 
 from adk_confirm.runtime.jsontypes import as_object
 from adk_confirm.sandbox.people.seen import Seen
+from tests.support import python_approvers
 from tests.support.office import Office, Opens, operates
+
+PYTHON = "python:tests.support.python_approvers:"
 
 GRANTING = """
 [[policy]]
@@ -179,6 +183,38 @@ async def test_who_could_not_approve_it_now_grants_nothing(at: Office, way: str)
 
     await at.cyd.finds("Asked by ann · deploy", at.deploys, thread=card)
     assert len(at.ran()) == 1
+
+
+async def test_while_a_revocation_waits_for_slack_calls_ask(at: Office) -> None:
+    card = await granted(at)
+    silence = at.slack.faults.hangs("users.info", times=None, where=lambda args: args.get("user") == at.cyd.id)
+    await at.cyd.clicks(card, "Revoke grant", sure=True)
+    await silence.reached()
+    await again(at, card)
+    await waiting(at, card)
+    silence.release()
+    await at.sees(card, "revoked the grant")
+    assert len(at.ran()) == 1
+
+
+async def test_who_left_the_group_while_something_else_was_looked_up_grants_nothing(
+    open_office: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_office(GRANTING.replace("group:S0BARRED", f"{PYTHON}hangs")) as at:
+        monkeypatch.setattr(python_approvers, "hanging", answers := threading.Event())
+        answers.set()
+        card = await granted(at)
+        answers.clear()
+        before = len(at.slack.calls_of("usergroups.users.list"))
+        await again(at, card)
+        await at.slack.until(
+            lambda: len(at.slack.calls_of("usergroups.users.list")) > before, what="the group to be asked"
+        )
+        at.slack.group("oncall", at.cyd, id="S0ONCALL")
+        at.slack.clock.advance(31)
+        answers.set()
+        await at.cyd.finds("Asked by ann · deploy", at.deploys, thread=card)
+        assert len(at.ran()) == 1
 
 
 async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> None:

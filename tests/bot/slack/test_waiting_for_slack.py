@@ -54,6 +54,14 @@ async def test_a_vote_does_not_wait_for_ever_and_whoever_cast_it_hears_why(at: O
     assert at.ran() == []
 
 
+@pytest.mark.office('[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\n')
+async def test_who_is_named_waits_for_no_group_that_can_not_be_asked_about_yet(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    at.slack.faults.limits("usergroups.users.list", retry_after=60, times=None)
+    await at.lead.clicks(card, "Approve")
+    await at.sees(card, "I reimbursed 1500")
+
+
 @pytest.mark.office(ONE_GROUP)
 async def test_a_home_is_looked_at_again_when_its_lookups_had_to_wait(at: Office) -> None:
     await at.ask("reimburse 1500 for the team dinner")
