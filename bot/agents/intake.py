@@ -185,10 +185,11 @@ def who_asked(tx: Tx, session: Session, turns: Iterable[str]) -> Person | None:
     """The person whose message, or whose call's answer, began one of these invocations, as we noted it. In our runtime
     the message's own mark says it. None if nobody's did: whoever speaks next did not ask for it."""
     letters = "SELECT * FROM bot_mail WHERE session = :key AND (kind = 'words' OR turn IS NOT NULL) ORDER BY id"
-    began = {*filter(None, turns)}
-    kept = {*map(storable, began)}
-    for one in (letter for letter in tx.all(letters, key=session.key) if letter_is_sealed(tx, letter)):
-        if not kept.isdisjoint(json.loads(one.turn or "[]")) or invocation_of(session.session, one.mark) in began:
+    sealed = [one for one in tx.all(letters, key=session.key) if letter_is_sealed(tx, one)]
+    began = [turn for turn in turns if turn]
+    for one in sealed:
+        noted = json.loads(one.turn or "[]")
+        if invocation_of(session.session, one.mark) in began or any(storable(turn) in noted for turn in began):
             row = read_confirmation(tx, one.confirmation) if one.confirmation else None
             asker = _speaker(tx, session, one.person) if one.person else row.asked.asked_by if row else None
             if asker is not None:
