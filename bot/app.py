@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.cards.thread_worker import ThreadWorker
 from adk_confirm.bot.config.reload import PolicyReloader
 from adk_confirm.bot.config.settings import Rules, Settings
+from adk_confirm.bot.confirmation.model import DOOR
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.home.query import HomeQuery
 from adk_confirm.bot.hosts.host import Host
@@ -60,6 +61,7 @@ class Bot:
     database: Database
     host: Host
     app: AsyncApp
+    door: str | None = None  # the address at which callers ask
 
 
 @asynccontextmanager
@@ -89,18 +91,9 @@ async def running_bot(
         metrics = Metrics(database)
         database.listen(metrics.heard)
         database.listen(log_line)
-        assert settings.agent is not None
         rules = Rules(settings.policies, settings.limits)
-        host = await open_host(
-            settings.agent,
-            database,
-            clock,
-            store_url=settings.store_url,
-            on_change=follow_call,
-            asks_why=lambda tool: rules.policies.wants_reason(tool),  # noqa: PLW0108  (they may be read again)
-            lease=settings.store.lease,
-        )
-        stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
+        hosts = await _open_hosts(stack, stop, settings, database, clock, rules)
+        host = hosts[0]
         client = slack_client(settings)
         identity = await identify(client)
         await database.run(take_store, identity.team, host.app, client.token or "", renamed_from)
@@ -112,9 +105,15 @@ async def running_bot(
         await pause_an_older_copy(database, slack, seal, settings.audit.channel)
         names = SeenNames(database)
         directory = Directory(slack, rules, patience=limits.lookups, seen=names.note)
-        parts = _make_parts(settings, seal, database, metrics, host, identity, slack, directory, rules)
+        parts = _make_parts(settings, seal, database, metrics, hosts, identity, slack, directory, rules)
         readiness.watch("store", store_probe(database, lambda: parts.worker.trouble))
         url = await _serve(stack, stop, readiness, settings, metrics, parts.bolt)
+        door = None
+        if settings.door is not None:
+            from adk_confirm.bot.door.api import serve_door
+
+            door = await serve_door(stack, stop, settings.door, database, slack, identity.team, rules, metrics)
+            log.info("callers may ask at %s", door)
         log.info("for %s as %s; agent %s; store %s", identity.team, identity.user, host.app, database.url)
         until_the_end = {"names": names.run}
         if file is not None:
@@ -126,7 +125,40 @@ async def running_bot(
             until_the_end["reloading"] = PolicyReloader(file, os.environ, rules, told).run
         drain = settings.serve.drain.total_seconds() if settings.serve.drain else 0.0
         async with _running_loops(stop, readiness, metrics, parts, until_the_end, pauses or RestartPauses(), drain):
-            yield Bot(url, database, host, parts.bolt)
+            yield Bot(url, database, host, parts.bolt, door)
+
+
+async def _open_hosts(
+    stack: AsyncExitStack,
+    stop: Shutdown,
+    settings: Settings,
+    database: Database,
+    clock: Callable[[], float] | None,
+    rules: Rules,
+) -> Sequence[Host]:
+    """The agent's host, that of callers at the door, or both in this order."""
+    hosts: list[Host] = []
+    if settings.agent is not None:
+        hosts.append(
+            await open_host(
+                settings.agent,
+                database,
+                clock,
+                store_url=settings.store_url,
+                on_change=follow_call,
+                asks_why=lambda tool: rules.policies.wants_reason(tool),  # noqa: PLW0108  (they may be read again)
+                lease=settings.store.lease,
+            )
+        )
+    if settings.door is not None:
+        from adk_confirm.bot.door.host import open_door
+
+        hosts.append(open_door(settings, database, clock, follow_call))
+    for host in hosts:
+        stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
+    if len({host.app for host in hosts}) < len(hosts):
+        raise CannotServe(f"The agent is called {DOOR}, as the app of callers is: give it another name.")
+    return hosts
 
 
 @dataclass(frozen=True)
@@ -144,20 +176,27 @@ def _make_parts(
     seal: Seal,
     database: Database,
     metrics: Metrics,
-    host: Host,
+    hosts: Sequence[Host],
     identity: BotIdentity,
     slack: Slack,
     directory: Directory,
     rules: Rules,
 ) -> _Parts:
+    by_app = {host.app: host for host in hosts}
+    host, intake = hosts[0], Intake(directory, slack, rules)
+    sessions = SessionWorker(host, slack, database, intake, rules)
+    if settings.door is not None:
+        from adk_confirm.bot.door.host import DoorWorker
+
+        sessions = DoorWorker(by_app[DOOR], slack, database, intake, rules, others=sessions)
     audit = settings.audit
     lists = Lists(database, slack, HomeQuery(database, slack, directory, rules))
     worker = Worker(
         database,
-        SessionWorker(host, slack, database, Intake(directory, slack, rules), rules),
+        sessions,
         ThreadWorker(Thread(slack, directory), AgentSessions(slack, rules)),
         directory,
-        host.preview,
+        lambda asked, arguments: by_app[asked.session.app].preview(asked, arguments),
         Cards(slack, directory),
         rules,
         term=settings.store.lease.total_seconds(),

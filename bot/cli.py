@@ -41,6 +41,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "serve": CommandEntry("Run", "serve", "run the Slack app in front of your agent"),
     "api": CommandEntry("Run", "api", "serve agents over ADK's HTTP API"),
     "backup": CommandEntry("Run", "backup", "copy a SQLite store and what is beside it, while the service runs"),
+    "ask": CommandEntry("At the door", "ask", "ask people to approve what a script is about to do"),
+    "permit": CommandEntry("At the door", "permit", "check the permits that callers get"),
     "pending": CommandEntry("Decide", "waiting", "list what waits for approval, and what failed too often"),
     "grants": CommandEntry("Decide", "waiting", "list the grants in force"),
     "answer": CommandEntry("Decide", "answer", "approve or deny a call of `adk-confirm api`"),

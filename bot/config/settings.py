@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from adk_confirm.bot.policy.approvers import LONGEST_CALLER, Approver, ApproverField, ApproverKind
 from adk_confirm.bot.policy.checks import Problem, SettingsError, from_pydantic, policy_problems, policy_warnings
 from adk_confirm.bot.policy.durations import Duration
 from adk_confirm.bot.policy.model import Policies, Policy
@@ -186,7 +187,19 @@ def _address(listen: str) -> str:
 MOST_PROMPTS, LONGEST_PROMPT = 4, 300
 
 
-class Slack(_Table):
+class Listening(_Table):
+    listen: StrictStr
+
+    @property
+    def host(self) -> str:
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        return int(self.listen.rpartition(":")[2])
+
+
+class Slack(Listening):
     listen: Annotated[StrictStr, AfterValidator(_address)] = "127.0.0.1:3000"
     prompts: tuple[StrictStr, ...] = ()
 
@@ -199,13 +212,48 @@ class Slack(_Table):
             raise ValueError(f"must be texts of 1 to {LONGEST_PROMPT} characters each")
         return prompts
 
-    @property
-    def host(self) -> str:
-        return self.listen.rpartition(":")[0].strip("[]")
 
-    @property
-    def port(self) -> int:
-        return int(self.listen.rpartition(":")[2])
+class CallerSettings(_Table):
+    """A program that may ask at the door, and for what."""
+
+    name: Annotated[
+        StrictStr,
+        _matching(
+            rf"[a-z0-9][a-z0-9._-]{{0,{LONGEST_CALLER - 1}}}",
+            f'a short name such as "ci": {LONGEST_CALLER} small letters, digits, . _ and - at the most',
+        ),
+    ]
+    token_env: StrictStr
+    tools: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+    channel: _CHANNEL
+    asker: ApproverField | None = None  # the person who counts as who asked; the caller itself without one
+    waiting: Annotated[StrictInt, Field(ge=1)] = 20
+    per_minute: Annotated[StrictInt, Field(ge=1)] = 60
+
+    @field_validator("asker")
+    @classmethod
+    def _asker(cls, asker: Approver | None) -> Approver | None:
+        if asker is not None and asker.kind is not ApproverKind.USER:
+            raise ValueError(f'must be one person, such as "user:U0LEAD", not "{asker}"')
+        return asker
+
+
+class DoorSettings(Listening):
+    """Where programs ask, and which."""
+
+    listen: Annotated[StrictStr, AfterValidator(_address)] = "127.0.0.1:3001"
+    report_within: Duration = timedelta(hours=1)
+    caller: Annotated[tuple[CallerSettings, ...], Field(min_length=1)]
+
+    @field_validator("caller")
+    @classmethod
+    def _named_once(cls, callers: tuple[CallerSettings, ...]) -> tuple[CallerSettings, ...]:
+        if len({one.name for one in callers}) < len(callers):
+            raise ValueError("must have different names: a caller is known by its name")
+        return callers
+
+    def named(self, name: str) -> CallerSettings | None:
+        return next((one for one in self.caller if one.name == name), None)
 
 
 class Serve(_Table):
@@ -288,6 +336,7 @@ class File(_Table):
     audit: Audit = Audit()
     log: Log = Log()
     limits: WaitingLimits = WaitingLimits()
+    door: DoorSettings | None = None
     policy: tuple[Policy, ...] = ()
 
 
@@ -315,7 +364,8 @@ class Settings(File):
     @property
     def channels(self) -> list[str]:
         """The channels that the file names."""
-        named = {self.audit.channel, *(policy.channel for policy in self.policy)}
+        callers = self.door.caller if self.door else ()
+        named = {self.audit.channel, *(one.channel for one in self.policy), *(one.channel for one in callers)}
         return sorted(channel for channel in named if channel is not None)
 
     @property
@@ -408,15 +458,19 @@ def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Proble
     """What `serve` needs in addition to the other commands, and is missing."""
     slack, agent = settings.environment, settings.agent
     problems: list[Problem] = []
-    if agent is None:
+    if agent is None and settings.door is None:
         problems.append(Problem("agent", 'is missing; write [agent] with target = "my_agents.oncall:agent"'))
-    else:
-        named = {"agent.token_env": agent.token_env, "agent.secret_env": agent.secret_env}
-        problems += [
-            Problem(key, f"the environment has no {name}; set it, or remove this")
-            for key, name in named.items()
-            if name is not None and not env.get(name)
-        ]
+    named = {} if agent is None else {"agent.token_env": agent.token_env, "agent.secret_env": agent.secret_env}
+    for number, caller in enumerate(settings.door.caller if settings.door else ()):
+        named[f"door.caller[{number}].token_env"] = caller.token_env
+    problems += [
+        Problem(key, f"the environment has no {name}; set it, or remove this")
+        for key, name in named.items()
+        if name is not None and not env.get(name)
+    ]
+    if settings.door is not None and slack.checkpoint_key is None:
+        what = "is not set, and the door signs permits with it: openssl rand -hex 32"
+        problems.append(Problem("ADK_CONFIRM_CHECKPOINT_KEY", what))
     if slack.bot_token is None:
         problems.append(Problem("SLACK_BOT_TOKEN", "is not set; it is the xoxb-… token of your Slack app"))
     if slack.app_token is None and slack.signing_secret is None:

@@ -96,6 +96,7 @@ def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, no
         hidden=hidden,
         preview=digest_of(row.redactor.mask(asked.preview)) if asked.preview else None,
         until=row.deadline,
+        way=f"caller {asked.agent}" if asked.by_caller else None,
     )
     return Transition(row=row, steps=(asking,))
 

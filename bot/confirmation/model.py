@@ -42,6 +42,9 @@ class VoteState(StrEnum):
 SLACK = "slack-"
 """The prefix of the names of Slack's users and sessions. Nothing else may use such a name."""
 
+DOOR = "door"
+"""The app of the sessions that programs begin at the door."""
+
 _ALL_HIDDEN = "The policy hides all of it."
 _REPEATS = "It repeats a value that the policy hides, so not all of it can be shown."
 
@@ -97,6 +100,11 @@ class AskedCall(HostRequest):
     channel: str = ""
     speakers: frozenset[Person] = field(default_factory=frozenset)
     trace: str | None = None  # the trace in which it was asked, as a `traceparent`; later spans belong to it
+
+    @property
+    def by_caller(self) -> bool:
+        """Whether a program asked at the door. The agent is then the caller."""
+        return self.session.app == DOOR
 
     def facts(self, arguments: JsonObject | None = None) -> CallFacts:
         """The call as a policy sees it. With other arguments: as the policy would see the edited call."""

@@ -37,7 +37,7 @@ from adk_confirm.blocks.shown import (
 from adk_confirm.bot.confirmation import decision_texts, edits
 from adk_confirm.bot.confirmation.grants import fixed_arguments, lasts
 from adk_confirm.bot.confirmation.model import Ask, Confirmation, Grant, Revision, VoteKind, VoteState
-from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.approvers import Person, is_caller
 from adk_confirm.bot.policy.redaction import MASK, Redactor
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
@@ -87,7 +87,7 @@ def _asked_for(row: Confirmation, redactor: Redactor) -> AskedFor:
         agent=asked.agent,
         only_agent=asked.agent == asked.session.app,
         call_id=asked.call_id,
-        asked_by=asked.asked_by.user or None,
+        asked_by=None if is_caller(asked.asked_by) else asked.asked_by.user or None,
         asked_at=epoch(row.asked_at),
         attempt=row.attempt,
         hint=hint,
@@ -162,7 +162,7 @@ def _voting(row: Confirmation, call: AskedFor, accounts: Mapping[str, str], spok
 def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> GrantOffer | None:
     asked, offered = row.asked, row.policy.grant if row.state is State.WAITING else None
     binds = asked.preview is None and fixed_arguments(row.revision.arguments, row.policy) is not None
-    if not offered or not binds or asked.wants_payload:
+    if not offered or not binds or asked.wants_payload or asked.by_caller:  # each of a caller's asks is a session
         return None
     return GrantOffer(int(lasts(offered).total_seconds()), bound_by(row, arguments), free_names(row), offered.uses)
 

@@ -105,6 +105,7 @@ class Tally:
     kinds: Counter[LineKind] = field(default_factory=Counter)
     tools: defaultdict[str, Counter[LineKind]] = field(default_factory=lambda: defaultdict(Counter))
     people: defaultdict[str, _Person] = field(default_factory=lambda: defaultdict(_Person))
+    callers: Counter[str] = field(default_factory=Counter)
     uncounted: Counter[str] = field(default_factory=Counter)
     denials: list[JsonObject] = field(default_factory=list)
     grants: dict[str, JsonObject] = field(default_factory=dict)
@@ -136,6 +137,8 @@ class Tally:
         match line.kind:
             case LineKind.ASKED | LineKind.EDITED | LineKind.PREVIEWED | LineKind.RUN_AGAIN:
                 self.asked[call] = line.at
+                if line.kind is LineKind.ASKED and (way := as_text(said.get("way"))):
+                    self.callers[way.removeprefix("caller ")] += 1
                 self.ends.pop(call, None)
             case kind if kind in _ENDS:
                 self.ends[call] = str(kind)
@@ -176,6 +179,7 @@ class Tally:
             "asked": self.kinds[LineKind.ASKED],
             "let_through_by_grants": self.kinds[LineKind.GRANT_USED],
             "refused_without_asking": self.kinds[LineKind.CALL_REFUSED],
+            **({"callers": dict(sorted(self.callers.items()))} if self.callers else {}),
             "decisions": self._counts(_DECIDED),
             "ends": {kind: count for kind in words.STATES if (count := [*self.ends.values()].count(kind))},
             "other": self._counts(_OTHER),
@@ -279,6 +283,7 @@ def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
         (
             f"People were asked about {found['asked']}. Grants let {found['let_through_by_grants']} through. "
             f"{found['refused_without_asking']} were refused without asking anybody.",
+            *([_counted("Of these, programs asked at the door", found["callers"])] if "callers" in found else []),
             _counted("Decisions", found["decisions"]),
             _counted("How they ended", found["ends"]),
             _counted("Besides", found["other"]),

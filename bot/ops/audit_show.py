@@ -101,6 +101,7 @@ def list_object(row: Confirmation) -> JsonObject:
         "state": str(row.state),
         "outcome": None if row.outcome is None else str(row.outcome.kind),
         "asked_by": asked.asked_by.user,
+        "caller": asked.agent if asked.by_caller else None,
         "decided_by": [*shown.decided_by],
         "votes": len(shown.voted),
         "quorum": shown.quorum,
@@ -144,7 +145,10 @@ def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
     edited = f"; edited version {edits + 1}" if edits else ""
     yield f"{visible(row.asked.tool)}: {_state(one)}{edited}; confirmation {row.id}"
     where = f" in {names.of(row.asked.channel)}" if row.asked.channel else ""
-    yield visible(f"{INDENT}asked for by {names.of(row.asked.asked_by.user)}{where}; session {row.asked.session.id}")
+    who = names.of(row.asked.asked_by.user)
+    if row.asked.by_caller and row.asked.asked_by.team:
+        who += f" through the caller {row.asked.agent}"
+    yield visible(f"{INDENT}asked for by {who}{where}; session {row.asked.session.id}")
     shown, _ = row.redactor.mask_call(row.revision.arguments)
     yield from (f"{INDENT}{argument}" for argument in _values(shown))
     if call.why:

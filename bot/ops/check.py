@@ -14,7 +14,7 @@ import click
 
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
-from adk_confirm.bot.config.settings import Settings, load_what_fits, serving_problems
+from adk_confirm.bot.config.settings import Listening, Settings, load_what_fits, serving_problems
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.hosts.plugin import NOT_SIGNED, NOT_TAKEN, NOT_WANTED, PREVENTS
 from adk_confirm.bot.ops.check_slack import check_app_token, check_workspace
@@ -25,6 +25,7 @@ from adk_confirm.bot.ops.findings import (
     Tools,
     coverage,
     coverage_findings,
+    door_findings,
     fine,
     fix,
     model_findings,
@@ -98,7 +99,11 @@ async def checks(
     for warning in settings.warnings if "policy" not in wrong else ():
         yield warn("settings", str(warning))
     if "slack" not in wrong:
-        yield await _listening(settings)
+        yield await _listening(settings.slack, "[slack] listen")
+    if settings.door is not None:
+        yield await _listening(settings.door, "[door] listen")
+        for finding in door_findings(settings, os.environ):
+            yield finding
     if (key := settings.environment.checkpoint_key) is not None:
         yield fine("checkpoints", f"they are signed; the public key is {CheckpointKey(key.get_secret_value()).public}")
     owner: dict[str, str] = {}  # of the store
@@ -135,9 +140,9 @@ async def checks(
         yield note("Slack", f"without SLACK_BOT_TOKEN nobody looked whether these exist: {', '.join(named)}")
 
 
-async def _listening(settings: Settings) -> Finding:
+async def _listening(settings: Listening, key: str) -> Finding:
     """Whether the port is free, or the service has it already."""
-    host, port = settings.slack.host, settings.slack.port
+    host, port = settings.host, settings.port
     try:
         (await asyncio.start_server(lambda *_: None, host, port)).close()
     except OSError as error:
@@ -145,12 +150,13 @@ async def _listening(settings: Settings) -> Finding:
             patience = aiohttp.ClientTimeout(total=_ANSWERS_WITHIN)
             async with (
                 aiohttp.ClientSession(timeout=patience) as http,
-                http.get(f"http://{settings.slack.listen}/metrics") as answer,
+                http.get(f"http://{settings.listen}/metrics") as answer,
             ):
-                if b"adk_confirm_" in await answer.content.read(_ENOUGH):
-                    return fine("listen", f"the service answers at {settings.slack.listen} already")
-        return fix("listen", why_not_listening(error, host, port, "[slack] listen"))
-    return fine("listen", f"{settings.slack.listen} is free")
+                said = await answer.content.read(_ENOUGH)
+                if b"adk_confirm_" in said or b"a caller of this door" in said:
+                    return fine("listen", f"the service answers at {settings.listen} already")
+        return fix("listen", why_not_listening(error, host, port, key))
+    return fine("listen", f"{settings.listen} is free")
 
 
 # The store

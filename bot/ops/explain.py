@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
 import click
 
@@ -17,11 +18,12 @@ from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.edits import editable_names
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation
+from adk_confirm.bot.confirmation.model import DOOR, AskedCall, Confirmation
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.ops.command import CommandLine, options
 from adk_confirm.bot.ops.findings import ListedTool, tools_of
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
+from adk_confirm.bot.policy.approvers import caller as who_calls
 from adk_confirm.bot.policy.durations import spell_duration
 from adk_confirm.bot.policy.model import (
     CallFacts,
@@ -51,8 +53,9 @@ from adk_confirm.runtime.wire import SessionId
 @click.option("--session", default="", metavar="ID", help="The session, for policies that look at it.")
 @click.option("--agent", default="", metavar="NAME", help="The agent, for policies that look at it.")
 @click.option("--app", default="", metavar="NAME", help="The app, for policies that look at it.")
+@click.option("--caller", default="", metavar="NAME", help="The program that asks at the door, instead of an agent.")
 @options(json=True)
-async def explain(call: CommandLine, tool: str, asking: str, given: str | None, **about: str) -> int:
+async def explain(call: CommandLine, tool: str, asking: str, given: str | None, caller: str, **about: str) -> int:
     """Show which policy covers a call or a question, why none before it does, and who may decide.
 
     The exit code is 1 if the call would be refused without asking anybody.
@@ -61,7 +64,8 @@ async def explain(call: CommandLine, tool: str, asking: str, given: str | None, 
         raise click.UsageError("Name either a tool (--tool) or what asks a question (--input).")
     args = {} if given is None else _arguments(given)
     settings = call.settings
-    called = await _find_tool(settings, tool) if tool else None
+    called = await _find_tool(settings, tool) if tool and not caller else None
+    about |= _of_caller(settings, caller, tool) if caller else {}
     if called is not None and called.ours is not None:
         args = _as_the_tool_gets_them(called.ours, args, partial=given is None)
     facts = CallFacts(tool=tool or asking, args=args, question=bool(asking), **about)
@@ -91,6 +95,20 @@ def _arguments(text: str) -> JsonObject:
         raise Invalid(said) from error
     check_json(arguments, "--args")
     return arguments
+
+
+def _of_caller(settings: Settings, name: str, tool: str) -> dict[str, str]:
+    """What is known of a call of this caller."""
+    found = settings.door.named(name) if settings.door else None
+    if found is None:
+        known = ", ".join(one.name for one in settings.door.caller) if settings.door else "none: there is no [door]"
+        raise Invalid(f"There is no caller {name}. There are: {known}.")
+    if not any(fnmatchcase(tool, pattern) for pattern in found.tools):
+        raise Invalid(
+            visible(f"{name} may not ask for {tool}, so nobody is asked. It may for: {', '.join(found.tools)}.")
+        )
+    asker = found.asker.value if found.asker else who_calls(name).user
+    return {"asker": asker, "channel": found.channel, "agent": name, "app": DOOR}
 
 
 def _ask_for_arguments(policies: Policies, found: CallRefusal) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import partial
 
-from adk_confirm.bot.config.settings import AgentSettings
+from adk_confirm.bot.config.settings import AgentSettings, Settings
 from adk_confirm.bot.ops.command import in_columns
 from adk_confirm.bot.policy.model import Policies, Policy
 from adk_confirm.bot.policy.redaction import Redactor
@@ -26,6 +26,7 @@ from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
 from adk_confirm.runtime.jsontypes import JsonObject, texts
 from adk_confirm.runtime.models.model import Models
+from adk_confirm.runtime.rest.guard import SHORTEST
 from adk_confirm.runtime.target import load_object
 from adk_confirm.runtime.titles import title_fields
 from adk_confirm.runtime.tool import Tool
@@ -52,6 +53,27 @@ fine = partial(Finding, Severity.OK)
 note = partial(Finding, Severity.NOTE)
 warn = partial(Finding, Severity.WARN)
 fix = partial(Finding, Severity.FIX)
+
+
+# Callers at the door
+
+
+def door_findings(settings: Settings, env: Mapping[str, str]) -> Iterator[Finding]:
+    for one in settings.door.caller if settings.door else ():
+        what, token = f"caller {one.name}", env.get(one.token_env, "").strip()
+        if token and len(token) < SHORTEST:
+            yield fix(what, f"{one.token_env} must have at least {SHORTEST} characters: openssl rand -hex 32")
+        who = f"for {one.asker}" if one.asker else "for itself"
+        yield fine(what, f"may ask {who} in {one.channel} for {', '.join(one.tools)}")
+        for pattern in one.tools:
+            alike = [policy for policy in settings.policies.entries if _meet(pattern, policy.tools)]
+            if not alike:
+                yield warn(what, f"no policy covers {pattern}, so all of these calls are refused: write one")
+
+
+def _meet(pattern: str, others: Sequence[str]) -> bool:
+    """Whether one of these patterns may match a name that this one matches, as far as their texts show."""
+    return any(fnmatchcase(pattern, other) or fnmatchcase(other, pattern) for other in others)
 
 
 # The agent's tools, as far as they can be listed, and whether people may be asked about each

@@ -50,6 +50,19 @@ def is_operator(person: Person) -> bool:
     return person.team == "" and person.user.partition(" ")[0] == OPERATOR.user
 
 
+LONGEST_CALLER = 24
+_CALLER = "caller "
+
+
+def caller(name: str) -> Person:
+    """A program at the door, where no person counts as who asked."""
+    return Person("", f"{_CALLER}{name}")
+
+
+def is_caller(person: Person) -> bool:
+    return person.team == "" and person.user.startswith(_CALLER)
+
+
 SLACK = Person("", "slack")
 """Stands for the person where no person ended something: the app was removed, or a grant no longer applies."""
 

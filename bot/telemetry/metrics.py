@@ -132,6 +132,15 @@ class Metrics:
             BoundedLabel(MOST_KINDS),
         )
         self._decided = self._counter("decided", "Confirmations decided.", "verdict", "tool")
+        self._of_callers = self._counter(
+            "callers_decided",
+            "Confirmations of calls that a caller asked for at the door, decided.",
+            "verdict",
+            "caller",
+        )
+        self._refused_callers = self._counter(
+            "door_refused", "Requests of a caller at the door that came too often, or while too many waited.", "caller"
+        )
         self._outside = self._counter("outside_answers", "Answers to a request that did not come from here.")
         self._altered = self._counter(
             "altered_calls", "Calls that did not run, because they were not what had been approved."
@@ -201,6 +210,8 @@ class Metrics:
             if row.asked.question and step.kind is LineKind.APPROVED:
                 verdict = "answered"
             self._decided.labels(verdict, self._tool(row.asked.tool)).inc()
+            if row.asked.by_caller:
+                self._of_callers.labels(verdict, row.asked.agent).inc()
             if row.decision is not None and verdict not in _NO_WAIT:
                 self._time_to_decision.labels(verdict).observe((row.decision.at - row.asked_at).total_seconds())
 
@@ -216,6 +227,9 @@ class Metrics:
             self._click_to_ack.labels(way).observe(seconds)
         else:
             self._not_acked.labels(way).inc()
+
+    def refused_at_door(self, caller: str) -> None:
+        self._refused_callers.labels(caller).inc()
 
     def settings(self, digest: str, trouble: str | None) -> None:
         self._outdated.set(trouble is not None)

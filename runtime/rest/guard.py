@@ -29,7 +29,7 @@ class Unauthorized(ConfirmError):
     """The request does not carry the token."""
 
 
-_SHORTEST = 16
+SHORTEST = 16
 
 
 class BadGuard(ConfirmError):
@@ -52,8 +52,8 @@ class Guard:
                 f"{host} can be reached from other machines, and whoever reaches the API decides. Set {TOKEN_VARIABLE} "
                 "to a secret that every request must bear, or listen on 127.0.0.1."
             )
-        if token and len(token) < _SHORTEST:
-            raise BadGuard(f"{TOKEN_VARIABLE} must have at least {_SHORTEST} characters: openssl rand -hex 32")
+        if token and len(token) < SHORTEST:
+            raise BadGuard(f"{TOKEN_VARIABLE} must have at least {SHORTEST} characters: openssl rand -hex 32")
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):
                 raise BadGuard(

@@ -100,7 +100,7 @@ class Staff:
             slack.person(name, id=f"U0{name.upper()}") for name in ("ann", "bob", "cyd", "lead", "oscar")
         ]
         slack.group("oncall", bob, cyd, id="S0ONCALL")
-        return cls(slack, log, ann, bob, cyd, lead, oscar, slack.channel("deploys", *people))
+        return cls(slack, log, ann, bob, cyd, lead, oscar, slack.channel("deploys", *people, id="C0DEPLOYS"))
 
     def ran(self) -> list[JsonObject]:
         """What the tools did, according to their log."""
@@ -268,8 +268,8 @@ def configured(
 
 
 def config(policies: str, target: str = "adk_confirm.examples.oncall:agent") -> str:
-    agent = target if "=" in target else f'target = "{target}"'  # the test may give a whole [agent] table
-    return f'[agent]\n{agent}\n[slack]\nlisten = "127.0.0.1:0"\n{policies}'
+    agent = target if "=" in target else f'target = "{target}"'  # the test may give a whole [agent] table, or none
+    return f'{target and "[agent]"}\n{target and agent}\n[slack]\nlisten = "127.0.0.1:0"\n{policies}'
 
 
 def environment(

@@ -1,0 +1,6 @@
+"""The door: programs that are no agents of ours ask at the same desk. It is cooperative: only the bot's own tools are
+held until people decide; a caller that ignores a No is not stopped.
+
+The caller is the model of an agent of our own runtime, so all that follows is the product as it is. Begin with
+`host.py`, then read `asks.py` for what is stored, `permit.py` for what a caller gets, and `api.py` for the HTTP.
+"""

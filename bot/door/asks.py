@@ -1,0 +1,335 @@
+"""What callers ask, claim and report, as it is stored. Transaction functions.
+
+An ask is a session of its own with one message, and what follows is what follows from any message. Its thread is the
+one that the door began in the caller's channel. Claims, permits and reports are letters of that session: sealed, and
+each there once for an attempt.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from adk_confirm.bot.audit.checkpoints import CheckpointKey
+from adk_confirm.bot.confirmation.decision import delivery_of
+from adk_confirm.bot.confirmation.model import DOOR, SLACK, Confirmation, OutcomeKind, State, VoteKind
+from adk_confirm.bot.confirmation.shown import approved_by
+from adk_confirm.bot.confirmation.stored_json import to_json
+from adk_confirm.bot.door.permit import digest, sign_permit
+from adk_confirm.bot.hosts.host import AgentMessage
+from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
+from adk_confirm.bot.store.mailbox import SlackMessage
+from adk_confirm.bot.store.outbox import say_later
+from adk_confirm.bot.store.repository import (
+    Session,
+    find_session,
+    lock_confirmation,
+    lock_session,
+    put_mail,
+    session_confirmations,
+)
+from adk_confirm.bot.store.rows import letter_is_sealed
+from adk_confirm.runtime.errors import Busy, Conflict
+from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, canonical
+from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.wire import SessionId
+
+ASK = "ask"
+"""The mark of the letter with which such a session begins. No person's message has it."""
+
+Status = Literal["pending", "approved", "denied", "expired", "cancelled", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskMessage(SlackMessage):
+    """What a caller asks, as the first message of a session of its own."""
+
+    caller: str
+    ask: str
+
+    @property
+    def session(self) -> SessionId:
+        return SessionId(DOOR, f"{_user_of(self.team, self.caller)}", self.id)
+
+    @property
+    def id(self) -> str:
+        return session_id(self.ask)
+
+
+def session_id(ask: str) -> str:
+    return f"{SLACK}ask-{ask}"
+
+
+def _user_of(team: str, caller: str) -> str:
+    return f"{SLACK}{team}-caller-{caller}"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a caller asked. `text` is what it sent; `over`: the session's agent has heard it."""
+
+    id: str
+    caller: str
+    session: Session
+    text: str
+    over: bool
+
+    @property
+    def _body(self) -> JsonObject:
+        return as_object(json.loads(self.text))
+
+    @property
+    def tool(self) -> str:
+        return as_text(self._body.get("tool"))
+
+    @property
+    def arguments(self) -> JsonObject:
+        return as_object(self._body.get("arguments"))
+
+    @property
+    def reason(self) -> str:
+        return as_text(self._body.get("reason"))
+
+    @property
+    def preview(self) -> str:
+        return as_text(self._body.get("preview"))
+
+
+_LETTER = "SELECT * FROM bot_mail WHERE session = :key AND mark = :mark"
+_REFUSALS = "SELECT * FROM bot_mail WHERE session = :key AND kind = 'refusal' ORDER BY id DESC"
+_OPEN = """
+    SELECT count(*) FROM bot_sessions s
+    WHERE s.app = :app AND s.user_id = :user AND (
+        EXISTS (SELECT 1 FROM bot_mail m WHERE m.session = s.key AND m.done_at IS NULL)
+        OR EXISTS (SELECT 1 FROM bot_confirmations c WHERE c.session = s.key AND (
+            c.state = 'waiting' OR c.outcome IN ('running', 'unknown') OR (c.state = 'approved' AND c.outcome IS NULL)
+        ))
+    )
+"""
+
+
+def read_ask(tx: Tx, key: str) -> Ask | None:
+    """The ask with which a session begins. None if it is no such session, or somebody changed it."""
+    session, letter = find_session(tx, key), tx.first(_LETTER, key=key, mark=ASK)
+    if session is None or letter is None or session.session.app != DOOR or not letter_is_sealed(tx, letter):
+        return None
+    caller = session.session.user_id.removeprefix(_user_of(session.team, ""))
+    text = as_text(json.loads(letter.body).get("text"))
+    return Ask(session.session.id.removeprefix(session_id("")), caller, session, text, letter.done_at is not None)
+
+
+def find_ask(tx: Tx, team: str, caller: str, ask: str) -> Ask | None:
+    """A caller's own ask: of another's there is none."""
+    key = "SELECT key FROM bot_sessions WHERE app = :app AND user_id = :user AND id = :id"
+    found = tx.value(key, app=DOOR, user=_user_of(team, caller), id=session_id(ask))
+    return None if found is None else read_ask(tx, found)
+
+
+def count_open(tx: Tx, team: str, caller: str) -> int:
+    """How many of a caller's asks are not over."""
+    return int(tx.value(_OPEN, app=DOOR, user=_user_of(team, caller)))
+
+
+@dataclass(frozen=True)
+class AskState:
+    """What became of an ask so far. `why`: a sentence, if it was refused. `row`: None until people are asked."""
+
+    ask: Ask
+    status: Status
+    row: Confirmation | None = None
+    why: str | None = None
+    nobody: bool = False  # nobody was asked, or may decide
+
+    @property
+    def decided(self) -> bool:
+        return self.status != "pending"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will become of it."""
+        running = self.row is not None and self.row.runs
+        return self.decided and not running and not (self.row is not None and self.row.unknown)
+
+
+_STATUS: dict[State, Status] = {
+    State.WAITING: "pending",
+    State.APPROVED: "approved",
+    State.DENIED: "denied",
+    State.EXPIRED: "expired",
+    State.LAPSED: "expired",
+    State.WITHDRAWN: "cancelled",
+    State.ELSEWHERE: "failed",
+}
+
+
+def read_state(tx: Tx, ask: Ask) -> AskState:
+    rows = session_confirmations(tx, ask.session.key)
+    if rows:
+        row = rows[-1]
+        refused = row.outcome is not None and row.outcome.kind is OutcomeKind.REFUSED
+        status: Status = "failed" if row.is_void or refused else _STATUS[row.state]
+        if row.state is State.WITHDRAWN and row.decision is not None and row.decision.by is None:
+            status = "pending"  # it is asked anew
+        why = row.outcome.text if refused and row.outcome else row.decision.reason if row.decision else None
+        return AskState(ask, status, row, None if status in ("pending", "approved") else why)
+    letter = tx.first(_REFUSALS, key=ask.session.key)
+    if letter is not None and letter_is_sealed(tx, letter):
+        return AskState(ask, "failed", why=as_text(json.loads(letter.body).get("reason")), nobody=True)
+    if ask.over:
+        return AskState(ask, "failed", why="It was refused before anybody was asked. The bot's log says why.")
+    return AskState(ask, "pending")
+
+
+def topic(key: str) -> str:
+    """The topic that is notified when something of an ask is stored."""
+    return f"door:{key}"
+
+
+# Claims, permits and reports
+
+
+def read_letter(tx: Tx, key: str, mark: str) -> JsonObject | None:
+    """The content of a letter. None if there is none, or somebody changed it."""
+    letter = tx.first(_LETTER, key=key, mark=mark)
+    return as_object(json.loads(letter.body)) if letter is not None and letter_is_sealed(tx, letter) else None
+
+
+def _keep(tx: Tx, key: str, mark: str, body: JsonObject) -> None:
+    """Stores a letter that nobody has to hear."""
+    put_mail(tx, key, kind=mark.partition(":")[0], mark=mark, body=canonical(body))
+    tx.run("UPDATE bot_mail SET done_at = :now WHERE session = :key AND mark = :mark", now=tx.now(), key=key, mark=mark)
+    tx.notify(topic(key))
+
+
+def claimed(mark: str) -> bool:
+    """Whether a letter is a claim."""
+    return mark.startswith("claim:")
+
+
+def claim(tx: Tx, ask: Ask, claimant: str) -> int:
+    """Lets this claimant begin the approved call, and returns the attempt. The approval is delivered to the session's
+    agent only now. The same claim again changes nothing; another one is refused."""
+    lock_session(tx, ask.session.key)
+    state = read_state(tx, ask)
+    if state.row is None or state.status != "approved":
+        raise Conflict(f"It is {state.status}, and only an approved call can be claimed.")
+    _, row = lock_confirmation(tx, state.row.id)
+    mark = f"claim:{row.attempt}"
+    found = tx.first(_LETTER, key=ask.session.key, mark=mark)
+    if found is not None:
+        if (read_letter(tx, ask.session.key, mark) or {}).get("claim") != claimant:
+            raise Conflict("Another claimant has it. Do not run it.")
+        return row.attempt
+    if row.outcome is not None or row.start_by is None or tx.now() >= row.start_by.timestamp():
+        over = "nobody knows whether it ran, so people are asked" if row.unknown else "it is over, or its time is up"
+        raise Conflict(f"It can't be claimed: {over}.")
+    delivery = delivery_of(row, "approved" if row.is_first else "run again")
+    body = {**json.loads(to_json(delivery)), "claim": claimant}
+    kind = "answer" if delivery.answers else "settlement"
+    put_mail(tx, ask.session.key, kind=kind, mark=mark, body=canonical(body), confirmation=row.id)
+    return row.attempt
+
+
+def make_permit(tx: Tx, key: str, arguments: JsonObject, within: float, signer: CheckpointKey) -> tuple[int, float]:
+    """Stores the permit of the attempt that has begun, and returns the attempt and until when its report must come."""
+    lock_session(tx, key)
+    ask = read_ask(tx, key)
+    row = next((one for one in session_confirmations(tx, key) if one.runs and one.outcome is not None), None)
+    if ask is None or row is None:
+        raise Conflict("The call is not one that has begun. Nothing ran.")
+    mark = f"permit:{row.attempt}"
+    known = read_letter(tx, key, mark)
+    if known is None:
+        now = int(tx.now())
+        claims: JsonObject = {
+            "iss": "adk-confirm",
+            "jti": f"{ask.id}/{row.attempt}",
+            "sub": ask.caller,
+            "tool": row.asked.tool,
+            "arguments_sha256": digest(arguments),
+            "revision": row.revision.number,
+            "preview_sha256": digest(row.whole_preview) if row.whole_preview else None,
+            "approvers": [*approved_by(row)],
+            "iat": now,
+            "nbf": now,
+            "exp": now + int(within),
+        }
+        known = {"permit": sign_permit(claims, signer), "arguments": arguments, "until": now + int(within)}
+        _keep(tx, key, mark, known)
+    until = known["until"]
+    assert isinstance(until, int)
+    return row.attempt, float(until)
+
+
+def read_permit_of(tx: Tx, ask: Ask, attempt: int) -> tuple[JsonObject | None, AskState]:
+    """The permit for an attempt, once it is there, and what became of the ask."""
+    permit = read_letter(tx, ask.session.key, mark := f"permit:{attempt}")
+    if permit is None and tx.first(_LETTER, key=ask.session.key, mark=mark) is not None:
+        raise Conflict("Somebody changed the permit in the database. Do not run it.")
+    return permit, read_state(tx, ask)
+
+
+LATE = "late"
+"""The report of nobody: its time is up."""
+
+
+def report(tx: Tx, ask: Ask, claimant: str, done: bool, result: JsonObject) -> bool:
+    """Stores what the claimant says became of its attempt. Returns False if its time is up: then the thread says it."""
+    key = ask.session.key
+    lock_session(tx, key)
+    attempts = range(max((one.attempt for one in session_confirmations(tx, key)), default=0), 0, -1)
+    own = (n for n in attempts if (read_letter(tx, key, f"claim:{n}") or {}).get("claim") == claimant)
+    attempt = next(own, None)
+    if attempt is None or read_letter(tx, key, f"permit:{attempt}") is None:
+        raise Conflict("It has no permit: claim it first, with the same claim.")
+    said: JsonObject = {"done": done, "result": result}
+    known = read_letter(tx, key, f"report:{attempt}")
+    if known is None:
+        _keep(tx, key, f"report:{attempt}", said)
+    elif LATE in known:
+        words = f"{ask.caller} reports after its time that attempt {attempt} {'is done' if done else 'failed'}."
+        say_later(tx, key, AgentMessage(event=f"late:{attempt}", author="", text=words, failed=True))
+        return False
+    elif known != said:
+        raise Conflict("It has another report already, and the first one stands.")
+    return True
+
+
+def take_report(tx: Tx, key: str, attempt: int, until: float) -> tuple[JsonObject | None, float]:
+    """The report of an attempt, or how many seconds are left for it. None and 0.0: its time is up, and no report counts
+    any more."""
+    lock_session(tx, key)
+    said, left = read_letter(tx, key, f"report:{attempt}"), max(0.0, until - tx.now())
+    if said is None and not left:
+        _keep(tx, key, f"report:{attempt}", {LATE: True})
+    return (None if said is None or LATE in said else said), left
+
+
+def cancel(tx: Tx, ask: Ask, policies: Policies) -> None:
+    """Withdraws what waits, as whoever asked may."""
+    lock_session(tx, ask.session.key)
+    state = read_state(tx, ask)
+    if state.status == "cancelled":
+        return
+    if state.row is None and not state.decided:
+        raise Busy("People are being asked just now. Try again in a moment.")
+    if state.row is None or state.row.state is not State.WAITING:
+        raise Conflict(f"It is {state.status} already. An approved call that nobody claims does not run.")
+    row = state.row
+    ballot = SubmittedVote(
+        id=f"cancel-{ask.id}",
+        confirmation=row.id,
+        revision=row.revision.number,
+        kind=VoteKind.WITHDRAW,
+        voter=row.asked.asked_by,
+        reason=f"{ask.caller} cancelled it",
+        way="door",
+    )
+    cast(tx, ballot, policies)
+
+
+def moment(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat(timespec="seconds")

@@ -1,0 +1,300 @@
+"""Callers that lie, flood, forge, and reach for what is not theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from adk_confirm.bot.audit.checkpoints import CheckpointKey, PublicKeys
+from adk_confirm.bot.door.permit import read_permit, sign_permit
+from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.jsontypes import JsonObject, as_object
+from adk_confirm.runtime.rest.listening import CannotServe
+from adk_confirm.runtime.store.database import Tx
+from tests.support.door import CLAIM, KEY, PUBLIC, TOKENS, AtTheDoor, door
+from tests.support.office import ON_EITHER, ON_SQLITE
+
+DEPLOY: JsonObject = {"tool": "deploy", "arguments": {"env": "prod"}}
+
+
+@pytest.fixture
+async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AtTheDoor]:
+    async with door(database_url, tmp_path / "log", monkeypatch) as opened:
+        yield opened
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer the token of ci",
+        "Bearer the token of ci, and of nobody else, or more",
+        "Basic the token of ci, and of nobody else",
+        "the token of ci, and of nobody else",
+        "Bearer the token of ci, and of nobody elsé",
+    ],
+)
+async def test_without_a_callers_token_nothing_is_answered(at: AtTheDoor, authorization: str) -> None:
+    for method, path in (("POST", "/v1/asks"), ("GET", "/v1/asks/1"), ("GET", "/"), ("POST", "/v1/asks/1/claim")):
+        async with (
+            aiohttp.ClientSession() as http,
+            http.request(method, f"{at.ci.url}{path}", json=DEPLOY, headers={"Authorization": authorization}) as answer,
+        ):
+            assert answer.status == 401
+            assert as_object((await answer.json())["error"])["code"] == "unauthorized"
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert at.cards() == []
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (None, 403, "may not ask for"),
+        ([], 422, "dictionary"),
+        ("deploy", 422, "dictionary"),
+        ({}, 400, "tool must be a name"),
+        ({"tool": 7}, 400, "tool must be a name"),
+        ({"tool": "deploy\n"}, 400, "tool must be a name"),
+        ({"tool": "deploy" + "x" * 200}, 400, "tool must be a name"),
+        ({"tool": "delete_project"}, 403, "ci may not ask for delete_project"),
+        ({"tool": "adk_request_confirmation"}, 403, "may not ask"),
+        ({**DEPLOY, "arguments": [1]}, 400, "arguments must be an object"),
+        ({**DEPLOY, "approved": True}, 400, "approved is no field here"),
+        ({**DEPLOY, "title": "Harmless"}, 400, "title is no field here"),
+        ({**DEPLOY, "asker": "U0BOB"}, 400, "asker is no field here"),
+        ({**DEPLOY, "reason": 1}, 400, "reason must be a text"),
+        ({**DEPLOY, "reason": "x" * 301}, 400, "reason must be a text of at most"),
+        ({**DEPLOY, "preview": "x" * 20_001}, 400, "preview must be a text"),
+        ({"tool": "deploy", "arguments": {"n": 2**53 + 1}}, 400, "too large a number"),
+        ({"tool": "deploy", "arguments": {"n": ["x"] * 60_000}}, 400, "more than"),
+    ],
+)
+async def test_what_is_no_ask_of_this_caller_is_refused_with_a_sentence(
+    at: AtTheDoor, body: object, status: int, said: str
+) -> None:
+    answer = await at.ci.posts(body) if body is not None else await at.ci.posts({"tool": "x"})
+    assert answer.status == (400 if status == 422 else status), answer.body
+    assert said in answer.error or status == 422
+    assert at.cards() == []
+
+
+@ON_SQLITE
+async def test_bodies_that_are_no_json_and_bodies_that_are_too_much(at: AtTheDoor) -> None:
+    headers = {"Authorization": f"Bearer {at.ci.token}", "Idempotency-Key": "k", "Content-Type": "application/json"}
+    twice = b'{"tool": "deploy", "arguments": {"env": "staging", "env": "prod"}}'
+    for data, status in (
+        (b"{", 400),
+        (twice, 400),
+        (b"[" * 5000, 400),
+        (b'{"tool": "deploy", "arguments": {"a": "\\ud800"}}', 400),
+        (b'{"tool": "deploy", "arguments": {"a": NaN}}', 400),
+        (b"\xff", 400),
+        (io.BytesIO(b" " * (1 << 21)), 413),
+    ):
+        async with (
+            aiohttp.ClientSession() as http,
+            http.post(f"{at.ci.url}/v1/asks", data=data, headers=headers) as answer,
+        ):
+            assert answer.status == status, data
+            assert as_object(await answer.json()).keys() == {"error"}
+    for odd in ({"Idempotency-Key": "x" * 300}, {}):
+        refused = await at.ci.sends("POST", "/v1/asks", DEPLOY, **odd)
+        assert (refused.status, "Idempotency-Key" in refused.error) == (400, True)
+    compressed = {**headers, "Content-Encoding": "gzip"}
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(f"{at.ci.url}/v1/asks", data=b"x", headers=compressed) as answer,
+    ):
+        assert answer.status == 400
+    assert at.cards() == []
+
+
+@ON_SQLITE
+async def test_a_caller_sees_and_claims_its_own_asks_only(at: AtTheDoor) -> None:
+    ask = await at.ci.asks("deploy", env="prod")
+    await at.bob.clicks(await at.card(), "Approve")
+    await ask.is_decided()
+    for method, path, body in (
+        ("GET", ask.path, None),
+        ("POST", f"{ask.path}/claim", {"claim": CLAIM}),
+        ("POST", f"{ask.path}/result", {"claim": CLAIM, "status": "done"}),
+        ("POST", f"{ask.path}/cancel", None),
+    ):
+        answer = await at.nightly.sends(method, path, body)
+        assert (answer.status, answer.error) == (404, "nightly has no such ask.")
+    assert (await at.ci.sends("GET", "/v1/asks/../asks")).status in (404, 405)
+    assert (await ask.claims()).status == 200
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"claim": ""}, {"claim": "short"}, {"claim": "x" * 300}, {"claim": 1}, {"claim": CLAIM, "force": True}],
+)
+async def test_a_claim_is_a_text_that_nobody_guesses(at: AtTheDoor, body: JsonObject) -> None:
+    ask = await at.ci.asks("deploy", env="prod")
+    await at.bob.clicks(await at.card(), "Approve")
+    await ask.is_decided()
+    assert (await at.ci.sends("POST", f"{ask.path}/claim", body)).status == 400
+    assert (await ask.claims()).status == 200
+
+
+@ON_SQLITE
+async def test_a_report_without_a_claim_or_with_a_strange_word_counts_for_nothing(at: AtTheDoor) -> None:
+    ask = await at.ci.asks("deploy", env="prod")
+    assert (await ask.reports()).error == "It has no permit: claim it first, with the same claim."
+    await at.bob.clicks(await at.card(), "Approve")
+    await ask.is_decided()
+    assert (await ask.reports()).status == 409
+    await ask.claims()
+    assert (await ask.reports("approved")).status == 400
+    assert (await ask.reports("done", result=2**70)).status in (200, 400)
+    long = await ask.by.sends("POST", f"{ask.path}/result", {"claim": CLAIM, "status": "done", "result": []})
+    assert long.status == 400
+
+
+@ON_EITHER
+async def test_a_caller_that_floods_is_told_to_wait_and_others_are_served(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with door(database_url, tmp_path / "log", monkeypatch, waiting=3, per_minute=10) as at:
+        answers = await asyncio.gather(*(at.ci.posts({**DEPLOY}) for _ in range(30)))
+        assert sorted({answer.status for answer in answers}) == [202, 429]
+        assert sum(answer.status == 202 for answer in answers) == 3
+        late = next(answer for answer in answers if answer.status == 429)
+        assert int(late.headers["Retry-After"]) >= 1
+        assert (await at.nightly.posts({**DEPLOY})).status == 202
+        await at.slack.until(lambda: len(at.cards()) == 4 or None, what="four cards")
+        await at.denies(at.bob, at.cards()[0], "no")
+        await at.rests()
+        async with aiohttp.ClientSession() as http, http.get(f"{at.bot.url}/metrics") as page:
+            text = await page.text()
+        assert 'adk_confirm_door_refused_total{caller="ci"} 27.0' in text
+        assert 'adk_confirm_callers_decided_total{caller="ci",verdict="denied"} 1.0' in text
+
+
+# Permits
+
+
+def claims_of(permit: str) -> JsonObject:
+    part = permit.split(".")[1]
+    return as_object(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))))
+
+
+def spelled(part: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
+
+
+@ON_SQLITE
+async def test_a_forged_permit_counts_for_nothing(at: AtTheDoor) -> None:
+    ask = await at.ci.asks("deploy", env="staging")
+    await at.bob.clicks(await at.card(), "Approve")
+    await ask.is_decided()
+    permit, now = str((await ask.claims()).body["permit"]), at.slack.clock.now()
+    head, body, signature = permit.split(".")
+    real = claims_of(permit)
+    assert read_permit(permit, PUBLIC, now) == real
+    other, none = sign_permit(real, CheckpointKey("22" * 32)), {"alg": "none", "typ": "adk-confirm-permit+jwt"}
+    forged = [
+        "",
+        "a.b.c",
+        f"{head}.{body}",
+        f"{head}.{body}.",
+        f"{head}.{spelled({**real, 'tool': 'pay'})}.{signature}",
+        f"{spelled(none)}.{body}.",
+        f"{spelled(none)}.{body}.{signature}",
+        f"{spelled({'alg': 'HS256', 'typ': 'adk-confirm-permit+jwt'})}.{body}.{signature}",
+        f"{head}.{body}.{signature[:-4]}AAAA",
+        f"{head}=.{body}.{signature}",
+        f"{head}. {body}.{signature}",
+        f"{head}.{body}.{signature}.{signature}",
+        other,
+        sign_permit({**real, "exp": True, "nbf": True}, CheckpointKey(KEY)),
+        sign_permit({**real, "nbf": int(now) + 600}, CheckpointKey(KEY)),
+        sign_permit({**real, "exp": int(now) - 1}, CheckpointKey(KEY)),
+    ]
+    for one in forged:
+        with pytest.raises(Invalid):
+            read_permit(one, PUBLIC, now)
+    with pytest.raises(Invalid):
+        read_permit(permit, PublicKeys(CheckpointKey("22" * 32).public), now)
+    with pytest.raises(Invalid):
+        read_permit(permit, PUBLIC, now, {"env": "prod"})
+
+
+# Somebody who can write to the database, and has no secret
+
+
+@ON_EITHER
+@pytest.mark.parametrize("mark", ["claim:1", "permit:1", "report:1"])
+async def test_a_forged_letter_counts_for_nothing(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    async with door(database_url, tmp_path / "log", monkeypatch, time_moves=True) as at:
+        ask = await at.ci.asks("deploy", env="prod")
+        await at.bob.clicks(await at.card(), "Approve")
+        await ask.is_decided()
+        if mark == "claim:1":
+            await at.bot.database.run(forge, mark, {"claim": CLAIM})
+            assert (await ask.claims()).status == 409
+            return
+        await ask.claims()
+        if mark == "permit:1":
+            await at.bot.database.run(forge, mark, {"permit": "a.b.c", "arguments": {}, "until": 1})
+            assert "Somebody changed the permit" in (await ask.claims()).error
+            return
+        await at.bot.database.run(forge, mark, {"done": True, "result": {}})
+        await at.hours_pass(1.1)
+        await ask.becomes("unknown")
+
+
+def forge(tx: Tx, mark: str, body: JsonObject) -> None:
+    key = tx.value("SELECT key FROM bot_sessions WHERE app = 'door'")
+    changed = tx.run(
+        "UPDATE bot_mail SET body = :body WHERE session = :key AND mark = :mark",
+        body=json.dumps(body),
+        key=key,
+        mark=mark,
+    )
+    if not changed:
+        letter = {"session": key, "kind": "claim", "mark": mark, "body": json.dumps(body), "stored_at": 0, "line": 0}
+        tx.insert("bot_mail", {**letter, "done_at": 1.0, "sealed": "00" * 32})
+
+
+@ON_EITHER
+async def test_a_changed_ask_is_no_ask(at: AtTheDoor) -> None:
+    ask = await at.ci.asks("deploy", env="staging")
+    await at.card()
+    await at.bot.database.run(forge, "ask", {"text": json.dumps({"tool": "pay", "arguments": {}})})
+    assert (await ask.now()).status == 404
+
+
+# Settings
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("CI_TOKEN", "short", "at least 16 characters"),
+        ("CI_TOKEN", "the token of nightly, likewise", "the same token"),
+    ],
+)
+async def test_the_bot_does_not_start_with_tokens_that_prove_nothing(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+) -> None:
+    monkeypatch.setitem(TOKENS, variable, value)
+    with pytest.raises(CannotServe, match=said):
+        async with door(database_url, tmp_path / "log", monkeypatch):
+            pass
