@@ -30,7 +30,7 @@ def write_step(
     """Appends a line to a chain. Locks the chain's head, so that concurrent lines come one after the other. `wait`: the
     thread may show the line this many seconds later."""
     line = append(
-        _lock_head(tx, chain),
+        tx.known.get(("head", chain)) or _lock_head(tx, chain),
         chain,
         step.kind,
         step_content(step),
@@ -59,6 +59,9 @@ def write_step(
         "sealed": line.sealed,
     }
     tx.insert("bot_ledger", stored)
+    tx.known["head", chain] = line.head
+    if confirmation is not None:
+        tx.known["last line", confirmation] = line.seq
     tx.report(line)
     if chain != SYSTEM and (step.kind in TOLD or (step.reason is not None and step.kind in TOLD_WITH_REASON)):
         mark_thread_due(tx, chain, wait)

@@ -98,15 +98,20 @@ def now(tx: Tx) -> datetime:
 
 
 def lock_session(tx: Tx, key: str) -> Session:
+    known: Session | None = tx.known.get(("session", key))
+    if known is not None:
+        return known
     row = tx.first(_LOCK_SESSION, key=key)
     if row is None:
         raise NotFound(f"There is no session {key}.")
-    return _session(row)
+    session = tx.known["session", key] = _session(row)
+    return session
 
 
 def find_session(tx: Tx, key: str) -> Session | None:
-    row = tx.first(_FIND_SESSION, key=key)
-    return None if row is None else _session(row)
+    known: Session | None = tx.known.get(("session", key))
+    row = tx.first(_FIND_SESSION, key=key) if known is None else None
+    return known if row is None else _session(row)
 
 
 def _session(row: Any) -> Session:
@@ -152,18 +157,22 @@ def _sealed(session: Session) -> list[Json]:
 def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
     """Saves who spoke to the agent, and who wrote in the thread. `stood`: whether the session's seal fitted before. If
     it did not, the session is never sealed again."""
+    saved = tx.known["session", session.key] = replace(session, sealed=session_seal(tx, session) if stood else "")
     tx.run(
         "UPDATE bot_sessions SET speakers = :speakers, present = :present, sealed = :sealed WHERE key = :key",
         key=session.key,
         speakers=people_text(session.speakers),
         present=people_text(session.present),
-        sealed=session_seal(tx, session) if stood else "",
+        sealed=saved.sealed,
     )
 
 
 def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmation]:
     """Locks the session and the confirmation, always in this order. Ends the confirmation if somebody
     changed its row in the database."""
+    known: tuple[str, Confirmation] | None = tx.known.get(("confirmation", confirmation_id))
+    if known is not None:
+        return lock_session(tx, known[0]), known[1]
     found = tx.first(_FIND_CONFIRMATION, id=confirmation_id)
     if found is None:
         raise NotFound(f"There is no confirmation {confirmation_id}.")
@@ -173,7 +182,11 @@ def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmati
         if found is None:  # a purge was faster
             raise NotFound(f"There is no confirmation {confirmation_id}.")
     row = load(tx, found)
-    return session, _end_void(tx, session, found) if row is None else row
+    if row is None:
+        return session, _end_void(tx, session, found)
+    tx.known["last line", row.id] = found.last_line
+    tx.known["confirmation", row.id] = session.key, row
+    return session, row
 
 
 def _end_void(tx: Tx, session: Session, found: Any) -> Confirmation:
@@ -208,8 +221,9 @@ def _later_than(body: str, places: Sequence[Place]) -> int:
 
 def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
     """The confirmation, unlocked. None if there is none, or if somebody changed its row."""
-    found = tx.first(_FIND_CONFIRMATION, id=confirmation_id)
-    return None if found is None else load(tx, found)
+    known: tuple[str, Confirmation] | None = tx.known.get(("confirmation", confirmation_id))
+    found = tx.first(_FIND_CONFIRMATION, id=confirmation_id) if known is None else None
+    return known[1] if known is not None else load(tx, found) if found is not None else None
 
 
 def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
@@ -240,6 +254,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
         tx.insert("bot_confirmations", opened | values)
     else:
         tx.run(_SAVE, id=row.id, **values)
+    tx.known["confirmation", row.id] = session.key, row
     update_waiting_index(tx, row, change.steps)
     if change.delivery is not None:
         deliver(tx, session, change.delivery, row.id)
@@ -262,6 +277,8 @@ def save_places(tx: Tx, row: Confirmation) -> None:
     """Saves where cards are and what they show. Changes nothing else, not even when the row is due."""
     move = "UPDATE bot_confirmations SET places = :places, places_sealed = :places_sealed WHERE id = :id"
     tx.run(move, id=row.id, **sealed_places(tx, row.id, row.places))
+    if (known := tx.known.get(("confirmation", row.id))) is not None:
+        tx.known["confirmation", row.id] = known[0], row
 
 
 def recompute_due(tx: Tx, confirmation_id: str) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 from adk_confirm.bot.confirmation.model import Confirmation, Place
 from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
+from adk_confirm.runtime.recent_dict import RecentDict
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal, seal_in, seal_of
 from adk_confirm.runtime.wire import is_storable_id
@@ -37,25 +38,52 @@ def storable(text: str) -> str:
     return text if is_storable_id(text) else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """A confirmation as it is stored, and as it is read from that."""
+
+    stored: tuple[object, ...]
+    row: Confirmation | None
+
+
+_kept: RecentDict[str, _Kept] = RecentDict(1000)
+"""The rows that were read or written last: a thread's earlier ones are read at each of its steps, and hardly change."""
+_keeping = Lock()
+
+
+def _keep(confirmation: str, stored: tuple[object, ...], row: Confirmation | None) -> None:
+    with _keeping:
+        _kept[confirmation] = _Kept(stored, row)
+
+
 def load(tx: Tx, found: Any) -> Confirmation | None:
     """The confirmation, if the row and the places of its cards are as this app saved them. Otherwise it is void, and
     None: `repository.lock_confirmation` ends it. A command that reads without the secret can't check."""
-    key, read = (found.id, found.session, found.request_id), _load if len(found.body) > LARGE else _load_kept
-    return read(seal_in(tx.context), key, found.body, found.sealed, found.last_line, found.places, found.places_sealed)
+    row_is = found.session, found.request_id, found.body, found.sealed, found.last_line
+    stored = seal_in(tx.context), *row_is, found.places, found.places_sealed
+    kept = _kept.get(found.id)
+    if kept is not None and kept.stored == stored:
+        return kept.row
+    row = _load(found.id, *stored)
+    if len(found.body) <= LARGE:
+        _keep(found.id, stored, row)
+    return row
 
 
 def _load(
+    confirmation: str,
     seal: Seal | None,
-    key: tuple[str, str, str],
+    session: str,
+    request: str,
     body: str,
     sealed: str,
     last_line: int,
     places: str | None,
     places_sealed: str | None,
 ) -> Confirmation | None:
-    if seal is not None and not seal.fits(sealed, "confirmation", [*key], body, last_line):
+    if seal is not None and not seal.fits(sealed, "confirmation", [confirmation, session, request], body, last_line):
         return None
-    if seal is not None and places and not seal.fits(places_sealed, "cards", key[0], places):
+    if seal is not None and places and not seal.fits(places_sealed, "cards", confirmation, places):
         return None
     try:
         row = from_json(Confirmation, body)
@@ -64,20 +92,26 @@ def _load(
         return None
 
 
-_load_kept = lru_cache(maxsize=1000)(_load)
-"""A thread's earlier rows are read at each of its steps, and most have not changed."""
-
-
 def sealed_body(tx: Tx, session: str, row: Confirmation) -> dict[str, object]:
     """The row's text and seal. Call this after the ledger lines of the same change are written."""
-    body, key = to_json(row), [row.id, session, storable(row.asked.request_id)]
-    last: int = tx.value("SELECT coalesce(max(seq), 0) FROM bot_ledger WHERE confirmation = :id", id=row.id)
-    return {"body": body, "sealed": seal_of(tx).of("confirmation", key, body, last)}  # type: ignore[arg-type]
+    body, request, last = to_json(row), storable(row.asked.request_id), tx.known.get(("last line", row.id))
+    if last is None:
+        last = tx.value("SELECT coalesce(max(seq), 0) FROM bot_ledger WHERE confirmation = :id", id=row.id)
+    seal = seal_of(tx)
+    sealed = seal.of("confirmation", [row.id, session, request], body, last)
+    kept = _kept.get(row.id)
+    if len(body) <= LARGE and kept is not None and kept.row is not None and kept.row.places == row.places:
+        _keep(row.id, (seal, session, request, body, sealed, last, *kept.stored[-2:]), row)
+    return {"body": body, "sealed": sealed}
 
 
 def sealed_places(tx: Tx, confirmation: str, places: tuple[Place, ...]) -> dict[str, object]:
     text = to_json(places)
-    return {"places": text, "places_sealed": seal_of(tx).of("cards", confirmation, text)}
+    sealed = seal_of(tx).of("cards", confirmation, text)
+    kept = _kept.get(confirmation)
+    if kept is not None and kept.row is not None:
+        _keep(confirmation, (*kept.stored[:-2], text, sealed), replace(kept.row, places=places))
+    return {"places": text, "places_sealed": sealed}
 
 
 def letter_seal(tx: Tx, letter: Mapping[str, Any]) -> str:

@@ -44,8 +44,8 @@ class Tx:
     """
 
     __slots__ = (
-        *("_ahead", "_clock", "_connection", "_cursors", "context", "dialect", "ended", "facts", "later", "owed"),
-        "topics",
+        *("_ahead", "_clock", "_connection", "_cursors", "context", "dialect", "ended", "facts", "known", "later"),
+        *("owed", "topics"),
     )
 
     def __init__(self, connection: Any, dialect: SqlDialect, clock: Callable[[], float] | None) -> None:
@@ -54,6 +54,7 @@ class Tx:
         self.topics: set[str] = set()
         self.later: dict[str, float] = {}  # topics, and in how many seconds they are due
         self.facts: list[object] = []
+        self.known: dict[tuple[str, str], Any] = {}  # rows that it has locked or written, by kind and key
         self.owed: list[Any] = []  # jobs that are due now, and since this transaction: see `jobs.py`
         self.ended: object = None  # the job whose work ends with this transaction
         self.context: object = None  # what the store was opened with: see `Database.open`
