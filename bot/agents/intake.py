@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -15,10 +15,11 @@ from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.grants import is_for
-from adk_confirm.bot.confirmation.model import AskedCall, Grant, HostRequest, Place
+from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, HostRequest, Place
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.confirmation.votes import hypothetical_vote
+from adk_confirm.bot.hosts.host import SessionSnapshot
 from adk_confirm.bot.policy.approvers import NOBODY, Person, Unresolved
 from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
 from adk_confirm.bot.policy.redaction import Redactor, mask_said, own_words
@@ -26,6 +27,7 @@ from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory, NotWritable
 from adk_confirm.bot.slack.errors import Gone, SlackTrouble
 from adk_confirm.bot.store.grants_in_force import grants_in
+from adk_confirm.bot.store.outbox import spoken_events
 from adk_confirm.bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
 from adk_confirm.bot.store.requests import Opening, asked_call
 from adk_confirm.bot.store.rows import letter_is_sealed, storable
@@ -38,6 +40,18 @@ from adk_confirm.runtime.store.lease import Lease
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Known:
+    """What the store says about a session when its agent asks. `spoken`: the agent's events that are in the outbox, or
+    posted. `asked_by`: who asked for each request about which nobody was asked yet."""
+
+    at: datetime
+    rows: Sequence[Confirmation]
+    spoken: set[str]
+    asked_by: Mapping[str, Person | None]
+    grants: Sequence[Grant]
+
+
 class Intake:
     """Looks up, in Slack and in the store, what a new request needs."""
 
@@ -48,11 +62,9 @@ class Intake:
         """Whether the policy lets people decide how this long-running operation ends."""
         return self._rules.policies.decides_operation(asked_call(session, request, session.starter).facts())
 
-    async def prepare(self, lease: Lease, session: Session, request: HostRequest, origin: str | None) -> Opening:
-        """Looks up everything that is needed to ask people about a request, or to refuse it at once. `origin`: the
-        invocation whose request was answered, if an answer began this one."""
-        turns = request.invocation_id, origin or ""
-        asked_by, at = await lease.read(lambda tx: (who_asked(tx, session, turns), now(tx)))
+    async def prepare(self, lease: Lease, session: Session, request: HostRequest, known: Known) -> Opening:
+        """Looks up everything that is needed to ask people about a request, or to refuse it at once."""
+        asked_by, at = known.asked_by[request.request_id], known.at
         asked = asked_call(session, request, asked_by or NOBODY)
         if asked_by is None:
             return Opening(place=session.place, asked=asked, governs=CallRefusal(CallRefusalReason.NOBODY_ASKED))
@@ -76,7 +88,7 @@ class Intake:
         places = await self._places(session, found, call)
         if isinstance(places, CallRefusal):
             return replace(opening, governs=places)
-        return replace(opening, places=places, rights=await self._rights(lease, session, asked, found.policy))
+        return replace(opening, places=places, rights=await self._rights(known, asked, found.policy))
 
     async def _without_hidden(self, lease: Lease, session: Session, asked: AskedCall) -> AskedCall:
         """The call without what the policies of the session's earlier calls hide, where the agent says why it makes it,
@@ -94,18 +106,18 @@ class Intake:
             return policies.resolve(call)
         return await asyncio.to_thread(policies.resolve, call)  # a `when` condition may take up to 0.1 s
 
-    async def _rights(self, lease: Lease, session: Session, asked: AskedCall, policy: Policy) -> dict[Person, Facts]:
+    async def _rights(self, known: Known, asked: AskedCall, policy: Policy) -> dict[Person, Facts]:
         """Looks up the rights of everyone whose grant covers this call, as if they approved it by a vote. They may have
         changed since. Somebody about whom too much time has passed when all are looked up has none: people are
         asked."""
-        at, stored = await lease.read(read_grants, session.key)
+        at, stored = known.at, known.grants
         row, policies = open_confirmation("grant", asked, policy, at).row, self._rules.policies
         givers = dict.fromkeys(one for grant in stored if is_for(grant, asked, policy, at) for one in grant.given_by)
         votes = [hypothetical_vote(row, giver, at) for giver in givers]
         found = await asyncio.gather(*(self._directory.facts(row, vote, policies, anew=True) for vote in votes))
         pairs = zip(votes, found, strict=True)
-        known = {vote.voter: self._directory.fresh_facts(row, vote, policies, facts) for vote, facts in pairs}
-        return {giver: facts for giver, facts in known.items() if facts is not None}
+        rights = {vote.voter: self._directory.fresh_facts(row, vote, policies, facts) for vote, facts in pairs}
+        return {giver: facts for giver, facts in rights.items() if facts is not None}
 
     async def _places(
         self, session: Session, found: GoverningPolicy, call: CallFacts
@@ -156,10 +168,6 @@ class Intake:
         return tuple(places), gone
 
 
-def read_grants(tx: Tx, key: str) -> tuple[datetime, list[Grant]]:
-    return now(tx), grants_in(tx, key)
-
-
 def _answer_or_wait(answer: T) -> T:
     """Returns the answer. Raises `NotNow` if Slack could not be asked yet, so that the request is delayed and not
     refused."""
@@ -181,15 +189,23 @@ def _unshowable(request: HostRequest) -> CallRefusal | None:
     return None
 
 
+def read_known(tx: Tx, session: Session, look: SessionSnapshot) -> Known:
+    rows = session_confirmations(tx, session.key)
+    known = {row.asked.request_id for row in rows}
+    new = [request for request in look.open_requests if request.request_id not in known]
+    asked_by = {one.request_id: who_asked(tx, session, look.turns_of(one)) for one in new}
+    return Known(now(tx), rows, spoken_events(tx, session.key), asked_by, grants_in(tx, session.key) if new else ())
+
+
 def who_asked(tx: Tx, session: Session, turns: Iterable[str]) -> Person | None:
     """The person whose message, or whose call's answer, began one of these invocations, as we noted it. In our runtime
     the message's own mark says it. None if nobody's did: whoever speaks next did not ask for it."""
     letters = "SELECT * FROM bot_mail WHERE session = :key AND (kind = 'words' OR turn IS NOT NULL) ORDER BY id"
-    sealed = [one for one in tx.all(letters, key=session.key) if letter_is_sealed(tx, one)]
     began = [turn for turn in turns if turn]
-    for one in sealed:
+    for one in tx.all(letters, key=session.key):
         noted = json.loads(one.turn or "[]")
-        if invocation_of(session.session, one.mark) in began or any(storable(turn) in noted for turn in began):
+        begins = invocation_of(session.session, one.mark) in began or any(storable(turn) in noted for turn in began)
+        if begins and letter_is_sealed(tx, one):
             row = read_confirmation(tx, one.confirmation) if one.confirmation else None
             asker = _speaker(tx, session, one.person) if one.person else row.asked.asked_by if row else None
             if asker is not None:

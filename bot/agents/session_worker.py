@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from adk_confirm.bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
-from adk_confirm.bot.agents.intake import Intake
+from adk_confirm.bot.agents.intake import Intake, read_known
 from adk_confirm.bot.agents.streaming import RunDisplay
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
@@ -43,7 +43,6 @@ from adk_confirm.bot.store.mailbox import (
     Letter,
     Mail,
     approvals_held_back,
-    finish_and_read_next,
     is_stopped,
     read_first,
     read_mail,
@@ -51,7 +50,7 @@ from adk_confirm.bot.store.mailbox import (
     session_done,
 )
 from adk_confirm.bot.store.marks import earlier_attempt
-from adk_confirm.bot.store.outbox import say_later, say_waits, spoken_events
+from adk_confirm.bot.store.outbox import say_later, say_waits
 from adk_confirm.bot.store.repository import (
     BROKEN,
     Session,
@@ -60,7 +59,7 @@ from adk_confirm.bot.store.repository import (
     now,
     session_confirmations,
 )
-from adk_confirm.bot.store.requests import asked_call, open_request
+from adk_confirm.bot.store.requests import Opening, asked_call, open_and_finish, open_request
 from adk_confirm.bot.store.transactions import follow_outcome, record_out_of_reach
 from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.errors import ConfirmError
@@ -144,7 +143,7 @@ class _LeasedSession:
                 with work_span("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
                     held: list[AgentMessage] = []
                     await self._deliver(session, mail, held)
-                    await self._store_news(session, letters[0], held)
+                    last = await self._store_news(session, letters[0], held)
             except SendSeparately as error:
                 log.info("answers are sent one by one: %s", error)
                 several = False
@@ -155,7 +154,9 @@ class _LeasedSession:
                 raise NotNow(error.again_after, str(error)) from error
             # Runs of a host without patience have ended.
             how = {"together": together, "several": several, "may_end": not host.patience}
-            mail = await self._lease.finish_if(_has_ended, finish_and_read_next, key, letters, **how)
+            mail = await self._lease.finish_if(
+                _has_ended, open_and_finish, key, last, self._rules.limits, letters, **how
+            )
             if mail.ended:
                 return
             sent_any = True
@@ -376,14 +377,15 @@ class _LeasedSession:
 
     async def _store_news(
         self, session: Session, letter: Letter | None = None, held: Sequence[AgentMessage] = ()
-    ) -> None:
-        """Stores what the agent says and asks. `letter`: what it was just told, if anything."""
+    ) -> Opening | None:
+        """Stores what the agent says and asks. `letter`: what it was just told, if anything. Returns the last request,
+        if there is one: the caller opens it together with what else is to be stored."""
         look = await self._host.look(session.session, after_exchange=letter is not None)
         said_now = (*look.said, *held)
-        rows, spoken = await self._lease.read(read_known, session.key)
+        known = await self._lease.read(read_known, session, look)
+        rows, spoken = known.rows, known.spoken
         # First, so that the agent's words about a call come after its outcome, and are masked.
         await self._copy_outcomes(rows, look)
-        known = {row.asked.request_id for row in rows}
         kept = {row.asked.request_id for row in rows if not row.is_void}
         unkept = [request for request in look.closed if request.request_id not in kept]
         for said in said_now:
@@ -396,15 +398,22 @@ class _LeasedSession:
             if waits.said.event not in spoken and waits.request not in operations:
                 log.warning("the agent %s waits for %s, which is not answered from here", waits.said.author, waits.kind)
                 await self._lease.run(say_waits, session.key, waits)
-        new = [request for request in (*look.requests, *operations) if request.request_id not in known]
-        turns = {request.turn for request in new}
+        new = [request for request in (*look.requests, *operations) if request.request_id in known.asked_by]
+        turns, last = {request.turn for request in new}, None
         for request in new:
+            if last is not None:
+                await self._open(session, last)
             with work_span("ask", session=session.session, tool=request.tool):
-                preparing = self._intake.prepare(self._lease, session, request, look.origins.get(request.invocation_id))
-                opening = await self._wait_and_send_decisions(session, preparing, turns)
-                await self._lease.run(open_request, session.key, opening, self._rules.limits)
-        if {request.request_id for request in new} & look.calls.keys():
+                preparing = self._intake.prepare(self._lease, session, request, known)
+                last = await self._wait_and_send_decisions(session, preparing, turns)
+        if last is not None and {request.request_id for request in new} & look.calls.keys():
+            await self._open(session, last)
             await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
+            return None
+        return last
+
+    async def _open(self, session: Session, opening: Opening) -> None:
+        await self._lease.run(open_request, session.key, opening, self._rules.limits)
 
     async def _mask(self, session: Session, said: AgentMessage, requests: Sequence[HostRequest]) -> AgentMessage:
         """Masks what the policies of these requests hide: of open ones, and of those about which nobody was asked or
@@ -419,8 +428,8 @@ class _LeasedSession:
             patience = (await self._host.capabilities()).patience
             if not patience or not await self._lease.read(may_still_end, session.key, patience):
                 return None
-            if not sent_any:
-                await self._store_news(session)
+            if not sent_any and (last := await self._store_news(session)) is not None:
+                await self._open(session, last)
         except Unreachable as error:
             raise NotNow(error.again_after, str(error)) from error
         return LOOK_AGAIN if await self._lease.read(may_still_end, session.key, patience) else None
@@ -450,11 +459,6 @@ class _LeasedSession:
 
 def _has_ended(mail: Mail) -> bool:
     return mail.ended
-
-
-def read_known(tx: Tx, key: str) -> tuple[list[Confirmation], set[str]]:
-    """The session's confirmations, and the ids of the agent's events that are in the outbox or already posted."""
-    return session_confirmations(tx, key), spoken_events(tx, key)
 
 
 def may_still_end(tx: Tx, key: str, patience: float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import uuid4
@@ -26,6 +26,7 @@ from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.cast_vote import warn_of_session
 from adk_confirm.bot.store.grants_in_force import grant_for
 from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.mailbox import Letter, Mail, finish_and_read_next
 from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.repository import (
     Session,
@@ -98,6 +99,15 @@ def open_request(tx: Tx, key: str, opening: Opening, limits: WaitingLimits) -> C
         change = approve_by_grant(uuid4().hex, asked, found.policy, at, grant)
     change = replace(change, row=replace(change.row, places=opening.places))
     return save(tx, session, change, new=True)
+
+
+def open_and_finish(
+    tx: Tx, /, key: str, last: Opening | None, limits: WaitingLimits, letters: Sequence[Letter], **how: bool
+) -> Mail:
+    """Opens the last request that came of letters, marks these as received, and returns the next mail."""
+    if last is not None:
+        open_request(tx, key, last, limits)
+    return finish_and_read_next(tx, key, letters, **how)
 
 
 def asked_call(session: Session, request: HostRequest, asked_by: Person) -> AskedCall:

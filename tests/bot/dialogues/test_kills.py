@@ -381,7 +381,7 @@ async def test_a_reply_is_there_whole_and_once(at: Staff, bot: Serving, gate: Pa
 async def test_killed_after_the_run_and_before_slack_has_named_what_is_seen_of_it(
     at: Staff, bot: Serving, gate: Path
 ) -> None:
-    await bot.starts("finish_and_read_next")
+    await bot.starts("open_and_finish")
     hang = at.slack.faults.hangs("chat.startStream", acted=True)
     said = await at.ann.says("@adk-confirm speak", at.deploys)
     await bot.until(hang.reached())

@@ -47,19 +47,18 @@ checkpoint_every = "1s"
 ORDER = {"order.txt": b"Twenty for Ada."}
 TRANSACTIONS = (
     "receive_mention",  # a mention is heard
-    "open_request",
     "save_drawn",  # a card is drawn
     "cast",
     "count_next",
     "enter",  # the agent has a message
     "write",  # what became of a call is stored
     "say_later",
-    "finish_and_read_next",  # an answer was sent, and the session ends
+    "open_and_finish",  # a request is opened, or an answer was sent and the session ends
     "note_and_look",
 )
 TAKEN_OVER = (
-    *("receive_mention", "open_request", "save_drawn"),
-    *("count_next", "enter", "finish_and_read_next", "note_and_look"),
+    *("receive_mention", "save_drawn"),
+    *("count_next", "enter", "open_and_finish", "note_and_look"),
 )
 """Those after which something outside follows, or something that another process would do again."""
 
