@@ -23,7 +23,7 @@ def test_rows_of_large_calls_are_not_kept_in_memory() -> None:
     tracemalloc.start()
     try:
         for number in range(ROWS):
-            assert load(tx, SimpleNamespace(id="k1", body=f"{body}{' ' * number}", **rest)) == row
+            assert load(tx, SimpleNamespace(id=f"k{number}", body=f"{body}{' ' * number}", **rest)) == row
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
