@@ -111,8 +111,11 @@ async def running_bot(
         door = None
         if settings.door is not None:
             from adk_confirm.bot.door.api import serve_door
+            from adk_confirm.bot.door.host import DoorHost
 
-            door = await serve_door(stack, stop, settings.door, database, slack, identity.team, rules, metrics)
+            callers = hosts[-1]
+            assert isinstance(callers, DoorHost)
+            door = await serve_door(stack, stop, settings.door, callers, database, slack, identity.team, rules, metrics)
             log.info("callers may ask at %s", door)
         log.info("for %s as %s; agent %s; store %s", identity.team, identity.user, host.app, database.url)
         until_the_end = {"names": names.run}

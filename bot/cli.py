@@ -42,6 +42,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "api": CommandEntry("Run", "api", "serve agents over ADK's HTTP API"),
     "backup": CommandEntry("Run", "backup", "copy a SQLite store and what is beside it, while the service runs"),
     "ask": CommandEntry("At the door", "ask", "ask people to approve what a script is about to do"),
+    "mcp-proxy": CommandEntry("At the door", "mcp_proxy", "give an MCP client tools that run once people approve"),
     "permit": CommandEntry("At the door", "permit", "check the permits that callers get"),
     "pending": CommandEntry("Decide", "waiting", "list what waits for approval, and what failed too often"),
     "grants": CommandEntry("Decide", "waiting", "list the grants in force"),
@@ -66,7 +67,7 @@ class CommandGroup(click.Group):
         if entry is None:
             return None
         find_users_modules()
-        command = getattr(importlib.import_module(f"adk_confirm.bot.ops.{entry.module}"), cmd_name)
+        command = getattr(importlib.import_module(f"adk_confirm.bot.ops.{entry.module}"), cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         command.short_help = entry.summary
         command.help = command.help or f"{entry.summary[0].upper()}{entry.summary[1:]}."

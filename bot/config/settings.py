@@ -213,16 +213,19 @@ class Slack(Listening):
         return prompts
 
 
+_SHORT_NAME = Annotated[
+    StrictStr,
+    _matching(
+        rf"[a-z0-9][a-z0-9_-]{{0,{LONGEST_CALLER - 1}}}",
+        f'a short name such as "ci": {LONGEST_CALLER} small letters, digits, _ and - at the most',
+    ),
+]
+
+
 class CallerSettings(_Table):
     """A program that may ask at the door, and for what."""
 
-    name: Annotated[
-        StrictStr,
-        _matching(
-            rf"[a-z0-9][a-z0-9._-]{{0,{LONGEST_CALLER - 1}}}",
-            f'a short name such as "ci": {LONGEST_CALLER} small letters, digits, . _ and - at the most',
-        ),
-    ]
+    name: _SHORT_NAME
     token_env: StrictStr
     tools: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
     channel: _CHANNEL
@@ -238,19 +241,39 @@ class CallerSettings(_Table):
         return asker
 
 
+class McpServerSettings(_Table):
+    """An MCP server whose tools run here, as `name.tool`, once people have approved. `free` ones run without."""
+
+    name: _SHORT_NAME
+    command: tuple[StrictStr, ...] = ()
+    env: tuple[StrictStr, ...] = ()  # the variables that the command gets
+    url: _SERVER | None = None
+    token_env: StrictStr | None = None
+    free: tuple[StrictStr, ...] = ()
+    preview: dict[StrictStr, StrictStr] = Field(default_factory=dict)
+    timeout: Duration = timedelta(minutes=5)
+
+    @model_validator(mode="after")
+    def _require_command_or_url(self) -> McpServerSettings:
+        if bool(self.command) == (self.url is not None):
+            raise ValueError('must have a command, such as ["npx", "server"], or a url, and not both')
+        return self
+
+
 class DoorSettings(Listening):
     """Where programs ask, and which."""
 
     listen: Annotated[StrictStr, AfterValidator(_address)] = "127.0.0.1:3001"
     report_within: Duration = timedelta(hours=1)
     caller: Annotated[tuple[CallerSettings, ...], Field(min_length=1)]
+    server: tuple[McpServerSettings, ...] = ()
 
-    @field_validator("caller")
+    @field_validator("caller", "server")
     @classmethod
-    def _named_once(cls, callers: tuple[CallerSettings, ...]) -> tuple[CallerSettings, ...]:
-        if len({one.name for one in callers}) < len(callers):
-            raise ValueError("must have different names: a caller is known by its name")
-        return callers
+    def _named_once(cls, named: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len({one.name for one in named}) < len(named):
+            raise ValueError("must have different names")
+        return named
 
     def named(self, name: str) -> CallerSettings | None:
         return next((one for one in self.caller if one.name == name), None)
@@ -461,8 +484,9 @@ def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Proble
     if agent is None and settings.door is None:
         problems.append(Problem("agent", 'is missing; write [agent] with target = "my_agents.oncall:agent"'))
     named = {} if agent is None else {"agent.token_env": agent.token_env, "agent.secret_env": agent.secret_env}
-    for number, caller in enumerate(settings.door.caller if settings.door else ()):
-        named[f"door.caller[{number}].token_env"] = caller.token_env
+    for door in [settings.door] if settings.door else ():
+        named |= {f"door.caller[{at}].token_env": one.token_env for at, one in enumerate(door.caller)}
+        named |= {f"door.server[{at}].token_env": one.token_env for at, one in enumerate(door.server)}
     problems += [
         Problem(key, f"the environment has no {name}; set it, or remove this")
         for key, name in named.items()

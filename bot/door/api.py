@@ -28,6 +28,7 @@ from adk_confirm.bot.confirmation.shown import approved_by
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.door import asks
 from adk_confirm.bot.door.asks import Ask, AskMessage, AskState, moment
+from adk_confirm.bot.door.host import DoorHost
 from adk_confirm.bot.door.permit import jcs
 from adk_confirm.bot.policy.approvers import Person, caller
 from adk_confirm.bot.policy.durations import parse_duration
@@ -40,12 +41,15 @@ from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.repository import chain_of
 from adk_confirm.bot.telemetry.metrics import Metrics
 from adk_confirm.bot.worker.supervision import LAST_REQUESTS, Shutdown, StopDeadline
+from adk_confirm.runtime.context import ToolContext
 from adk_confirm.runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, NotFound, StoreError
-from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical
+from adk_confirm.runtime.mcp.toolset import McpUnavailable, ToolFailed
 from adk_confirm.runtime.rest.bodies import read_object
 from adk_confirm.runtime.rest.guard import SHORTEST, Unauthorized
 from adk_confirm.runtime.rest.listening import NOT_ENCODED, CannotServe, is_encoded, listen, server_for
 from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.tool import BadArguments, Tool, ToolOutcomeUnknown, bind, checked
 from adk_confirm.runtime.wire import REQUEST_NAMES
 
 log = logging.getLogger(__name__)
@@ -59,6 +63,16 @@ REQUESTS = 1200
 """Requests of one caller in a minute, besides its own limit of asks."""
 TO_BEGIN = 20.0
 """Seconds that a claim waits for its permit."""
+_CONTEXT = ToolContext(
+    agent_name=DOOR,
+    invocation_id="",
+    user_id="",
+    session_id="",
+    state={},
+    function_call_id="",
+    idempotency_key="",
+)
+"""For tools of servers, which do not look at it."""
 _LONGEST_KEY, _LONGEST_TOOL, _LONGEST_REASON, _LONGEST_PREVIEW = 200, 200, 300, 20_000
 
 
@@ -72,6 +86,7 @@ class TooMany(ConfirmError):
 
 CODES: tuple[tuple[type[ConfirmError], int, str], ...] = (
     (Invalid, 400, "invalid"),
+    (BadArguments, 400, "invalid"),
     (Unauthorized, 401, "unauthorized"),
     (Forbidden, 403, "forbidden"),
     (NotFound, 404, "not_found"),
@@ -85,18 +100,20 @@ CALLER = web.RequestKey("caller", CallerSettings)
 
 
 class DoorApi:
-    """`tokens` are those of the callers, by their names."""
+    """`tokens` are those of the callers, by their names. `host` has the tools that run here."""
 
     def __init__(
         self,
         settings: DoorSettings,
         tokens: Mapping[str, str],
+        host: DoorHost,
         database: Database,
         slack: Slack,
         team: str,
         rules: Rules,
         metrics: Metrics,
     ) -> None:
+        self._host = host
         self._settings, self._database, self._slack, self._team = settings, database, slack, team
         self._rules, self._metrics = rules, metrics
         self._tokens = {name: _hashed(token) for name, token in tokens.items()}
@@ -114,6 +131,8 @@ class DoorApi:
                 web.post(f"{one}/claim", self.claim),
                 web.post(f"{one}/result", self.result),
                 web.post(f"{one}/cancel", self.cancel),
+                web.get("/v1/tools", self.tools),
+                web.post("/v1/calls", self.call),
             ]
         )
         return site
@@ -168,7 +187,10 @@ class DoorApi:
             raise Invalid(
                 f"Send an Idempotency-Key of 1 to {_LONGEST_KEY} characters: with the same key, an ask is sent once."
             )
-        wait, text = _wait(request), _checked(await read_object(request), by)
+        wait, body = _wait(request), await read_object(request)
+        text = _checked(body, by)
+        if (own := await self._own_call(body)) is not None and not own[0].may_ask:
+            raise Invalid(f"Nobody has to approve {own[0].name}: send it to /v1/calls.")
         return await self._answer(await self.store(by, key, text), wait, new=True)
 
     async def store(self, by: CallerSettings, key: str, text: str) -> Ask:
@@ -250,6 +272,8 @@ class DoorApi:
 
     async def claim(self, request: web.Request) -> web.Response:
         ask, claimant = await self._own(request), _claimant(await read_object(request))
+        if self._host.runs(ask.tool):
+            raise Conflict("It runs here by itself once it is approved. Wait until it is over.")
         return web.json_response(await self.permit(ask, claimant))
 
     async def permit(self, ask: Ask, claimant: str) -> JsonObject:
@@ -267,6 +291,41 @@ class DoorApi:
                 if left <= 0:
                     raise Busy("It is claimed, and has not begun yet: runs may be paused. Send the same claim again.")
                 await waiter.wait(min(left, LOOK_AGAIN))
+
+    # Tools that run here
+
+    async def tools(self, request: web.Request) -> web.Response:
+        by, found = request[CALLER], await self._host.tools()
+        listed: list[Json] = [
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.schema, "asks": tool.may_ask}
+            for tool in found.values()
+            if _may_ask(by, tool.name)
+        ]
+        return web.json_response({"tools": listed})
+
+    async def _own_call(self, body: JsonObject) -> tuple[Tool, JsonObject] | None:
+        """The tool that would run here, and what its server gets. None for a tool of a claimant."""
+        name, arguments = as_text(body.get("tool")), as_object(body.get("arguments"))
+        if not self._host.runs(name):
+            return None
+        tool: Tool | None = (await self._host.tools()).get(name)
+        if tool is None:
+            raise NotFound(f"There is no tool {name}, or its server can't be reached now. GET /v1/tools lists them.")
+        return tool, (await checked(lambda: bind(tool, arguments), name, TO_BEGIN)).args
+
+    async def call(self, request: web.Request) -> web.Response:
+        """Runs a tool about which nobody is asked."""
+        body = await read_object(request)
+        _checked(body, request[CALLER])
+        own = await self._own_call(body)
+        if own is None or own[0].may_ask:
+            raise Forbidden("People have to approve this call: send it to /v1/asks.")
+        try:
+            result = await own[0].run(own[1], _CONTEXT)
+        except (ToolFailed, ToolOutcomeUnknown, McpUnavailable) as error:
+            return web.json_response({"outcome": {"kind": "failed", "text": str(error)}})
+        text = canonical(result if isinstance(result, dict) else {"result": result})
+        return web.json_response({"outcome": {"kind": "done", "text": text}})
 
     async def result(self, request: web.Request) -> web.Response:
         ask, body = await self._own(request), await read_object(request)
@@ -322,13 +381,17 @@ def _only(body: JsonObject, *names: str) -> None:
         raise Invalid(f"{visible(strange[0])[:60]} is no field here; there are {', '.join(names)}.")
 
 
+def _may_ask(by: CallerSettings, tool: str) -> bool:
+    return any(fnmatchcase(tool, pattern) for pattern in by.tools)
+
+
 def _checked(body: JsonObject, by: CallerSettings) -> str:
     """The ask as it is stored. Raises an error for one that this caller may not send."""
     _only(body, "tool", "arguments", "reason", "preview")
     tool, arguments = body.get("tool"), body.get("arguments", {})
     if not isinstance(tool, str) or not 0 < len(tool) <= _LONGEST_TOOL or not tool.isprintable():
         raise Invalid(f"tool must be a name of 1 to {_LONGEST_TOOL} printable characters.")
-    if tool in REQUEST_NAMES or not any(fnmatchcase(tool, pattern) for pattern in by.tools):
+    if tool in REQUEST_NAMES or not _may_ask(by, tool):
         raise Forbidden(f"{by.name} may not ask for {tool}. The settings say for what: {', '.join(by.tools)}.")
     if not isinstance(arguments, dict):
         raise Invalid("arguments must be an object.")
@@ -383,6 +446,7 @@ async def serve_door(
     stack: AsyncExitStack,
     stop: Shutdown,
     settings: DoorSettings,
+    host: DoorHost,
     database: Database,
     slack: Slack,
     team: str,
@@ -398,7 +462,7 @@ async def serve_door(
             )
     if len({*tokens.values()}) < len(tokens):
         raise CannotServe("Two callers have the same token: a caller is known by its token, so give each its own.")
-    api = DoorApi(settings, tokens, database, slack, team, rules, metrics)
+    api = DoorApi(settings, tokens, host, database, slack, team, rules, metrics)
     served = server_for(api.site(), shutdown_timeout=LAST_REQUESTS)
     await served.setup()
     stack.push_async_callback(stop.close_part, "the door", served.cleanup, StopDeadline.REQUESTS)

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
 
 from adk_confirm import Agent, FunctionCall
 from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
-from adk_confirm.bot.config.settings import Settings
+from adk_confirm.bot.config.settings import McpServerSettings, Settings
 from adk_confirm.bot.confirmation.model import DOOR, HostRequest
 from adk_confirm.bot.door.asks import ASK, claimed, make_permit, read_ask, take_report, topic
 from adk_confirm.bot.door.permit import jcs
@@ -23,16 +27,19 @@ from adk_confirm.bot.hosts.host import AgentMessage, Capabilities, HostAnswer, R
 from adk_confirm.bot.store.mailbox import Mail
 from adk_confirm.bot.store.repository import Session, chain_of
 from adk_confirm.runtime.context import ToolContext
-from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text
+from adk_confirm.runtime.mcp.toolset import Connection, HttpConnection, McpToolset, StdioConnection
 from adk_confirm.runtime.models.model import ModelRequest, ModelResponse
 from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.signature import BadArguments, Bound
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.sessions import OnChange
-from adk_confirm.runtime.tool import Tool, ToolOutcomeUnknown
+from adk_confirm.runtime.tool import ConfirmationPolicy, Tool, ToolOutcomeUnknown
 from adk_confirm.runtime.wire import Content, Part, SessionId
+
+log = logging.getLogger(__name__)
 
 LOOK_AGAIN = 5.0
 """Seconds between two looks for a report, in case its notification was lost."""
@@ -105,13 +112,14 @@ class HandedOver(Tool):
 
 
 class _Anything(dict[str, Tool]):
-    """A tool of any name that a caller may use."""
+    """The tools of the door's MCP servers, and one of any other name that a caller may use."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    def get(self, name: str, default: object = None) -> Tool:  # noqa: ARG002  (there is always one)
-        return HandedOver(name, self._door)
+    def get(self, name: str, default: object = None) -> Any:
+        """A tool that its server does not list, or can't list now, is never handed over to a claimant."""
+        return super().get(name, default) if self._door.runs(name) else HandedOver(name, self._door)
 
     __getitem__ = get
 
@@ -121,11 +129,44 @@ class _Anything(dict[str, Tool]):
 
 class _Caller(Agent):
     def __init__(self, door: Door) -> None:
-        super().__init__(DOOR, CallerModel(), description="Whatever callers at the door ask for.")
+        servers = [_toolset_of(one) for one in door.servers]
+        super().__init__(DOOR, CallerModel(), description="Whatever callers at the door ask for.", tools=servers)
         self._door = door
 
     async def resolve_tools(self) -> dict[str, Tool]:
-        return _Anything(self._door)
+        found = _Anything(self._door)
+        for server in self.tools:
+            assert isinstance(server, McpToolset)
+            try:
+                found.update({tool.name: tool for tool in await server.tools()})
+            except ConfirmError as error:
+                log.warning("the tools of %s can't be listed, so its calls are refused: %s", server, error)
+        return found
+
+
+@dataclass(frozen=True)
+class _AllBut(ConfirmationPolicy):
+    """People are asked about all tools of a server but these."""
+
+    prefix: str = ""
+    free: tuple[str, ...] = ()
+
+    def holds(self, tool: str) -> bool:
+        return not any(fnmatchcase(tool.removeprefix(self.prefix), pattern) for pattern in self.free)
+
+
+def _toolset_of(server: McpServerSettings) -> McpToolset:
+    prefix, seconds = f"{server.name}.", server.timeout.total_seconds()
+    if server.url is not None:
+        token = os.environ.get(server.token_env or "", "").strip()
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        connection: Connection = HttpConnection(server.url, headers=headers, timeout=seconds)
+    else:
+        command, *args = server.command
+        env = {name: os.environ[name] for name in server.env if name in os.environ}
+        connection = StdioConnection(command, args, env, timeout=seconds)
+    held = _AllBut(prefix=prefix, free=server.free)
+    return McpToolset(connection, confirmation=held, tool_name_prefix=prefix, preview=server.preview)
 
 
 @dataclass(frozen=True)
@@ -135,6 +176,11 @@ class Door:
     database: Database
     report_within: float  # seconds from the permit to the report
     signer: CheckpointKey
+    servers: tuple[McpServerSettings, ...] = ()
+
+    def runs(self, tool: str) -> bool:
+        """Whether it is a tool of one of its servers: it runs here, and nobody claims it."""
+        return tool.startswith(tuple(f"{one.name}." for one in self.servers))
 
 
 class DoorHost(EmbeddedHost):
@@ -148,6 +194,13 @@ class DoorHost(EmbeddedHost):
     ) -> None:
         super().__init__(_Caller(door), door.database, clock, on_change, lease_term=lease_term)
         self._door = door
+
+    async def tools(self) -> dict[str, Tool]:
+        """Those of its MCP servers, as far as they can be listed."""
+        return await self.runner.agent.resolve_tools()
+
+    def runs(self, tool: str) -> bool:
+        return self._door.runs(tool)
 
     async def capabilities(self) -> Capabilities:
         return replace(await super().capabilities(), name="the door for callers")
@@ -176,7 +229,8 @@ class DoorHost(EmbeddedHost):
         held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
         """Takes what people decided. An approval waits for its claim, which comes as a letter of its own."""
-        due = [one for one in answers if not one.delivery.approves or claimed(one.mark)]
+        waits = [one for one in answers if one.delivery.approves and not self._door.runs(one.asked.tool)]
+        due = [one for one in answers if one not in waits or claimed(one.mark)]
         if due:
             async for said in super().answer(session, due, stop=stop, held=held):
                 if _is_news(said):
@@ -237,5 +291,6 @@ def open_door(
     assert settings.door is not None
     if key is None:
         raise CannotServe("The door signs permits: set ADK_CONFIRM_CHECKPOINT_KEY to 64 hexadecimal digits.")
-    door = Door(database, settings.door.report_within.total_seconds(), CheckpointKey(key.get_secret_value()))
+    within, signer = settings.door.report_within.total_seconds(), CheckpointKey(key.get_secret_value())
+    door = Door(database, within, signer, settings.door.server)
     return DoorHost(door, clock, on_change, lease_term=settings.store.lease.total_seconds())

@@ -37,7 +37,14 @@ _keys = count(1)
 
 
 def settings(
-    channel: str, *, port: int = 0, waiting: int = 20, per_minute: int = 1000, within: str = "1h", asker: str = ""
+    channel: str,
+    *,
+    port: int = 0,
+    waiting: int = 20,
+    per_minute: int = 1000,
+    within: str = "1h",
+    asker: str = "",
+    servers: str = "",
 ) -> str:
     """The door's table: ci may ask for what begins with deploy and pay, nightly for everything."""
     limits = f"waiting = {waiting}\nper_minute = {per_minute}\n"
@@ -47,6 +54,7 @@ def settings(
         f'[[door.caller]]\nname = "ci"\ntoken_env = "CI_TOKEN"\ntools = ["deploy*", "pay"]\nchannel = "{channel}"\n'
         f"{limits}{who}"
         f'[[door.caller]]\nname = "nightly"\ntoken_env = "NIGHTLY_TOKEN"\ntools = ["*"]\nchannel = "{channel}"\n'
+        f"{servers}"
     )
 
 
