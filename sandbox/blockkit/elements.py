@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from adk_confirm.sandbox.blockkit.schema import (
     Check,
@@ -60,17 +61,16 @@ def _date(value: Json, place: str) -> Complaints:
 
 
 def _number(value: Json) -> Decimal | None:
-    try:
-        return Decimal(as_text(value))
-    except InvalidOperation:
-        return None
+    """Slack takes digits and a point, and no exponent."""
+    written = as_text(value)
+    return Decimal(written) if re.fullmatch(r"-?[0-9]+(?:\.[0-9]+)?", written) else None
 
 
 def _numbers(element: JsonObject, place: str) -> Complaints:
     names = [name for name in ("min_value", "initial_value", "max_value") if name in element]
     values = [_number(element[name]) for name in names]
     for name, value in zip(names, values, strict=True):
-        if value is None or not value.is_finite():
+        if value is None:
             yield complaint("must be a number written as a string", f"{place}/{name}")
         elif not element.get("is_decimal_allowed") and value != value.to_integral_value():
             yield complaint("must be a whole number", f"{place}/{name}")

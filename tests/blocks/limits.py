@@ -19,6 +19,8 @@ Payload = Mapping[str, JsonValue]
 
 BLOCKS = {"header", "rich_text", "section", "context", "actions", "divider"}
 RICH_BYTES, MESSAGE_BYTES, VIEW_BYTES = 24_000, 30_000, 250_000
+CONTEXT = 2000
+ENTITY = re.compile("<[^<>]*>")
 TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
 ACTING = {
     "datepicker",
@@ -59,10 +61,30 @@ def check(payload: Payload, surface: str) -> None:
     for element in elements(payload):
         assert element["type"] in ACTING, element["type"]
         assert element["action_id"]
+    marked = [str(part["text"]) for part in parts(payload) if part.get("type") == "mrkdwn"]
+    for text in (*marked, str(payload.get("text", ""))):
+        check_markup(text)
+    for block in blocks:
+        assert [one.get("style") for one in interactive(block)].count("primary") <= 1, "two buttons stand out"
+        assert block["type"] != "context" or max(map(len, strings(block))) <= CONTEXT
     for part in parts(counted["blocks"]):
         assert part.get("elements", "some"), f"an empty {part['type']}"
         assert part.get("type") != "plain_text" or part["emoji"] is False
         assert part.get("type") != "button" or len(element_label(part)) <= 30, "a button's text would be cut"
+
+
+def check_markup(text: str) -> None:
+    """What Slack takes, and a reader would see as a mistake: a broken entity, code that does not end, markup of
+    another kind, a sign that begins markup. Nobody is pinged but people and groups that we name."""
+    assert not re.search(r"<!(?:channel|here|everyone)", text), text
+    for entity in ENTITY.findall(text):
+        assert re.fullmatch(r"<(?:@|!subteam\^|!date\^|#|https://)[^<>]*>", entity), entity
+    bare = ENTITY.sub("", text)
+    assert not re.search("[<>]|&(?!(?:amp|lt|gt);)", bare), bare
+    assert text.count("`") % 2 == 0, text
+    assert "```" not in text, text
+    outside = re.sub("`[^`]*`", "", bare)
+    assert not re.search(r"\*\*[^*]+\*\*|\[[^\]]+\]\(https?:", outside), outside
 
 
 def everything(value: JsonValue | Payload) -> Iterator[JsonValue | Payload]:
