@@ -21,7 +21,7 @@ from adk_confirm.blocks.shown import Paused, Shown
 from adk_confirm.bot.cards.places import CardPlaces, accounts_of, is_note, silenced
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, Seat, State
-from adk_confirm.bot.confirmation.shown import is_drift, named_approvers, shown_of
+from adk_confirm.bot.confirmation.shown import is_drift, named_approvers, newer_of, shown_of
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory
@@ -115,8 +115,7 @@ class Drawing:
         same = [one for one in rows if one.asked.call_id == self._row.asked.call_id]
         here = [one.id for one in same].index(self._row.id)
         self._earlier = same[here - 1] if here and is_drift(same[here - 1]) else None
-        newer = same[here + 1 : here + 2] if is_drift(self._row) else []
-        await self._leads_to([place for one in newer for place in one.places])
+        await self._leads_to([place for one in newer_of(self._row, rows) for place in one.places])
 
     async def _leads_to(self, newer: Sequence[Place]) -> None:
         """The places of the card that took the place of this one."""

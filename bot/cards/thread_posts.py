@@ -22,7 +22,7 @@ from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.places import accounts_of
 from adk_confirm.bot.confirmation.model import Confirmation, State
-from adk_confirm.bot.confirmation.shown import shown_of
+from adk_confirm.bot.confirmation.shown import newer_of, shown_of
 from adk_confirm.bot.confirmation.shown_lines import About, thread_lines
 from adk_confirm.bot.hosts.host import AgentMessage
 from adk_confirm.bot.policy.redaction import mask_said
@@ -113,7 +113,8 @@ class Thread:
         for row in rows:
             if row.id in about:
                 accounts = await accounts_of(row, self._directory)
-                link = await self._link(row) if row.id in asks else None
+                decide = next(iter(newer_of(row, rows)), row if row.id in asks else None)
+                link = None if decide is None else await self._link(decide)
                 found[row.id] = About(row, shown_of(row, accounts=accounts, card_link=link), accounts)
         return thread_lines(lines, found, session.thread_ts, tries, several=len(rows) > 1)
 

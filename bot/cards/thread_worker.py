@@ -12,6 +12,7 @@ from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.agent_sessions import AgentSessions
 from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.confirmation.model import Confirmation, State
+from adk_confirm.bot.confirmation.shown import is_drift, newer_of
 from adk_confirm.bot.store.marks import CARDS_FIRST, SOON
 from adk_confirm.bot.store.outbox import (
     NextPost,
@@ -52,8 +53,8 @@ class ThreadWorker:
                 lease, session, said, rows=rows, retry=post.retry, into=post.into, doubt=look.copies_until
             )
             return replace(done, seq=lines[-1].seq if lines else None, said=SaidInThread(said.event, ts))
-        if (wait := seconds_until_end(lines, rows, look.at.timestamp())) > 0:
-            raise NotNow(wait, "A call was approved just now, and may end in a moment.")
+        if (wait := _seconds_until_next(lines, rows) - look.at.timestamp()) > 0:
+            raise NotNow(wait, "A call was approved or asked about anew just now: more of it may follow in a moment.")
         return replace(done, seq=await self._thread.post_lines(lease, session, lines, rows, look.copies_until))
 
 
@@ -65,8 +66,11 @@ def _has_no_card(row: Confirmation) -> bool:
     return row.state is State.WAITING and not row.quiet and not row.card_channels
 
 
-def seconds_until_end(lines: Sequence[LedgerLine], rows: Sequence[Confirmation], at: float) -> float:
-    """Seconds to wait for the end of a call that was just approved, so that one line says both."""
-    approved = {line.confirmation for line in lines if line.kind is LineKind.APPROVED}
-    still = [row for row in rows if row.id in approved and row.runs]
-    return max((row.decision.at.timestamp() + SOON - at for row in still if row.decision), default=0.0)
+def _seconds_until_next(lines: Sequence[LedgerLine], rows: Sequence[Confirmation]) -> float:
+    """Until when to wait for the end of a call that was just approved, so that one line says both, or for the request
+    that takes the place of one that drifted, so that its line leads to the newer card."""
+    told = {(line.confirmation, line.kind) for line in lines}
+    still = [row.decision for row in rows if (row.id, LineKind.APPROVED) in told and row.runs]
+    drifted = [row for row in rows if (row.id, LineKind.REFUSED) in told and is_drift(row)]
+    alone = [row.outcome for row in drifted if not newer_of(row, rows)]
+    return max((one.at.timestamp() + SOON for one in (*still, *alone) if one), default=0.0)

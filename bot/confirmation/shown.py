@@ -373,6 +373,13 @@ def notes_in(row: Confirmation, redactor: Redactor) -> tuple[tuple[str, str], ..
 _DRIFTS = re.compile("|".join(map(re.escape, (decision_texts.PREVIEW_CHANGED, decision_texts.CHANGED_BY_EDIT))))
 
 
+def newer_of(row: Confirmation, rows: Sequence[Confirmation]) -> list[Confirmation]:
+    """Of a session's rows, in order, the one that asks about the call again, since what it would do had changed."""
+    again = [one for one in rows if one.asked.call_id == row.asked.call_id]
+    here = [one.id for one in again].index(row.id)
+    return again[here + 1 : here + 2] if is_drift(row) else []
+
+
 def is_drift(row: Confirmation) -> bool:
     """Whether it did not start, because what it would do had changed."""
     refused = row.outcome is not None and row.outcome.kind is OutcomeKind.REFUSED

@@ -164,6 +164,7 @@ def _moment(value: Json) -> int | None:
 _VALUES = ("before", "after", "arguments")
 """What of a line's content are values of the call."""
 _COUNTS_NOW = (LineKind.EXPIRED, LineKind.REMINDED)  # they do not store the number of approvals
+_DECIDED_ON_THE_CARD = (State.WAITING, OutcomeKind.UNKNOWN)
 _ASKS_APPROVERS = (LineKind.REMINDED, LineKind.UNKNOWN)
 
 
@@ -210,7 +211,7 @@ def _in_thread(line: LedgerLine, about: About | None, thread_ts: str, tries: Col
     step = replace(
         step,
         headline="" if step.question else headline(call),
-        card_link=call.card_link if entry.approvers and call.stage in (State.WAITING, OutcomeKind.UNKNOWN) else None,
+        card_link=call.card_link if call.drifted or (entry.approvers and call.stage in _DECIDED_ON_THE_CARD) else None,
         past=step.kind in REMINDERS and call.stage is not State.WAITING,
         editor=None if entry.end and call.wants_payload else call.edited_by,
         carded=carded,

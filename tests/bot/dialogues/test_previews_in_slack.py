@@ -52,7 +52,10 @@ async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_ane
     assert at.ran() == []
     old = at.ann.now(card)
     assert "Before it started, what it would do changed. Newer card" in old.text
-    assert f"/p{anew.ts.replace('.', '')}" in old.text, "it leads there"
+    there = f"/p{anew.ts.replace('.', '')}"
+    assert there in old.text, "it leads there"
+    told = await at.sees(card, "it did not start: what it would do is different now. Decide again on the newer card")
+    assert there in told.fallback, "and so does the thread"
     await at.cyd.clicks(anew, "Approve")
     await at.sees(card, ", done")
     assert len(at.ran()) == 1
