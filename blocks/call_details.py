@@ -47,7 +47,7 @@ from adk_confirm.blocks.rich_text import (
     spoken,
 )
 from adk_confirm.blocks.shown import ABSENT, Absent, Argument, FieldDiff, Formats, OutcomeKind, Shown, State
-from adk_confirm.blocks.text import fit_visible, right_to_left, units, visible
+from adk_confirm.blocks.text import fit_visible, plain, right_to_left, units, visible
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import same
 from adk_confirm.runtime.titles import CURRENCIES, title_fields
@@ -156,7 +156,9 @@ def content(view: Shown, room: Space) -> DrawnCall:
     if view.preview and view.preview.failed is None:
         _say_preview(view, view.preview, drawing)
     runs = tuple(drawing.pieces)
-    if view.hint and not _says_nothing(view.hint, view.tool) and (question(view) is None or room.exact):
+    asked = question(view)
+    in_title = asked is not None and (not room.exact or plain(asked, _QUESTION) == view.hint)
+    if view.hint and not in_title and not _says_nothing(view.hint, view.tool):
         drawing.add(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
     if view.why:
         drawing.add(Quote(drawing.fitted(view.why, room.hint, room.lines, runs=False), (Say("the agent"),)))
@@ -241,8 +243,10 @@ def first_values(tool: str, arguments: Sequence[Argument]) -> dict[str, str]:
         if value is None or not argument.name.isidentifier():
             continue
         noun, number = readable_name(argument.name), isinstance(argument.value, int) and kind is None
-        if isinstance(argument.value, str | list):
-            part = value  # texts need no name; many values have a noun of their own
+        if isinstance(argument.value, list) and len(argument.value) > 1:
+            part = words.counted(len(argument.value), argument.name)
+        elif isinstance(argument.value, str | list):
+            part = value  # texts need no name
         else:
             plural = number and argument.value != 1 and noun.endswith("s") and not noun.endswith("ss")
             part = f"{value} {noun}" if plural and not isinstance(argument.value, bool) else f"{noun} {value}"

@@ -11,11 +11,13 @@ import itertools
 import json
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from adk_confirm.blocks.text import right_to_left, units, visible
+from adk_confirm.runtime.jsontypes import JsonObject
 
 ON_ONE_LINE = 80
 _ALL = sys.maxsize
@@ -66,26 +68,38 @@ def json_text(value: JsonValue, *, indented: bool = False, enough: int = _ALL) -
     stops once there is `enough`."""
     out: list[str] = []
     written = 0
-    todo: list[_Open | str] = [_Open(value, 1)]
+    todo: list[Iterator[str | JsonObject | list[JsonValue]]] = [iter([_flat(value, indented, enough)])]
     while todo and written <= enough:
-        part = todo.pop()
-        if isinstance(part, str):
+        part = next(todo[-1], None)
+        if part is None:
+            todo.pop()
+        elif isinstance(part, str):
             out.append(part)
             written += len(part)
-            continue
-        inner = part.value
-        if indented and (flat := _on_one_line(inner)) is not None:
-            todo.append(flat)
-            continue
-        if isinstance(inner, dict) and inner:
-            members: list[tuple[str | None, JsonValue]] = [*itertools.islice(inner.items(), enough)]
-            todo.extend(_reversed_members("{", "}", members, part.depth, indented, enough))
-        elif isinstance(inner, list) and inner:
-            of_list: list[tuple[str | None, JsonValue]] = [(None, item) for item in inner[:enough]]
-            todo.extend(_reversed_members("[", "]", of_list, part.depth, indented, enough))
         else:
-            todo.append(_scalar(inner, enough))
+            todo.append(_inside(part, len(todo), indented, enough))
     return "".join(out)
+
+
+def _inside(
+    value: JsonObject | list[JsonValue], depth: int, indented: bool, enough: int
+) -> Iterator[str | JsonObject | list[JsonValue]]:
+    """The parts of a list or an object: texts, and what has parts of its own."""
+    first, last = ("{", "}") if isinstance(value, dict) else ("[", "]")
+    inner, outer = ("\n" + "  " * min(at, _DEEPEST_INDENT) if indented else "" for at in (depth, depth - 1))
+    before, between = first + inner, "," + (inner or " ")
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield f"{before}{_scalar(name)}: " if isinstance(value, dict) else before
+        yield _flat(item, indented, enough)
+        before = between
+    yield outer + last
+
+
+def _flat(value: JsonValue, indented: bool, enough: int) -> str | JsonObject | list[JsonValue]:
+    """A value on one line. What is too long for that stays as it is."""
+    if not value or not isinstance(value, dict | list):
+        return _scalar(value, enough)
+    return (_on_one_line(value) if indented else None) or value
 
 
 _SHORT = 60
@@ -93,7 +107,7 @@ _SHORT = 60
 
 def _on_one_line(value: JsonValue) -> str | None:
     """A list or an object that is short enough for one line."""
-    if not isinstance(value, dict | list) or not value or _size_up_to(value, _SHORT) >= _SHORT:
+    if _size_up_to(value, _SHORT) >= _SHORT:
         return None
     flat = json_text(value, enough=_SHORT)
     return flat if units(flat) <= _SHORT else None
@@ -110,31 +124,6 @@ def _size_up_to(value: JsonValue, enough: int) -> int:
         elif isinstance(inner, list):
             todo += inner[:enough]
     return size
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    value: JsonValue
-    depth: int
-
-
-def _reversed_members(
-    first: str, last: str, members: list[tuple[str | None, JsonValue]], depth: int, indented: bool, enough: int
-) -> list[_Open | str]:
-    def gap(level: int) -> str:
-        return "\n" + "  " * min(level, _DEEPEST_INDENT) if indented else ""
-
-    parts: list[_Open | str] = []
-    before, between = first + gap(depth), "," + (gap(depth) or " ")
-    for key, item in members:
-        before = before if key is None else f"{before}{_scalar(key)}: "
-        if item and isinstance(item, dict | list):
-            parts += (before, _Open(item, depth + 1))
-        else:
-            parts.append(before + _scalar(item, enough))
-        before = between
-    parts.append(gap(depth - 1) + last)
-    return parts[::-1]
 
 
 def _scalar(value: JsonValue, enough: int = _ALL) -> str:

@@ -209,7 +209,7 @@ def _request_item(view: Shown, version: int) -> list[JsonObject]:
 
 def _grant(grant: GrantView, version: int) -> list[JsonObject]:
     block = f"grant.{checked_id(grant.id)}.{version}"
-    place = Channel(grant.channel) if grant.channel else words.DIRECT_MESSAGES
+    place = say("thread in {channel}", channel=Channel(grant.channel)) if grant.channel else "direct message"
     facts = say(words.GRANT_LISTED, when=When(grant.until), place=place, who=people_names(grant.by))
     uses = say(words.DOT + words.uses(grant.uses, grant.used).strip(" .")) if grant.uses else ()
     what = (*calls_like(grant.tool, grant.on), Say(", "), *whatever(grant.free))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import assert_never
@@ -66,19 +66,23 @@ def code(text: str, limit: int = 60) -> Supplied:
     return Supplied(fit_visible(text, limit).text)
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+@dataclass(frozen=True)
+class Mention:
+    """Somebody or somewhere in Slack, by id."""
+
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    id: str
+class User(Mention):
+    """A person."""
 
 
-@dataclass(frozen=True, slots=True)
-class Channel:
-    id: str
+class Group(Mention):
+    """A user group."""
+
+
+class Channel(Mention):
+    """A channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +171,11 @@ def join_list(items: Sequence[TextSpan]) -> tuple[TextSpan, ...]:
 
 # -- as rich text
 
-_PEOPLE = re.compile(r"[UW][A-Z0-9]{1,32}")
-_GROUPS = re.compile(r"S[A-Z0-9]{1,32}")
-_CHANNELS = re.compile(r"[CGD][A-Z0-9]{1,32}")
+_MENTIONS: Mapping[type[Mention], tuple[str, str, str]] = {  # the element, the markup, what an id begins with
+    User: ("user", "<@{}>", "UW"),
+    Group: ("usergroup", "<!subteam^{}>", "S"),
+    Channel: ("channel", "<#{}>", "CGD"),
+}
 _URL = re.compile(r"https://[^\s<>|\"]{1,2000}")
 _SENTENCE = 1000
 _DATE, _DATE_WITH_SECONDS = "{date_short_pretty} at {time}", "{date_short_pretty} at {time_secs}"
@@ -195,11 +201,7 @@ def _with_date_leads(spans: Iterable[TextSpan]) -> list[TextSpan]:
 def _well_formed(span: TextSpan) -> TextSpan:
     """The span, or its bare text if its id or link is malformed, since another version may have written the row."""
     match span:
-        case User(id) if not _PEOPLE.fullmatch(id):
-            return code(id)
-        case Group(id) if not _GROUPS.fullmatch(id):
-            return code(id)
-        case Channel(id) if not _CHANNELS.fullmatch(id):
+        case Mention(id) if not re.fullmatch(f"[{_MENTIONS[type(span)][2]}][A-Z0-9]{{1,32}}", id):
             return code(id)
         case Link(url, label) if not _URL.fullmatch(url):
             return Say(label)
@@ -220,12 +222,9 @@ def _element(span: TextSpan) -> JsonObject:
             return _text(visible(text) or "(empty)", "bold" if bold else "code")
         case Prose(text, bold):
             return _text(fit_visible(text, _SENTENCE).text or "(empty)", "bold" if bold else None)
-        case User(id):
-            return part("user", user_id=id)
-        case Group(id):
-            return part("usergroup", usergroup_id=id)
-        case Channel(id):
-            return part("channel", channel_id=id)
+        case Mention(id) as who:
+            kind = _MENTIONS[type(who)][0]
+            return part(kind, **{f"{kind}_id": id})
         case When(at) as when:
             return part("date", timestamp=at, format=_date_format(when), fallback=_date_fallback(when))
         case Link(url, label):
@@ -309,12 +308,8 @@ def _span_markup(span: TextSpan, longest: int | None) -> str:
             return inert(text, longest)
         case Prose(text):
             return escape(prose(text, longest or _SENTENCE))
-        case User(id):
-            return f"<@{id}>"
-        case Group(id):
-            return f"<!subteam^{id}>"
-        case Channel(id):
-            return f"<#{id}>"
+        case Mention(id):
+            return _MENTIONS[type(span)][1].format(id)
         case When(at) as when:
             return f"<!date^{at}^{_date_format(when)}|{_date_fallback(when)}>"
         case Link(url, label):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pydantic import JsonValue
 
@@ -61,29 +61,12 @@ _STEPS = 20
 _SAID, _LINES = 480, 8
 REMINDERS = (LineKind.REMINDED, LineKind.ESCALATED)
 """Once the call is decided, these lines say that they are past."""
-_NO_NAMES: Mapping[str, str] = {}
 
 
-def thread_messages(
-    session: str, steps: Sequence[ShownLine], names: Mapping[str, str] = _NO_NAMES
-) -> tuple[Message, ...]:
-    """These steps as messages for the thread, in order. The mark of each names the last step that it shows.
-
-    `names` are those of users whom a line does not notify: see `named_users`.
-    """
-    return tuple(_message(session, part, names) for part in _split(steps))
-
-
-def named_users(steps: Sequence[ShownLine]) -> frozenset[str]:
-    """The users whom these lines name without notifying them."""
-    return frozenset(
-        span.id
-        for step in steps
-        for piece in thread_line(step)
-        if isinstance(piece, Line)
-        for span in piece.spans
-        if isinstance(span, User) and span.id not in notified_users(step)
-    )
+def thread_messages(session: str, steps: Sequence[ShownLine]) -> tuple[Message, ...]:
+    """These steps as messages for the thread, in order. The mark of each names the last step that it shows. They
+    mention whom they name: see `notified_users`."""
+    return tuple(_message(session, part) for part in _split(steps))
 
 
 def _split(steps: Sequence[ShownLine]) -> list[list[ShownLine]]:
@@ -99,21 +82,13 @@ def _split(steps: Sequence[ShownLine]) -> list[list[ShownLine]]:
     return parts
 
 
-def _message(session: str, steps: Sequence[ShownLine], names: Mapping[str, str]) -> Message:
-    pieces = [_with_names(piece, names, notified_users(step)) for step in steps for piece in thread_line(step)]
-    last = steps[-1].seq
+def _message(session: str, steps: Sequence[ShownLine]) -> Message:
+    pieces, last = [piece for step in steps for piece in thread_line(step)], steps[-1].seq
     return Message(
         text=text([], pieces, [], MESSAGE_TEXT),
         blocks=(rich(pieces, f"story.{steps[0].seq}.{last}"),),
         metadata=LineMark(session, steps[0].seq, last).metadata(),
     )
-
-
-def _with_names(piece: Piece, names: Mapping[str, str], keep: frozenset[str]) -> Piece:
-    if not isinstance(piece, Line):
-        return piece
-    named = {user for user in names if user not in keep}
-    return Line(tuple(Prose(names[s.id]) if isinstance(s, User) and s.id in named else s for s in piece.spans))
 
 
 # The thread
@@ -162,7 +137,8 @@ def _about_question(step: ShownLine) -> tuple[Piece, ...]:
 
 
 def notified_users(step: ShownLine) -> frozenset[str]:
-    """The users whom a thread's line notifies: the asker at the end, and whoever has to decide, perhaps once more."""
+    """The users whom a thread's line notifies: the asker at the end, and whoever has to decide, perhaps once more. All
+    others are only named."""
     if LINES[step.kind].approvers:
         return frozenset(x.value for x in (*step.approvers, *step.notified) if x.kind is ApproverKind.USER)
     if step.drifted:

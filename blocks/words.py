@@ -111,7 +111,7 @@ NOT_SEALED = (
     "whoever runs it."
 )
 GRANT = "🔓 {calls} run here without asking until {when}, {free}. Allowed by {who}.{uses}"
-GRANT_LISTED = "until {when} · in one conversation in {place} · allowed by {who}"
+GRANT_LISTED = "until {when} · in one {place} · allowed by {who}"
 
 
 def uses(most: int | None, used: int = 0) -> str:
@@ -291,7 +291,6 @@ WHY = {  # for the voter; what others read is in `Reason`
     Reason.SPEAKERS_UNKNOWN: "Somebody changed in the database who spoke here. Deny this, and ask in a new thread.",
 }
 AGENT_FAILED = "⚠️ The agent could not answer. Nothing ran."
-TRIED_AGAIN = "🔁 Trying again."
 
 # -- to somebody who wrote in a thread
 

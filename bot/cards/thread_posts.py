@@ -15,9 +15,10 @@ from dataclasses import replace
 from adk_confirm.blocks import markdown
 from adk_confirm.blocks.click_ids import CardMark, LineMark, SaidMark, identity, parse_mark
 from adk_confirm.blocks.kit import Message
+from adk_confirm.blocks.mentions import mentions, with_names
 from adk_confirm.blocks.notices import agent_failure_message, notice_message
 from adk_confirm.blocks.shown_lines import LINES, ShownLine
-from adk_confirm.blocks.thread import REMINDERS, named_users, thread_messages
+from adk_confirm.blocks.thread import REMINDERS, notified_users, thread_messages
 from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.places import accounts_of
@@ -127,8 +128,10 @@ class Thread:
             return None  # deleted, or Slack is busy
 
     async def _story(self, session: Session, steps: Sequence[ShownLine]) -> tuple[Message, ...]:
-        names = await self._directory.names.of(named_users(steps))
-        return thread_messages(session.key, steps, names)
+        messages = thread_messages(session.key, steps)
+        named = frozenset(one for message in messages for one in mentions(message))
+        names = await self._directory.names.of(named.difference(*map(notified_users, steps)))
+        return tuple(with_names(message, names) for message in messages)
 
     async def say(
         self,

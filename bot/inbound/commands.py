@@ -7,7 +7,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from adk_confirm.blocks import notices
 from adk_confirm.blocks.card import ASKED_AGAIN
 from adk_confirm.blocks.click_ids import Action, parse_id
-from adk_confirm.blocks.words import AGENT_FAILED, TRIED_AGAIN
+from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.cards import modals
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.model import Seat
@@ -61,7 +61,7 @@ class Commands:
         if done is RetryResult.NOT_YOURS:
             self._after_ack.tell(NOT_YOURS, seat)
         elif done is RetryResult.AGAIN and seat.channel and seat.message:
-            message = notices.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
+            message = notices.notice_message(f"{AGENT_FAILED} 🔁 Trying again.")
             self._after_ack.begin("a notice", self._slack.update(seat.channel, seat.message, message))
 
     async def ask_again(self, body: Body, ack: AsyncAck) -> None:

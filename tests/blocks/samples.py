@@ -530,13 +530,14 @@ _THREAD = (
     ),
 )
 _TALK: dict[str, Any] = {"asker": DANA, "carded": True, "headline": "Deploy checkout 2.14.0 to prod", "tool": "deploy"}
+_NEWER = "https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"
 _NOTE = ((LEAD, "Checked with the team."),)
 _NO_RULE = "No rule covers it, so nobody was asked. Ask whoever runs this app if it should be possible."
 _LAPTOP = (Argument("model", "16 inch"), Argument("memory", 32))
 THREAD_LINES = (
     ShownLine(seq=7, kind=LineKind.DONE, people=(OPS, LEAD), notes=_NOTE, **_TALK),
     ShownLine(seq=8, kind=LineKind.FAILED, people=(LEAD,), **_TALK),
-    ShownLine(seq=9, kind=LineKind.REFUSED, people=(OPS, LEAD), drifted=True, **_TALK),
+    ShownLine(seq=9, kind=LineKind.REFUSED, people=(OPS, LEAD), drifted=True, card_link=_NEWER, **_TALK),
     ShownLine(seq=10, kind=LineKind.EXPIRED, **_TALK),
     ShownLine(seq=11, kind=LineKind.UNKNOWN, approvers=approvers("user:U0LEAD"), **_TALK),
     ShownLine(seq=12, kind=LineKind.SETTLED, who=LEAD, yes=True, **_TALK),

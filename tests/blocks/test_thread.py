@@ -27,7 +27,6 @@ from adk_confirm.blocks.shown_lines import LINES, ShownLine
 from adk_confirm.blocks.thread import (
     history,
     history_pieces,
-    named_users,
     notified_users,
     thread_messages,
 )
@@ -73,11 +72,13 @@ def test_a_thread_notifies_approvers_of_a_reminder_and_the_asker_of_an_end() -> 
     assert notified_users(done) == notified_users(denied) == {samples.DANA}
     own = replace(denied, kind=LineKind.WITHDRAWN, who=samples.DANA)
     assert notified_users(own) == frozenset()
-    assert named_users(samples.THREAD) == {samples.OPS, samples.LEAD}
-    (message,) = thread_messages("s", samples.THREAD, {samples.OPS: "Olga *<!channel>* `O`", samples.LEAD: "lea"})
+    (message,) = thread_messages("s", samples.THREAD)
+    named = mentions(message) - {user for step in samples.THREAD for user in notified_users(step)}
+    assert named == {samples.OPS}
+    message = with_names(message, {samples.OPS: "Olga *<!channel>* `O`"})
     assert mentions(message) == {samples.LEAD, samples.DANA}
-    assert "Approved by lea and Olga ∗‹!channel›∗ ˋOˋ." in message.text
-    assert "Approved by lea and Olga *<!channel>* `O`." in inert.shown(message.payload())
+    assert "Approved by <@U0LEAD> and Olga ∗‹!channel›∗ ˋOˋ." in message.text
+    assert "Approved by U0LEAD and Olga *<!channel>* `O`." in inert.shown(message.payload())
 
 
 def test_a_thread_notifies_who_can_say_how_an_unknown_call_ended_and_whose_approval_fell() -> None:
@@ -253,10 +254,10 @@ def test_every_kind_of_line_has_its_entry_and_can_be_shown_however_little_is_kno
 def test_a_stop_names_the_calls_that_go_on_and_nothing_in_a_name_acts() -> None:
     reasons = '{"runs": ["deploy"], "waits": ["<!channel> {x}", "*pay*"]}'
     step = ShownLine(seq=1, kind=LineKind.STOPPED, at=1_900_000_000, tool="", who="U0ANN", text=reasons)
-    (message,) = thread_messages("s", [step], {})
+    (message,) = thread_messages("s", [step])
     assert "deploy was approved and still runs" in message.text
     assert "`&lt;!channel&gt; {x}`, `*pay*` still waits" in message.text
-    (nothing,) = thread_messages("s", [replace(step, text="[1")], {})
+    (nothing,) = thread_messages("s", [replace(step, text="[1")])
     assert nothing.text.endswith("stopped the agent.")
 
 
