@@ -92,7 +92,7 @@ def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     if view.grant:
         row.append(revoke_button(view.grant))
     if view.stage in ASKED_AGAIN and view.asked_by and not (view.question or view.drifted):
-        row.append(button(Action.ASK_AGAIN, words.ASK_AGAIN, checked_id(view.id), about=view.tool))
+        row.append(button(Action.ASK_AGAIN, "Ask again", checked_id(view.id), about=view.tool))
     return row
 
 
@@ -180,7 +180,7 @@ def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), tro
     tool = name(view.tool)
     call = tool if view.question else call_name(headline(view), view.tool)
     if trouble is not None:
-        where = Channel(channel) if channel else words.DIRECT_MESSAGES
+        where = Channel(channel) if channel else "direct messages"
         sentence = line(
             "The card for {call} can't be posted in {where}: {why}", call=call, where=where, why=prose(trouble, 300)
         )
@@ -470,7 +470,7 @@ def _revision_notes(view: Shown) -> tuple[TextSpan, ...]:
     if hidden := view.hidden - sum(one.masked for one in (*view.arguments, *view.payload)):
         parts.append(say(words.hidden(hidden)))
     if view.unbound and view.stage is State.WAITING:
-        parts.append(say(words.UNBOUND))
+        parts.append(say("⚠️ The agent's server does not list this tool's arguments, so a default may be missing here."))
     return join(parts, words.DOT)
 
 

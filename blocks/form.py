@@ -326,7 +326,7 @@ def note_blocks(view: Shown) -> list[JsonObject]:
         return []
     entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH)
     optional = view.approve_note == "optional"
-    return [input_block(plain_text(words.NOTE), entry, REASON, optional=optional, hint=words.NOTE_HINT)]
+    return [input_block(plain_text("Note"), entry, REASON, optional=optional, hint="The thread and the audit show it.")]
 
 
 def read_note(view: Shown, values: Mapping[str, object]) -> str | None:
@@ -369,7 +369,7 @@ def payload_with(payload: JsonValue, schema: Schema | None, changes: Mapping[str
 def deny_form(view: Shown, *, required: bool) -> JsonObject:
     """What Deny opens. Slack draws its submit button green, and an app can't change that."""
     entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH, focus_on_load=True)
-    reason = input_block(plain_text(words.REASON), entry, REASON, optional=not required, hint=words.REASON_HINT)
+    reason = input_block(plain_text("Reason"), entry, REASON, optional=not required, hint=words.REASON_HINT)
     return _modal(Callback.DENY, words.DENY, [_heading(view), reason], view, words.DENY, "Back")
 
 

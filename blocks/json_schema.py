@@ -67,7 +67,7 @@ class Problem:
         places = [plain(one, _NAME) if isinstance(one, str) else words.ITEM.format(number=one + 1) for one in where]
         if where and isinstance(where[0], int):
             places[0] = places[0].capitalize()
-        return plain(f"{': '.join(places) or words.THIS} {self.what}.", _PROBLEM)
+        return plain(f"{': '.join(places) or 'This'} {self.what}.", _PROBLEM)
 
 
 def shapes(schema: Schema, names: Sequence[str]) -> dict[str, Shape]:

@@ -36,7 +36,7 @@ NOT_POSSIBLE = "Not possible"
 
 def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
     why = made.refusal.reason if made.refusal else None
-    title = words.NOT_YOURS if why in _NOT_YOURS else "Your answer" if call.question else "Your vote"
+    title = "Not yours to decide" if why in _NOT_YOURS else "Your answer" if call.question else "Your vote"
     return modal(Callback.SHOW, title, [*verdict_message(call, made, voter).blocks])
 
 

@@ -57,7 +57,6 @@ PLAN_TITLES = {  # a text, or a diff
 }
 UNKNOWN_STATUS = ", and nobody knows how it ended. Look in the system that it changes."
 FAILED_STATUS = ". It may have done part of it: look before you ask again."
-UNBOUND = "⚠️ The agent's server does not list this tool's arguments, so a default may be missing here."
 DOT = " · "
 
 HIDDEN_VALUE = "🔒 hidden"
@@ -127,7 +126,6 @@ APPROVE = "Approve"
 DENY = "Deny"
 APPROVE_AND_ALLOW = "Approve and allow"
 REVIEW = "Review…"
-ASK_AGAIN = "Ask again"
 DENY_OPENS = "Deny…"
 WITHDRAW = "Withdraw"
 HAPPENED = "Yes, it happened"
@@ -153,7 +151,6 @@ CONFIRM_REVOKE = ("Ask again from now on?", "Calls like this one need approval a
 # -- views
 
 TITLE_EDIT = "Edit"
-NOT_YOURS = "Not yours to decide"
 
 
 EDIT_INTRO = {  # by whether what the edited call would do has to be seen before it is approved
@@ -170,10 +167,7 @@ STAYS = "Can't be changed"
 TOO_MANY_FIELDS = "A form has no room for more fields. The values above can't be edited here."
 NO_ROOM_TO_EDIT = "The call is too long to be edited in a window. Approve it as it is, or deny it and say why."
 PAYLOAD_INTRO = "Your answer goes to the agent with your approval."
-REASON = "Reason"
 REASON_HINT = "The agent reads this, so that it can propose something better."
-NOTE = "Note"
-NOTE_HINT = "The thread and the audit show it."
 GRANT_SCOPE = "Only in this conversation, and only with {on}. {free} that this policy covers.{uses}"
 GRANT_SCOPE_EXACT = "Only in this conversation, and only with exactly these arguments.{uses}"
 
@@ -191,12 +185,10 @@ FIELD_UNCHECKED = "takes too long to check. Leave it as it was"
 FORM_UNREADABLE = "This form can't be shown, because its schema can't be read ({why}). Tell whoever runs the agent."
 FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
 FIELD_GONE = "The policy has changed meanwhile. Close this form and open it again."
-THIS = "This"
 ITEM = "item {number}"
 
 # -- the thread and the history
 
-LINE_CALL_REFUSED = "⛔ {tool} can't be approved."
 LINE_REMINDED = "⏰ Reminder: {tool} has {votes}."
 LINE_REMINDED_WHO = "⏰ Reminder for {approvers}: {tool} has {votes}. It expires {when}."
 LINE_APPROVAL = "👍 {who} approved {tool}: {votes}."
@@ -242,12 +234,10 @@ THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {edit
 THREAD_ASKED_AGAIN = (
     "↘️ {who}, your approval no longer counts, because {editor} {edited}. Decide again on the card: {tool}."
 )
-THREAD_REMINDED = "⏰ Reminded {who} of {tool}, {at}."
 THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, but no vote counted: {why}."
 
 
 NOTIFIED = "🔔 {approvers}"
-DIRECT_MESSAGES = "direct messages"
 
 # -- verdicts
 
