@@ -401,7 +401,14 @@ def preview_notices(view: Shown, length: int = 300) -> list[Line]:
 
 def small_facts(view: Shown) -> list[Line]:
     """What was edited, what is hidden, which attempt this is, whether the arguments are known to be the tool's."""
-    return [Line(row)] if (row := _revision_notes(view)) else []
+    parts: list[Sequence[TextSpan]] = []
+    if view.attempt > 1:
+        parts.append(say("Attempt {number}", number=str(view.attempt)))
+    if hidden := view.hidden - sum(one.masked for one in (*view.arguments, *view.payload)):
+        parts.append(say(words.hidden(hidden)))
+    if view.unbound and view.stage is State.WAITING:
+        parts.append(say("⚠️ The agent's server does not list this tool's arguments, so a default may be missing here."))
+    return [Line(join(parts, words.DOT))] if parts else []
 
 
 def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
@@ -461,17 +468,6 @@ def who_can(view: Shown) -> tuple[TextSpan, ...]:
 
 def _is_near(view: Shown, at: int) -> bool:
     return at - view.asked_at < SAME_DAY
-
-
-def _revision_notes(view: Shown) -> tuple[TextSpan, ...]:
-    parts: list[Sequence[TextSpan]] = []
-    if view.attempt > 1:
-        parts.append(say("Attempt {number}", number=str(view.attempt)))
-    if hidden := view.hidden - sum(one.masked for one in (*view.arguments, *view.payload)):
-        parts.append(say(words.hidden(hidden)))
-    if view.unbound and view.stage is State.WAITING:
-        parts.append(say("⚠️ The agent's server does not list this tool's arguments, so a default may be missing here."))
-    return join(parts, words.DOT)
 
 
 def audit_line(view: Shown) -> Line:

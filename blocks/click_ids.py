@@ -119,6 +119,7 @@ class Mark:
     """What marks a message of ours, so that a post is found whose answer was lost."""
 
     kind: ClassVar[str]
+    stays: ClassVar[tuple[str, ...]] = ("confirmation",)  # what is the same when the message is drawn again
 
     def metadata(self) -> dict[str, JsonValue]:
         return {"event_type": self.kind, "event_payload": asdict(self)}
@@ -138,7 +139,7 @@ class CardMark(Mark):
 class LineMark(Mark):
     """Marks a message with thread lines: it shows the ledger's lines from `first_seq` up to `told_seq`."""
 
-    kind = "adk_confirmation_line"
+    kind, stays = "adk_confirmation_line", ("session", "told_seq")
     session: str
     first_seq: int
     told_seq: int
@@ -148,7 +149,7 @@ class LineMark(Mark):
 class SaidMark(Mark):
     """Marks a part of an agent's message; `event` is the agent's own id for it."""
 
-    kind = "adk_confirmation_said"
+    kind, stays = "adk_confirmation_said", ("session", "event", "part")
     session: str
     event: str
     part: int
@@ -183,13 +184,5 @@ def identity(metadata: object) -> tuple[str | int, ...] | None:
     >>> identity(CardMark("k1", 1, 3).metadata()) == identity(CardMark("k1", 2, 9).metadata())
     True
     """
-    match parse_mark(metadata):
-        case CardMark(confirmation):
-            return ("card", confirmation)
-        case LineMark(session, _, seq):
-            return ("lines", session, seq)
-        case SaidMark(session, event, part):
-            return ("said", session, event, part)
-        case PointerMark(confirmation):
-            return ("pointer", confirmation)
-    return None
+    mark = parse_mark(metadata)
+    return None if mark is None else (mark.kind, *(getattr(mark, name) for name in mark.stays))

@@ -126,7 +126,7 @@ def everything(view: Shown) -> JsonObject:
     pages = split_pages(_everything(view), _name(view), *room_beside())
     called = line("In the agent's events the call is {id}.", id=name(view.call_id))
     small = small_print([*small_facts(view), audit_line(view), called], f"facts.{_name(view)}")
-    blocks = [*_frame(view), *pages.blocks, *small, *cut_note(pages)]
+    blocks = [header(heading(view), f"title.{_name(view)}"), *pages.blocks, *small, *cut_note(pages)]
     return modal(Callback.SHOW, "All details", blocks, metadata=Ref(view.id, view.revision).encode())
 
 
@@ -148,10 +148,6 @@ def cut_note(pages: Pages) -> list[JsonObject]:
         if pages.whole
         else [rich([line("This is only the beginning: all of it is too long for a window.")], "too_much")]
     )
-
-
-def _frame(view: Shown) -> list[JsonObject]:
-    return [header(heading(view), f"title.{_name(view)}")]
 
 
 def _name(view: Shown) -> str:

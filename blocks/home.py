@@ -7,7 +7,7 @@ That opens a view with everything, in which people approve or deny.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adk_confirm.blocks import words
@@ -126,7 +126,7 @@ def approvals(view: HomeView) -> Message:
             mine = part == "waiting"
             other = [rich(_other(item), _block_id(part[0], item, view.version))]
             drawn = decidable(item, part[0], view.version, view.now) if mine else other
-            if _size([*blocks, *found, *drawn]) > _MESSAGE_BYTES:
+            if sum(len(json.dumps(block)) for block in (*blocks, *found, *drawn)) > _MESSAGE_BYTES:
                 break
             found, shown = [*found, *drawn], shown + 1
         if shown:
@@ -172,8 +172,8 @@ def _waits(view: Shown, now: int = 0) -> list[Line]:
 _SOON, _DAY = 15 * 60, 24 * 3600
 
 
-def _headline(view: Shown, *after: TextSpan) -> Line:
-    return Line((Prose(headline(view), bold=True), *after))
+def _headline(view: Shown) -> Line:
+    return Line((Prose(headline(view), bold=True),))
 
 
 def _card_link(view: Shown) -> list[Sequence[TextSpan]]:
@@ -236,7 +236,3 @@ def _number(count: int) -> str:
 
 def _block_id(part: str, view: Shown, version: int) -> str:
     return block_id(part, Ref(view.id, view.revision), version)
-
-
-def _size(blocks: Iterable[JsonObject]) -> int:
-    return sum(len(json.dumps(block)) for block in blocks)

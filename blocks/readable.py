@@ -290,14 +290,9 @@ def _members(value: JsonValue, formats: Mapping[str, str]) -> tuple[TextSpan, ..
         if isinstance(inner, list) and (len(inner) > _MEMBERS or not inner):
             return None
         parts += [Say(words.DOT)] if parts else []
-        parts += [Supplied(visible(readable_name(key)) or '""', bold=True), Say(" "), *_member(inner, formats, key)]
+        shown = [scalar(item, formats.get(key), key) for item in (inner if isinstance(inner, list) else [inner])]
+        parts += [Supplied(visible(readable_name(key)) or '""', bold=True), Say(" "), *join(shown)]
     return tuple(parts)
-
-
-def _member(value: JsonValue, formats: Mapping[str, str], key: str) -> tuple[TextSpan, ...]:
-    if isinstance(value, list):
-        return join([scalar(item, formats.get(key), key) for item in value[:_ITEMS]])
-    return (scalar(value, formats.get(key), key),)
 
 
 def _length(spans: Sequence[TextSpan]) -> int:

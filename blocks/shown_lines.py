@@ -180,7 +180,7 @@ _DENIED = _if_nobody("denied by the policy{what}.", "denied by {who}{what}.")
 
 LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ASKED: LineEntry(sentence=_asked_words, card=True),
-    LineKind.CALL_REFUSED: LineEntry(sentence="⛔ {tool} can't be approved.", arguments=True, text=True),
+    LineKind.CALL_REFUSED: LineEntry(sentence=words.LINE_CALL_REFUSED, arguments=True, text=True),
     LineKind.REMINDED: LineEntry(
         # By whether it is known who may decide until when.
         sentence=lambda step: (

@@ -116,7 +116,7 @@ def _thread_line(step: ShownLine) -> tuple[Piece, ...]:
             return (Line(say(template, edited=edited, **_spans(step))),)
         case LineKind.REMINDED if step.past:
             who = approver_names(step.notified or step.approvers) or words.SOMEBODY.lower()
-            return (Line(say("⏰ Reminded {who} of {tool}, {at}.", **{**_spans(step), "who": who})),)
+            return (Line(say(words.THREAD_REMINDED, **{**_spans(step), "who": who})),)
         case LineKind.ESCALATED if step.past:
             return (Line(say("⏫ Escalated {tool} to {approvers}, {at}.", **_spans(step))),)
         case LineKind.REMINDED if step.notified:

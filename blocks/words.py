@@ -189,6 +189,7 @@ ITEM = "item {number}"
 
 # -- the thread and the history
 
+LINE_CALL_REFUSED = "⛔ {tool} can't be approved."
 LINE_REMINDED = "⏰ Reminder: {tool} has {votes}."
 LINE_REMINDED_WHO = "⏰ Reminder for {approvers}: {tool} has {votes}. It expires {when}."
 LINE_APPROVAL = "👍 {who} approved {tool}: {votes}."
@@ -234,6 +235,7 @@ THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {edit
 THREAD_ASKED_AGAIN = (
     "↘️ {who}, your approval no longer counts, because {editor} {edited}. Decide again on the card: {tool}."
 )
+THREAD_REMINDED = "⏰ Reminded {who} of {tool}, {at}."
 THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, but no vote counted: {why}."
 
 

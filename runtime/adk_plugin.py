@@ -196,7 +196,7 @@ class ConfirmationPlugin(BasePlugin):
         """Answers the bot's question by refusing it, as google-adk would without the plugin."""
         for call in (part.function_call for part in message.parts or ()):
             if call is not None and call.name == PLUGIN:
-                question = plugin_question(session.app_name, session.user_id, session.id)
+                question = plugin_question(**_place(session))
                 signed = str((call.args or {}).get("signed"))
                 fits = any(question.signed_by(secret, signed) for secret in self.secrets)
                 if fits and expiry_of(signed) >= time.time():
@@ -238,9 +238,7 @@ class ConfirmationPlugin(BasePlugin):
     ) -> None:
         if about is not None:
             response = SignedResponse(
-                app=session.app_name,
-                user=session.user_id,
-                session=session.id,
+                **_place(session),
                 request=about.signed_name,
                 name=given.name or "",
                 response=given.response or {},
@@ -266,9 +264,7 @@ class ConfirmationPlugin(BasePlugin):
             return
         if about is not None:
             verdict = SignedAnswer(
-                app=session.app_name,
-                user=session.user_id,
-                session=session.id,
+                **_place(session),
                 request=about.signed_name,
                 tool=about.tool,
                 arguments=about.arguments,
@@ -457,6 +453,11 @@ def _is_googles(part: types.Part) -> bool:
 def _unsigned(session: Session, request: str | None) -> Forbidden:
     log.warning("an answer to %s in session %s was not signed for this, and is refused", request, session.id)
     return Forbidden(UNSIGNED)
+
+
+def _place(session: Session) -> dict[str, Any]:
+    """What every signature is for."""
+    return {"app": session.app_name, "user": session.user_id, "session": session.id}
 
 
 def _key(session: Session) -> tuple[str, str, str]:
