@@ -17,7 +17,7 @@ from bench.chaos.checks import check
 from bench.chaos.collecting import collect, effects
 from bench.chaos.history import History, NewWork
 from bench.chaos.office import Office, office
-from bench.chaos.plan import Click, Errand, Plan, make_plan, rehearsal
+from bench.chaos.plan import Errand, Plan, make_plan, rehearsal
 from bench.chaos.replicas import NotReady
 from bench.chaos.report import lines, table_of_faults, table_of_work, verdict
 from bench.chaos.troubles import Troubles
@@ -54,23 +54,9 @@ async def _decide_the_rest(at: Office, plan: Plan) -> list[str]:
     owed: list[str] = []
     for _ in range(_ROUNDS):
         owed = await at.quiet(_QUIET_WITHIN + plan.seconds)
-        if owed or not await _decide_open_calls(at, plan):
+        if owed or not await at.people.decide_open_calls(plan):
             return owed
     return [*owed, "people's words did not bring everything to an end"]
-
-
-async def _decide_open_calls(at: Office, plan: Plan) -> bool:
-    """Decides the calls that still wait or are unknown. Returns whether there were any."""
-    said = False
-    for ticket, (_, call) in plan.calls.items():
-        found = at.people.card(ticket)
-        if found is None:
-            continue
-        for who in ("bob", "cyd"):
-            said |= await at.people.acts(ticket, Click(who, "Approve", 0.0))
-        for who in ("dan", "cyd"):  # to run a call again needs as many as to approve it
-            said |= await at.people.settles(ticket, who, call.settled)
-    return said
 
 
 async def _do_new_work(at: Office, errand: Errand) -> NewWork:

@@ -14,6 +14,7 @@ from adk_confirm.sandbox.server.server import FakeSlack
 from adk_confirm.sandbox.workspace import records
 from bench.chaos.history import Effect, Entry, FaultRecord, History, Kind, Message, NewWork, SpokenMessage, Whisper
 from bench.chaos.office import Office
+from bench.chaos.people import People
 
 
 async def collect(
@@ -21,15 +22,15 @@ async def collect(
 ) -> History:
     verified = await office.verified()
     _, exported = await office.command("audit", "export")
-    messages = tuple(_messages(office.slack))
+    shown = tuple(messages(office.slack))
     return History(
         asked=tuple(office.people.asked),
-        said=tuple(_messages_to_agent(office)),
+        said=tuple(messages_to_agent(office.slack, office.people)),
         clicked=tuple(office.people.clicked),
         effects=tuple(effects(office)),
-        messages=messages,
-        whispers=tuple(_whispers(office.slack)),
-        ledger=tuple(_entry(json.loads(line)) for line in exported.splitlines() if line.startswith("{")),
+        messages=shown,
+        whispers=tuple(whispers(office.slack)),
+        ledger=tuple(entry(json.loads(line)) for line in exported.splitlines() if line.startswith("{")),
         names=dict(office.names),
         tickets=office.people.tickets,
         verified=verified,
@@ -57,19 +58,19 @@ def _unexpected_ends(office: Office) -> Iterator[str]:
                 yield f"replica {one.replica} ended with {one.code}: {one.said}"
 
 
-def _messages_to_agent(office: Office) -> Iterator[SpokenMessage]:
+def messages_to_agent(slack: FakeSlack, people: People) -> Iterator[SpokenMessage]:
     """The messages to the agent. Slack knows which of their events were acknowledged."""
     acked = {
         (str(event.get("channel")), str(event.get("ts")))
-        for made in office.slack.deliveries
+        for made in slack.deliveries
         if made.acked and made.kind == "events_api" and isinstance(event := made.body.get("event"), dict)
     }
-    for heard in office.people.heard:
+    for heard in people.heard:
         here = (heard.thread[0], heard.ts)
         yield SpokenMessage(heard.at, heard.who, heard.thread, heard.words, here in acked, heard.answer)
 
 
-def _messages(slack: FakeSlack) -> Iterator[Message]:
+def messages(slack: FakeSlack) -> Iterator[Message]:
     reader = _reader(slack)
     for channel in slack.workspace.directory.channels.values():
         for message in channel.messages.values():
@@ -104,7 +105,7 @@ def _session(message: records.Message) -> str:
     return str(payload.get("session")) if isinstance(payload, dict) else ""
 
 
-def _whispers(slack: FakeSlack) -> Iterator[Whisper]:
+def whispers(slack: FakeSlack) -> Iterator[Whisper]:
     reader = _reader(slack)
     for channel in slack.workspace.directory.channels.values():
         for message in channel.ephemerals:
@@ -121,7 +122,7 @@ def _reader(slack: FakeSlack) -> Reader:
     return Reader(directory, next(iter(directory.users.values())))
 
 
-def _entry(line: JsonObject) -> Entry:
+def entry(line: JsonObject) -> Entry:
     content = line.get("content")
     return Entry(
         session=str(line["session"]),

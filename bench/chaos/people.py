@@ -182,6 +182,18 @@ class People:
         except NotFound:
             return False
 
+    async def decide_open_calls(self, plan: Plan) -> bool:
+        """Decides the calls that still wait or are unknown. Returns whether there were any."""
+        said = False
+        for ticket, (_, call) in plan.calls.items():
+            if self.card(ticket) is None:
+                continue
+            for who in ("bob", "cyd"):
+                said |= await self.acts(ticket, Click(who, "Approve", 0.0))
+            for who in ("dan", "cyd"):  # to run a call again needs as many as to approve it
+                said |= await self.settles(ticket, who, call.settled)
+        return said
+
     async def _presses(self, ticket: str, confirmation: str, card: Message, click: Click, *, button: str = "") -> bool:
         block, element = find_control(card.blocks, button or click.how)
         person = self._cast[click.who].user

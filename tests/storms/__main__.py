@@ -1,0 +1,163 @@
+"""`make storms`: storms in virtual time, one seed after another, until the time is over or one of them breaks a promise.
+
+python -m tests.storms                    60 seconds of storms
+python -m tests.storms 84 12 --said       these, and all that happened in them
+python -m tests.storms --slip "a lease"   with this slip of tests/mutants in the code: they should find it
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.machinery
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from bench.mutants import ROOT, Slip, mutate
+from bench.mutants import read as read_slips
+
+_JOBS = 2
+
+
+def main() -> int:
+    options = _options()
+    slip = _chosen(options.slip) if options.slip else None
+    if slip is not None:
+        _make(slip)
+    storms = _ready()
+    if options.seeds:
+        return _run_these(storms, options.seeds, said=options.said)
+    count, met, commits, failed = _run_many(storms, options)
+    took = options.seconds or 1.0
+    print(f"{count} storms in {took:.0f} s, with {met} faults and {commits} commits", flush=True)
+    if failed is None:
+        print("Every promise held." if slip is None else f"NOT FOUND: {slip.known_by}")
+        return 0 if slip is None else 1
+    if slip is not None:
+        print(f"found by seed {failed[0]}: {slip.known_by}: {', '.join(failed[1])}")
+        return 0
+    print(f"Seed {failed[0]} broke: {', '.join(failed[1])}. The shortest storm that does:", flush=True)
+    _print_shortest(storms, failed[0])
+    return 1
+
+
+def _options() -> Any:
+    parser = argparse.ArgumentParser(prog="python -m tests.storms")
+    parser.add_argument("seeds", nargs="*", type=int, help="run these, and nothing else")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long, default: %(default)g")
+    parser.add_argument("--seed", type=int, help="the first one; default: chosen by chance")
+    parser.add_argument("--slip", help="words of a slip in tests/mutants, which is made in the code first")
+    parser.add_argument("--said", action="store_true", help="print all that happened")
+    parser.add_argument("--jobs", type=int, default=_JOBS, help="processes, default: %(default)s")
+    return parser.parse_args()
+
+
+def _ready() -> Any:
+    """The simulator. The product is imported here, after its clocks and dice were replaced."""
+    from tests.storms import virtual
+
+    made: dict[str, Any] = {}
+    virtual.install(lambda: made["storms"].LOOP if made else None)
+    from tests.storms import storm
+
+    made["storms"] = storm
+    storm.TEMPLATE = storm.make_template()
+    storm.quiet_python()
+    return storm
+
+
+def _run_these(storms: Any, seeds: Sequence[int], *, said: bool) -> int:
+    broken = 0
+    for seed in seeds:
+        outcome = storms.run(storms.make_storm(seed), tell=said)
+        broken += bool(outcome.findings)
+        how = "; ".join(f"{one.promise}: {one.what} {one.ticket}" for one in outcome.findings) or "every promise held"
+        if said:
+            print("\n".join([*map(str, outcome.storm.faults), "", *outcome.said]))
+        print(f"seed {seed}: {outcome.steps} steps, {outcome.commits} commits, trace {outcome.trace:x}: {how}", flush=True)
+    return 1 if broken else 0
+
+
+def _run_many(storms: Any, options: Any) -> tuple[int, int, int, tuple[int, list[str]] | None]:
+    """Runs until somebody finds something. Each process has every n-th seed."""
+    first = int.from_bytes(os.urandom(3)) if options.seed is None else options.seed
+    print(f"from seed {first} on", flush=True)
+    pipes = []
+    for job in range(options.jobs):
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            os.close(reading)
+            with os.fdopen(writing, "w") as out:
+                _run_some(storms, first + job, options.jobs, options.seconds, out)
+            os._exit(0)
+        os.close(writing)
+        pipes.append(reading)
+    count, met, commits = 0, 0, 0
+    failed: tuple[int, list[str]] | None = None
+    for reading in pipes:
+        with os.fdopen(reading) as given:
+            for line in given:
+                seed, faults, stored, promises = line.rstrip("\n").split("\t")
+                count, met, commits = count + 1, met + int(faults), commits + int(stored)
+                if promises and (failed is None or int(seed) < failed[0]):
+                    failed = int(seed), promises.split("|")
+        os.wait()
+    return count, met, commits, failed
+
+
+def _run_some(storms: Any, seed: int, step: int, seconds: float, out: Any) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        outcome = storms.run(storms.make_storm(seed))
+        out.write(f"{seed}\t{outcome.met}\t{outcome.commits}\t{'|'.join(sorted(outcome.promises))}\n")
+        out.flush()
+        if outcome.findings:
+            return
+        seed += step
+
+
+def _print_shortest(storms: Any, seed: int) -> None:
+    outcome = storms.shortest(storms.make_storm(seed))
+    plan = outcome.storm.plan
+    for errand in plan.errands:
+        print(f"  {errand.at:6.3f} s  {errand.asker} in #{errand.channel}: {', '.join(map(str, errand.calls))}")
+    for fault in outcome.storm.faults:
+        print(f"  {fault}")
+    for one in outcome.findings:
+        print(f"{one.promise}: {one.what} {one.ticket}")
+    print(f"Again, with all that happens: python -m tests.storms {seed} --said")
+
+
+# Slips
+
+
+def _chosen(words: str) -> Slip:
+    found = [slip for slip in read_slips() if words in slip.known_by]
+    if len(found) != 1:
+        sys.exit(f"{len(found)} slips have the words {words!r}: say more of one.")
+    return found[0]
+
+
+def _make(slip: Slip) -> None:
+    """The code is read with the slip in it, in this process alone."""
+    file, text = mutate(slip.change)
+    target, as_it_is = (ROOT / file).resolve(), importlib.machinery.SourceFileLoader.get_code
+
+    def get_code(self: importlib.machinery.SourceFileLoader, fullname: str) -> CodeType | None:
+        path = self.get_filename(fullname)
+        if Path(path).resolve() == target:
+            return compile(text, path, "exec", dont_inherit=True)
+        return as_it_is(self, fullname)
+
+    importlib.machinery.SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":  # or sets of texts would have another order in each process
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "tests.storms", *sys.argv[1:]])
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""What goes wrong in a storm, made from its seed, and what of it is going on now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Literal, TypeVar
+
+T = TypeVar("T")
+
+Kind = Literal[
+    *("kill", "freeze", "stand still", "restart", "clock jumps", "cut off"),
+    *("commit fails", "commit is late", "answer is lost", "answer is late", "wake-ups are lost"),
+    *("Slack says 429", "Slack fails", "Slack cuts", "Slack is slow", "Slack is late", "Slack answers late"),
+    *("request is lost", "request is late", "request comes twice"),
+    *("group changes", "pause", "policy changes"),
+]
+
+OF_REPLICAS: tuple[Kind, ...] = ("kill", "kill", "kill", "freeze", "freeze", "freeze", "stand still", "restart")
+OF_CLOCKS: tuple[Kind, ...] = ("clock jumps",)
+OF_THE_STORE: tuple[Kind, ...] = (
+    *("cut off", "commit fails", "commit is late", "answer is lost", "answer is lost", "answer is late"),
+    "wake-ups are lost",
+)
+OF_SLACK: tuple[Kind, ...] = (
+    *("Slack says 429", "Slack fails", "Slack fails", "Slack cuts", "Slack cuts", "Slack is slow", "Slack is late"),
+    *("Slack answers late", "request is lost", "request is late", "request comes twice"),
+)
+OF_PEOPLE: tuple[Kind, ...] = ("group changes", "pause", "pause", "policy changes")
+
+Moment = Literal["", "commit", "post", "update", "tool", "ack"]
+"""What a fault of a replica waits for: the replica is hit when it has just done this, before it knows."""
+
+METHODS = (
+    *("chat.postMessage", "chat.postMessage", "chat.postMessage", "chat.update", "chat.update"),
+    *("views.open", "usergroups.users.list", "conversations.replies", "chat.postEphemeral", ""),
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`at`: seconds after the beginning. `on`: it waits for that moment from then on, and for the `count`th one; else
+    it waits for so many steps of its replica. `seconds`: how long it lasts, or how late something is."""
+
+    kind: Kind
+    at: float
+    replica: int = 0
+    on: Moment = ""
+    count: int = 1
+    seconds: float = 0.0
+    times: int = 1
+    method: str = ""
+    acted: bool = False
+
+    def __str__(self) -> str:
+        parts = [f"{self.at:6.3f} s  {self.kind}"]
+        if self.kind in (*OF_REPLICAS, *OF_CLOCKS, "cut off"):
+            parts.append(f"replica {self.replica}" if not self.on else f"whoever does {self.on} no. {self.count}")
+        if not self.on and self.kind in OF_REPLICAS:
+            parts.append(f"after {self.count} steps")
+        if self.method:
+            parts.append(self.method)
+        if self.seconds:
+            parts.append(f"{self.seconds:.3f} s")
+        if self.times > 1:
+            parts.append(f"{self.times} times")
+        return ", ".join([*parts, *(["after it was done"] if self.acted else [])])
+
+
+def make_faults(dice: Random, *, replicas: int, seconds: float, lease: float) -> tuple[Fault, ...]:
+    most = dice.choice((0, 1, 2, 3, 4, 6, 8, 12))
+    kinds = dice.choice(
+        (
+            OF_REPLICAS,
+            OF_THE_STORE,
+            OF_SLACK,
+            (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE),
+            (*OF_REPLICAS, *OF_SLACK),
+            (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE),
+            (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE),
+            (*OF_PEOPLE, *OF_REPLICAS),
+        )
+    )
+    found = [_fault(dice, dice.choice(kinds), replicas, seconds, lease) for _ in range(most)]
+    return tuple(sorted(found, key=lambda one: one.at))
+
+
+def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float) -> Fault:
+    at, replica = dice.uniform(0, seconds), dice.randrange(replicas)
+    on: Moment = ""
+    count, times, lasts, method = 1, 1, 0.0, ""
+    if kind in OF_REPLICAS:
+        on = dice.choice(("", "commit", "commit", "post", "update", "tool", "tool", "ack"))
+        count = dice.randrange(1, 400) if not on else dice.choice((1, 1, 1, 2, 3, 5, 8))
+        lasts = dice.choice((dice.uniform(0.05, lease * 0.9), lease + dice.uniform(0, 4), dice.uniform(0.1, 2)))
+        if kind == "kill":
+            lasts = dice.choice((dice.uniform(0.05, 2), lease + dice.uniform(0, 5)))
+    elif kind == "clock jumps":
+        lasts = dice.choice((-3600.0, -30.0, -2.0, 0.5, 3.0, 15.0, 7200.0))
+    elif kind in OF_THE_STORE:
+        times = dice.choice((1, 1, 2, 5))
+        count = dice.choice((1, 1, 2, 4, 8))
+        lasts = dice.choice((dice.uniform(0.1, 1), dice.uniform(1, 4), lease + dice.uniform(0, 4)))
+    elif kind in OF_SLACK:
+        method = dice.choice(METHODS) if kind.startswith("Slack") else ""
+        times = dice.choice((1, 1, 2, 6))
+        lasts = dice.choice((dice.uniform(0.2, 2), dice.uniform(2, 6), dice.uniform(6, 14)))
+    elif kind == "pause":
+        lasts = dice.uniform(0.1, 8)
+    return Fault(kind, at, replica, on, count, lasts, times, method, dice.random() < 0.5)
+
+
+class Weather:
+    """The faults that wait for something to happen."""
+
+    def __init__(self) -> None:
+        self._waiting: list[list[object]] = []  # a fault, how many more before it, how often it still strikes
+        self.met = 0
+        self.over = False
+
+    def arm(self, fault: Fault) -> None:
+        self._waiting.append([fault, fault.count - 1, fault.times])
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        self.over = True
+
+    def take(self, *kinds: Kind, method: str = "") -> Fault | None:
+        """The fault of these kinds that strikes now."""
+        for one in self._waiting:
+            fault = one[0]
+            assert isinstance(fault, Fault)
+            if fault.kind in kinds and not fault.on and (not fault.method or fault.method == method):
+                return self._counted(one, fault)
+        return None
+
+    def moment(self, on: Moment) -> list[Fault]:
+        """The faults of replicas that strike at this moment."""
+        found: list[Fault] = []
+        for one in [*self._waiting]:
+            fault = one[0]
+            assert isinstance(fault, Fault)
+            if fault.on == on and self._counted(one, fault) is not None:
+                found.append(fault)
+                if one in self._waiting:
+                    self._waiting.remove(one)
+        return found
+
+    def _counted(self, one: list[object], fault: Fault) -> Fault | None:
+        _, before, left = one
+        assert isinstance(before, int)
+        assert isinstance(left, int)
+        if before > 0:
+            one[1] = before - 1
+            return None
+        one[2] = left - 1
+        if left <= 1:
+            self._waiting.remove(one)
+        self.met += 1
+        return fault
+
+
+def without(things: Sequence[T], number: int) -> tuple[T, ...]:
+    return (*things[:number], *things[number + 1 :])

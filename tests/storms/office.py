@@ -1,0 +1,356 @@
+"""Everything in a storm: replicas of the real bot, one store, one Slack, people, and what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, cast
+
+from slack_bolt.async_app import AsyncApp
+
+from adk_confirm.bot import app as product
+from adk_confirm.bot.config.settings import Settings, parse_settings
+from adk_confirm.bot.policy.approvers import OPERATOR
+from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.store.pause import mark_for_drawing, pause_runs, resume_runs
+from adk_confirm.bot.worker.supervision import RestartPauses
+from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.store.wakeups import Hub
+from adk_confirm.sandbox.server.delivery import Delivery
+from adk_confirm.sandbox.server.server import FakeSlack
+from bench.chaos import agent as agents
+from bench.chaos.history import Effect
+from bench.chaos.office import REDELIVERED_AFTER
+from bench.chaos.people import People, everywhere
+from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, TOOLS, Tool
+from tests.storms.faults import OF_REPLICAS, Fault, Moment, Weather
+from tests.storms.loop import Process, StormLoop
+from tests.storms.slack import SlackWire, StormClient, StormSlack, deliveries, transmit
+from tests.storms.store import StormEngine, StormStore
+from tests.storms.watch import Watch
+
+SECRET = "not a secret, but long enough"
+LEASE = 6.0
+_TOKEN = "xoxb-storm"
+
+_here: dict[Process, Replica] = {}
+"""Which replica a process is."""
+
+
+class Replica:
+    """One replica, which is started again after it died: each time as another process."""
+
+    def __init__(self, office: Office, number: int) -> None:
+        self.office, self.number = office, number
+        self.bolt: AsyncApp | None = None
+        self.requests: list[asyncio.Future[tuple[int, str]]] = []
+        self.cut_off_until = 0.0
+        self.ahead = 0.0
+        self.process = office.loop.spawn(f"replica {number}")
+        self.stopping = asyncio.Event()
+        self.running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self.stopping = asyncio.Event()
+        self.process.ahead = self.ahead
+        _here[self.process] = self
+        self.running = self.office.loop.create_task(self._run(), context=self.process.context)
+
+    async def _run(self) -> None:
+        pause = 0.5
+        while not self.stopping.is_set():
+            try:
+                async with product.running_bot(
+                    self.office.settings, limits=CallLimits(), pauses=RestartPauses(first=0.5, longest=4.0)
+                ):
+                    await self.stopping.wait()
+            except ConfirmError as error:  # it could not start: its service manager starts it again
+                self.office.note(f"replica {self.number} did not start: {error}")
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 4.0)
+            finally:
+                self.bolt = None
+
+    def dies(self) -> None:
+        office = self.office
+        office.loop.kill(self.process)
+        self.bolt = None
+        for engine in [one for one in office.store.engines if one.replica is self]:
+            office.store.engines.remove(engine)
+        for one in self.requests:
+            if not one.done():
+                one.set_exception(ConnectionResetError())
+        self.requests = []
+
+    def reborn(self) -> None:
+        self.process = self.office.loop.spawn(f"replica {self.number}")
+        self.start()
+
+
+class Office:
+    def __init__(self, seed: int, loop: StormLoop, template: bytes, replicas: int, *, rates: bool) -> None:
+        self.loop, self.dice, self.weather = loop, Random(f"world {seed}"), Weather()
+        self.effects: list[Effect] = []
+        self.said: list[str] = []
+        self.slack = FakeSlack(our_app())
+        self.slack.install.token = _TOKEN
+        self.slack.workspace.directory.installs = {_TOKEN: self.slack.install}
+        self.slack.base = "https://slack.example"
+        self.slack.outbox.retries_after = REDELIVERED_AFTER
+        self.slack.rates.methods = self.slack.rates.posts = rates
+        names = (*ASKERS, *APPROVERS, OUTSIDER)
+        cast_ = {name: self.slack.person(name, id=f"U0{name.upper()}") for name in names}
+        self.slack.group("oncall", *(cast_[name] for name in APPROVERS), id="S0ONCALL")
+        self.cast = cast_
+        self.names = {person.id: name for name, person in cast_.items()}
+        self.people = People(self.slack, cast_, everywhere(self.slack, cast_))
+        self.wire = SlackWire(self.slack, loop, self.dice, self.weather)
+        deliveries(self.slack, lambda made: transmit(self, made))
+        self.store = StormStore(template, loop, self.dice, self.weather, self._committed)
+        self.settings = settings()
+        self.watch = Watch(self)
+        self.replicas = [Replica(self, number) for number in range(replicas)]
+        self.healing: set[asyncio.Task[None]] = set()
+
+    def note(self, what: str) -> None:
+        self.said.append(f"{self.loop.now - 1_790_000_000.0:9.3f} s  {what}")
+
+    def _committed(self, replica: Replica) -> None:
+        self.watch.look()
+        self.struck("commit", replica)
+
+    def struck(self, on: Moment, replica: Replica) -> None:
+        for fault in self.weather.moment(on):
+            self.strikes(fault, replica)
+
+    def acked(self, replica: Replica, made: Delivery) -> None:
+        self.watch.acked(made)
+        self.struck("ack", replica)
+
+    def log(self, phase: str, tool: str, ticket: str, amount: int, call: str | None) -> None:
+        """What a tool did, as the world sees it."""
+        replica = _here[self.loop.current]
+        made = Effect(self.loop.now, cast("Any", phase), tool, ticket, amount, call or "", replica.process.index)
+        self.effects.append(made)
+        self.note(f"{tool} {phase} for {ticket} in replica {replica.number}")
+        self.watch.tool(made)
+        if phase == "begins":
+            self.struck("tool", replica)
+
+    # Faults
+
+    async def strike(self, faults: tuple[Fault, ...]) -> None:
+        began = self.loop.now
+        for fault in faults:
+            await asyncio.sleep(max(0.0, began + fault.at - self.loop.now))
+            if fault.kind in OF_REPLICAS:
+                if fault.on:
+                    self.weather.arm(fault)
+                else:
+                    replica = self.replicas[fault.replica % len(self.replicas)]
+                    if not replica.process.dead:
+                        self.loop.after_steps(replica.process, fault.count, lambda f=fault, r=replica: self.strikes(f, r))
+            elif fault.kind in ("clock jumps", "cut off", "group changes", "pause", "policy changes"):
+                self.strikes(fault, self.replicas[fault.replica % len(self.replicas)])
+            else:
+                self.weather.arm(fault)
+
+    def strikes(self, fault: Fault, replica: Replica) -> None:
+        process = replica.process
+        if process.dead or self.weather.over:
+            return
+        self.weather.met += not fault.on
+        self.note(f"{fault.kind}, replica {replica.number}, {fault.seconds:.3f} s {fault.on}")
+        match fault.kind:
+            case "kill":
+                replica.dies()
+                self._later(fault.seconds, replica.reborn)
+            case "freeze" | "stand still":
+                if process.frozen:
+                    return
+                process.frozen = True
+                self._later(fault.seconds, lambda: self._thaw(process, fault))
+            case "restart":
+                self._start_task(self._restarts(replica))
+            case "clock jumps":
+                replica.ahead = process.ahead = process.ahead + fault.seconds
+            case "cut off":
+                replica.cut_off_until = self.loop.now + fault.seconds
+            case "group changes":
+                self._start_task(self._group_changes(fault))
+            case "pause":
+                self._start_task(self._pauses(fault))
+            case _:
+                self.note("not done")
+
+    def _thaw(self, process: Process, fault: Fault) -> None:
+        process.frozen = False
+        if fault.kind == "stand still":
+            self.loop.shift_timers(process, fault.seconds)
+
+    async def _restarts(self, replica: Replica) -> None:
+        process, running = replica.process, replica.running
+        if process.dead or running is None:
+            return
+        self.loop.call_soon(replica.stopping.set, context=process.context)
+        await asyncio.wait({running}, timeout=10)
+        if not process.dead:
+            replica.dies()
+            replica.reborn()
+
+    async def _group_changes(self, fault: Fault) -> None:
+        who = APPROVERS[fault.count % len(APPROVERS)]
+        left = [self.cast[name] for name in APPROVERS if name != who]
+        self.slack.group("oncall", *left, id="S0ONCALL")
+        await asyncio.sleep(2.0)
+        self.slack.group("oncall", *(self.cast[name] for name in APPROVERS), id="S0ONCALL")
+
+    async def _pauses(self, fault: Fault) -> None:
+        await self._operates(pause_runs)
+        await asyncio.sleep(fault.seconds)
+        await self._operates(resume_runs)
+
+    async def _operates(self, turn: Callable[..., bool]) -> None:
+        """What a command does beside the service."""
+        database = self.beside()
+        self.note(turn.__name__)
+        await database.run(turn, OPERATOR, None)
+        after: str | None = ""
+        while after is not None:
+            after = await database.run(mark_for_drawing, after)
+
+    def beside(self) -> Database:
+        operator = cast("Any", _Beside(self))
+        return Database(
+            StormEngine(self.store, operator, Hub()), Hub(), "storm", read_only=False, context=Seal(SECRET)
+        )
+
+    def _later(self, seconds: float, then: Callable[[], None]) -> None:
+        self.loop.call_later(max(seconds, 0.001), then, context=self.loop.world.context)
+
+    def _start_task(self, work: Any) -> None:
+        task = self.loop.create_task(work, context=self.loop.world.context)
+        self.healing.add(task)
+        task.add_done_callback(self._healed, context=self.loop.world.context)
+
+    def _healed(self, task: asyncio.Task[None]) -> None:
+        self.healing.discard(task)
+        task.result()
+
+    async def heal(self) -> None:
+        """All is well again."""
+        self.weather.clear()
+        for replica in self.replicas:
+            replica.cut_off_until = 0.0
+        while self.healing or any(one.process.dead or one.process.frozen for one in self.replicas):
+            await asyncio.sleep(0.5)
+        self.note("all is well again")
+
+    # Rest
+
+    def owed(self) -> list[str]:
+        found = self.store.look(_OWED, now=self.loop.now)
+        return [f"{row.kind} {row.key} is {row.how}, {row.trouble or 'no trouble'}" for row in found]
+
+    async def quiet(self, within: float) -> list[str]:
+        """Waits until no row has been due for a while. Returns those that still are, if that takes too long."""
+        until, since = self.loop.now + within, self.loop.now
+        owed: list[str] = []
+        while self.loop.now < until:
+            owed = self.owed()
+            if owed:
+                since = self.loop.now
+            elif self.loop.now - since > 3.0:
+                break
+            await asyncio.sleep(0.5)
+        return owed
+
+
+class _Beside:
+    """A command, which is a process of its own and meets no faults."""
+
+    cut_off_until, number = 0.0, -1
+
+    def __init__(self, office: Office) -> None:
+        self.office, self.process = office, office.loop.world
+
+
+_OWED = """
+    SELECT kind, key, trouble,
+           CASE WHEN parked_at IS NOT NULL THEN 'parked' WHEN lease_until > :now THEN 'attended'
+                WHEN due_at <= :now THEN 'due' ELSE 'put off' END AS how
+    FROM jobs
+    WHERE due_at <= :now OR lease_until > :now OR parked_at IS NOT NULL OR owed_since IS NOT NULL
+       OR due_at <= :now + 20 AND kind IN ('confirmation', 'thread')
+"""
+
+
+def settings() -> Settings:
+    policies = "\n".join(_policy(tool) for tool in TOOLS)
+    text = (
+        '[agent]\ntarget = "bench.chaos.agent:agent"\n[audit]\ncheckpoint_every = "10s"\n'
+        f'[store]\nlease = "{LEASE:g}s"\n{policies}'
+    )
+    return parse_settings(
+        text,
+        {
+            "SLACK_BOT_TOKEN": _TOKEN,
+            "SLACK_SIGNING_SECRET": "0" * 32,
+            "SLACK_API_URL": "https://slack.example/api/",
+            "DATABASE_URL": "sqlite:///storm.db",
+            "ADK_CONFIRM_SECRET": SECRET,
+        },
+    )
+
+
+def _policy(tool: Tool) -> str:
+    from bench.chaos.office import _policy as of_chaos
+
+    return of_chaos(tool)
+
+
+@contextlib.contextmanager
+def in_place(office: Callable[[], Office | None]) -> Iterator[None]:
+    """The product's own start, with the store and Slack of the storm."""
+
+    async def open_store(*_: object, **__: object) -> Database:
+        replica = _here[office().loop.current]
+        hub = Hub()
+        return Database(
+            StormEngine(replica.office.store, replica, hub), hub, "storm", read_only=False, context=Seal(SECRET)
+        )
+
+    async def serve(stack: Any, stop: Any, readiness: Any, settings: Any, metrics: Any, bolt: AsyncApp) -> str:
+        _here[office().loop.current].bolt = bolt
+        return "storm"
+
+    class NoSession:
+        async def close(self) -> None: ...
+
+    def client(_: object) -> StormClient:
+        replica = _here[office().loop.current]
+        return StormClient(replica.office.wire, replica)
+
+    places: dict[str, Any] = {
+        "open_store": open_store,
+        "slack_client": client,
+        "slack_session": NoSession,
+        "Slack": StormSlack,
+        "_serve": serve,
+    }
+    before = {name: getattr(product, name) for name in places}
+    for name, put in places.items():
+        setattr(product, name, put)
+    log = agents._log
+    agents._log = lambda *what: office().log(*what)
+    try:
+        yield
+    finally:
+        agents._log = log
+        for name, was in before.items():
+            setattr(product, name, was)

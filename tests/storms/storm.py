@@ -1,0 +1,216 @@
+"""One storm, from its seed: people at work, faults, rest, and what was found."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import sqlite3
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+from adk_confirm.bot.audit.ledger import SYSTEM
+from adk_confirm.bot.ops.audit_export import export_object
+from adk_confirm.bot.ops.audit_verify import verification_results
+from adk_confirm.bot.store.audit_log import LineFilter, read_page, verify_ledger
+from adk_confirm.bot.store.known_names import KnownNames
+from adk_confirm.bot.store.open import open_store
+from adk_confirm.runtime.store.seal import Seal
+from bench.chaos import agent as agents
+from bench.chaos.checks import check
+from bench.chaos.collecting import entry, messages, messages_to_agent, whispers
+from bench.chaos.history import Finding, History
+from bench.chaos.plan import Plan, make_plan
+from tests.storms import office as offices
+from tests.storms import virtual
+from tests.storms.faults import Fault, make_faults, without
+from tests.storms.loop import StormLoop
+from tests.storms.office import LEASE, SECRET, Office, in_place
+
+_GOES_HOME, _QUIET_WITHIN, _ROUNDS = 30.0, 300.0, 6
+LOOP: StormLoop | None = None
+OFFICE: Office | None = None
+TEMPLATE = b""
+"""An empty store."""
+
+
+@dataclass(frozen=True)
+class Storm:
+    """What happens in a storm."""
+
+    seed: int
+    replicas: int
+    seconds: float
+    rates: bool
+    plan: Plan
+    faults: tuple[Fault, ...]
+
+
+@dataclass
+class Outcome:
+    storm: Storm
+    findings: list[Finding] = field(default_factory=list)
+    met: int = 0
+    steps: int = 0
+    commits: int = 0
+    lasted: float = 0.0
+    trace: int = 0
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def promises(self) -> set[str]:
+        return {one.promise for one in self.findings}
+
+
+def make_storm(seed: int) -> Storm:
+    dice = Random(f"storm {seed}")
+    replicas, seconds = dice.choice((1, 2, 2, 2, 3, 3, 4)), dice.choice((4.0, 8.0, 14.0))
+    plan = make_plan(seed, seconds, lease=LEASE, every=dice.choice((4.0, 7.0, 14.0)))
+    faults = make_faults(dice, replicas=replicas, seconds=seconds + 4, lease=LEASE)
+    return Storm(seed, replicas, seconds, dice.random() < 0.3, plan, faults)
+
+
+def run(storm: Storm, *, tell: bool = False) -> Outcome:
+    """One storm, whole. `tell`: notes each commit and each call to Slack."""
+    global LOOP, OFFICE  # noqa: PLW0603  (the clocks and the agent's tools look here)
+    virtual.DICE.seed(f"ids {storm.seed}")
+    loop = LOOP = StormLoop(Random(f"order {storm.seed}"))
+    outcome = Outcome(storm)
+    gc.disable()
+    try:
+        with in_place(lambda: OFFICE):
+            outcome.findings = loop.run_until_complete(_weather(storm, loop, tell))
+    except RuntimeError as error:
+        outcome.findings = [Finding("everything heals", str(error))]
+    finally:
+        if OFFICE is not None:
+            outcome.met, outcome.said = OFFICE.weather.met, OFFICE.said
+            outcome.commits = OFFICE.store.commits
+            OFFICE.store.connection.close()
+        outcome.steps, outcome.trace, outcome.lasted = loop.steps, loop.trace, loop.now - 1_790_000_000.0
+        loop.end()
+        offices._here.clear()
+        agents.agent.model.requests.clear()
+        LOOP = OFFICE = None
+        gc.enable()
+    return outcome
+
+
+_LONGEST_SEARCH = 90.0
+
+
+def shortest(storm: Storm) -> Outcome:
+    """The storm without the faults and requests that it does not need to break the same promise."""
+    until = time.perf_counter() + _LONGEST_SEARCH
+    found = run(storm)
+    wanted, smaller = found.promises, True
+    while smaller:
+        smaller = False
+        parts = [
+            *(replace(found.storm, faults=without(found.storm.faults, at)) for at in range(len(found.storm.faults))),
+            *(
+                replace(found.storm, plan=replace(found.storm.plan, errands=without(found.storm.plan.errands, at)))
+                for at in range(len(found.storm.plan.errands))
+            ),
+        ]
+        for part in reversed(parts):
+            if time.perf_counter() > until:
+                break
+            outcome = run(part)
+            if outcome.promises & wanted:
+                found, smaller = outcome, True
+                break
+    return found
+
+
+async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
+    global OFFICE  # noqa: PLW0603
+    at = OFFICE = Office(storm.seed, loop, TEMPLATE, storm.replicas, rates=storm.rates)
+    if tell:
+        at.store.told = lambda replica, what: at.note(f"replica {replica.number} {what}")
+    for replica in at.replicas:
+        replica.start()
+    while not any(one.bolt for one in at.replicas):
+        await asyncio.sleep(0.05)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(at.people.live(storm.plan))
+        group.create_task(at.strike(storm.faults))
+    await asyncio.sleep(2.0)
+    await at.heal()
+    await at.people.finish(_GOES_HOME)
+    owed = await _decide_the_rest(at, storm)
+    return [*at.watch.found, *check(_history(at, owed))]
+
+
+async def _decide_the_rest(at: Office, storm: Storm) -> list[str]:
+    owed: list[str] = []
+    for _ in range(_ROUNDS):
+        owed = await at.quiet(_QUIET_WITHIN)
+        if owed or not await at.people.decide_open_calls(storm.plan):
+            return owed
+    return [*owed, "people's words did not bring everything to an end"]
+
+
+def _history(at: Office, owed: list[str]) -> History:
+    lines: list[str] = []
+    verified: tuple[int, str] = (0, "")
+
+    def read(tx: object) -> None:
+        nonlocal verified
+        from adk_confirm.runtime.store.transaction import Tx
+
+        assert isinstance(tx, Tx)
+        tx.context = Seal(SECRET)
+        report = verify_ledger(tx, Seal(SECRET), None, lambda _: None, None)
+        if report.broken is not None:
+            verified = 1, " ".join(verification_results(report))
+        names = KnownNames({})
+        for line in read_page(tx, LineFilter(), None, 10_000):
+            if line.chain != SYSTEM:
+                lines.append(json.dumps(export_object(line, names)))
+
+    from adk_confirm.runtime.store.transaction import Tx
+
+    read(Tx(at.store.connection, "sqlite", at.store.now))
+    return History(
+        asked=tuple(at.people.asked),
+        said=tuple(messages_to_agent(at.slack, at.people)),
+        clicked=tuple(at.people.clicked),
+        effects=tuple(at.effects),
+        messages=tuple(messages(at.slack)),
+        whispers=tuple(whispers(at.slack)),
+        ledger=tuple(entry(json.loads(line)) for line in lines),
+        names=dict(at.names),
+        tickets=at.people.tickets,
+        verified=verified,
+        owed=tuple(owed),
+    )
+
+
+def make_template() -> bytes:
+    """An empty store with its tables, made before the clocks are replaced."""
+    with tempfile.TemporaryDirectory(prefix="adk-confirm-storm-") as folder:
+        file = Path(folder) / "empty.db"
+
+        async def make() -> None:
+            await (await open_store(f"sqlite:///{file}", SECRET)).close()
+
+        asyncio.run(make())
+        connection = sqlite3.connect(file)
+        connection.execute("PRAGMA journal_mode=DELETE")
+        made = connection.serialize()
+        connection.close()
+        return made
+
+
+def quiet_python() -> None:
+    """Nobody reads the log of a storm, and what is left of dead replicas says nothing."""
+    logging.disable(logging.CRITICAL)
+    sys.unraisablehook = lambda _: None
+    warnings.simplefilter("ignore")
