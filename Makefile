@@ -15,7 +15,7 @@ SPREAD := --dist worksteal --timeout-method thread
 GOLDEN := tests/blocks/golden docs/servers.md
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup dev demo check test test-slow servers bench chaos mutants golden gallery picture wheel try-wheel lock clean
+.PHONY: setup dev demo check test test-slow servers bench chaos storms mutants golden gallery picture wheel try-wheel lock clean
 
 setup: $(VENV)/.installed  ## the environment, with the command in it
 dev: $(VENV)/.developing   ## … and what the tests and checks need
@@ -87,6 +87,9 @@ lock: ## constraints.txt and build.txt: the exact versions and hashes that deplo
 
 chaos: dev ## three replicas under random faults: make chaos SECONDS=600 SEED=7; without a seed, another each time
 	@$(BIN)/python -m bench.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+
+storms: dev ## thousands of faults in one process and virtual time: make storms SECONDS=600 SEED=7
+	@$(BIN)/python -m tests.storms $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 mutants: dev ## do the tests notice deliberate slips in the code? make mutants SLIPS="ledger voting" for some of them
 	@$(BIN)/python -m bench.mutants $(SLIPS)

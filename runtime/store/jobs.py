@@ -32,6 +32,7 @@ from itertools import groupby
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from adk_confirm.runtime.errors import Busy, ConfirmError, StoreError, was_cancelled
+from adk_confirm.runtime.recent_dict import RecentDict
 from adk_confirm.runtime.store.database import Clocks, Database, Tx, Waiter
 from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, keep_trying, new_token, topic_of
 from adk_confirm.runtime.store.wakeups import until_stopped
@@ -204,7 +205,7 @@ class AtWork:
 class Claim:
     """What a claim gave. `pause`: the seconds until the next one is worthwhile: 0 if there is more than fits into one,
     None if nothing is known to become due. `full`: the kinds of which jobs wait for one at work to end. `released`: the
-    idle owners that were given back."""
+    idle owners that were given back, or were before: that transaction's answer was lost."""
 
     jobs: list[ClaimedJob]
     pause: float | None
@@ -228,18 +229,17 @@ def claim_due(tx: Tx, kinds: Kinds, room: Mapping[str, int], term: float, at: At
         chosen += sorted(in_turn[: room[kind.name]], key=lambda row: row.due_at)
     taken = _take_owners(tx, kinds, chosen, term, at)
     claimed = [_claimed(tx, kinds, row, taken[row.owner]) for row in chosen if row.owner in taken]
+    lost = {row.owner for row in rows if not at.may_take(row.owner, row.token)}
     idle = [owner for owner in at.idle if owner not in taken]
-    released = [owner for owner in idle if _give_back(tx, JobKey(kinds[0].name, owner), at.tokens[owner], at.drains)]
+    leads = kinds[0].name
+    released = [one for one in idle if one in lost or _give_back(tx, JobKey(leads, one), at.tokens[one], at.drains)]
     count = Counter(one.job.kind for one in claimed)
     if any(count[kind.name] == room[kind.name] for kind in wanted):
         return Claim(claimed, 0.0, full, released)
     times = _read_next(tx, kinds[0], wanted, {*at.tokens, *taken, *at.elsewhere})
     # What was chosen and not claimed is locked by a transaction right now. It will be free in a moment, or when
     # PostgreSQL ends the transaction of a process that is frozen. So will an owner that we have just lost or released.
-    skipped = any(row.owner not in taken for row in chosen) or not all(
-        at.may_take(row.owner, row.token) for row in rows
-    )
-    times += [now] if skipped else []
+    times += [now] if lost or any(row.owner not in taken for row in chosen) else []
     return Claim(claimed, max(min(times) - now, SKIPPED) if times else None, full, released)
 
 
@@ -528,6 +528,7 @@ class LeaseLoop:
         self._held: dict[str, _Held] = {}
         self._jobs: dict[JobKey, str] = {}  # at work, and whose turn each takes
         self._next: dict[JobKey, tuple[ClaimedJob, _Held]] = {}  # begin when those at work have ended
+        self._ended_at = RecentDict[JobKey, float](10_000)
         self._due_again: set[JobKey] = set()  # something came since the last transaction of these began
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False  # no job of the first kind is begun any more
@@ -678,8 +679,10 @@ class LeaseLoop:
                 lease.keep()
             if self._over:
                 continue
-            if one.job not in self._jobs:
+            if one.job not in self._jobs and self._ended_at.get(one.job, -math.inf) < asked.running:
                 self._start(one, held)
+            elif one.job not in self._jobs:  # it was done while this was on its way, so what was found is old
+                self._wake()
             elif one.job == ended:
                 self._next[one.job] = one, held
             else:
@@ -696,6 +699,7 @@ class LeaseLoop:
         job = claimed.job
         self._tasks.discard(task)
         self._jobs.pop(job)
+        self._ended_at[job] = self._database.clocks().running
         held.jobs.discard(job)
         held.ending.discard(job)
         again = job in self._due_again

@@ -1,4 +1,4 @@
-"""`make storms`: storms in virtual time, one seed after another, until the time is over or one of them breaks a promise.
+"""`make storms`: storms in virtual time, one seed after another, until the time is over or one breaks a promise.
 
 python -m tests.storms                    60 seconds of storms
 python -m tests.storms 84 12 --said       these, and all that happened in them
@@ -78,7 +78,9 @@ def _run_these(storms: Any, seeds: Sequence[int], *, said: bool) -> int:
         how = "; ".join(f"{one.promise}: {one.what} {one.ticket}" for one in outcome.findings) or "every promise held"
         if said:
             print("\n".join([*map(str, outcome.storm.faults), "", *outcome.said]))
-        print(f"seed {seed}: {outcome.steps} steps, {outcome.commits} commits, trace {outcome.trace:x}: {how}", flush=True)
+        print(
+            f"seed {seed}: {outcome.steps} steps, {outcome.commits} commits, trace {outcome.trace:x}: {how}", flush=True
+        )
     return 1 if broken else 0
 
 

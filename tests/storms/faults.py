@@ -9,13 +9,8 @@ from typing import Literal, TypeVar
 
 T = TypeVar("T")
 
-Kind = Literal[
-    *("kill", "freeze", "stand still", "restart", "clock jumps", "cut off"),
-    *("commit fails", "commit is late", "answer is lost", "answer is late", "wake-ups are lost"),
-    *("Slack says 429", "Slack fails", "Slack cuts", "Slack is slow", "Slack is late", "Slack answers late"),
-    *("request is lost", "request is late", "request comes twice"),
-    *("group changes", "pause", "policy changes"),
-]
+Kind = str
+"""A name from the lists below."""
 
 OF_REPLICAS: tuple[Kind, ...] = ("kill", "kill", "kill", "freeze", "freeze", "freeze", "stand still", "restart")
 OF_CLOCKS: tuple[Kind, ...] = ("clock jumps",)
@@ -111,54 +106,50 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
     return Fault(kind, at, replica, on, count, lasts, times, method, dice.random() < 0.5)
 
 
+@dataclass
+class _Armed:
+    """`before`: how many more it lets pass. `left`: how often it still strikes."""
+
+    fault: Fault
+    before: int
+    left: int
+
+
 class Weather:
     """The faults that wait for something to happen."""
 
     def __init__(self) -> None:
-        self._waiting: list[list[object]] = []  # a fault, how many more before it, how often it still strikes
+        self._armed: list[_Armed] = []
         self.met = 0
         self.over = False
 
     def arm(self, fault: Fault) -> None:
-        self._waiting.append([fault, fault.count - 1, fault.times])
+        self._armed.append(_Armed(fault, fault.count - 1, fault.times))
 
     def clear(self) -> None:
-        self._waiting.clear()
+        self._armed.clear()
         self.over = True
 
     def take(self, *kinds: Kind, method: str = "") -> Fault | None:
         """The fault of these kinds that strikes now."""
-        for one in self._waiting:
-            fault = one[0]
-            assert isinstance(fault, Fault)
-            if fault.kind in kinds and not fault.on and (not fault.method or fault.method == method):
-                return self._counted(one, fault)
+        for one in self._armed:
+            if one.fault.kind in kinds and not one.fault.on and one.fault.method in ("", method):
+                return one.fault if self._strikes(one) else None
         return None
 
     def moment(self, on: Moment) -> list[Fault]:
         """The faults of replicas that strike at this moment."""
-        found: list[Fault] = []
-        for one in [*self._waiting]:
-            fault = one[0]
-            assert isinstance(fault, Fault)
-            if fault.on == on and self._counted(one, fault) is not None:
-                found.append(fault)
-                if one in self._waiting:
-                    self._waiting.remove(one)
-        return found
+        return [one.fault for one in [*self._armed] if one.fault.on == on and self._strikes(one)]
 
-    def _counted(self, one: list[object], fault: Fault) -> Fault | None:
-        _, before, left = one
-        assert isinstance(before, int)
-        assert isinstance(left, int)
-        if before > 0:
-            one[1] = before - 1
-            return None
-        one[2] = left - 1
-        if left <= 1:
-            self._waiting.remove(one)
+    def _strikes(self, one: _Armed) -> bool:
+        if one.before > 0:
+            one.before -= 1
+            return False
+        one.left -= 1
+        if one.left <= 0:
+            self._armed.remove(one)
         self.met += 1
-        return fault
+        return True
 
 
 def without(things: Sequence[T], number: int) -> tuple[T, ...]:

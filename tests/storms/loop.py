@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import os
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
@@ -25,8 +24,8 @@ TICK = 1e-6
 
 
 class Process:
-    """One replica, or the world around them. `ahead`: of the true time, its wall clock is. `stood`: how many seconds its
-    steady clock stood still while it was frozen."""
+    """One replica, or the world around them. `ahead`: so many seconds its wall clock is before the true time. `stood`:
+    so many its steady clock stood still while it was frozen."""
 
     def __init__(self, name: str, index: int = 0) -> None:
         self.name, self.index = name, index
@@ -49,7 +48,7 @@ class StormTask(asyncio.Task[Any]):
 
     def __init__(self, coro: Coroutine[Any, Any, Any], *, loop: StormLoop, context: Context | None = None) -> None:
         self._number = next(StormTask._numbers)
-        self.process = (context or copy_context()).get(_PROCESS, loop.world)
+        self.process: Process = (context or copy_context()).get(_PROCESS, loop.world)
         super().__init__(coro, loop=loop, context=context)
 
     def __hash__(self) -> int:
@@ -68,6 +67,8 @@ class StormFuture(asyncio.Future[Any]):
 
 
 class StormLoop(asyncio.BaseEventLoop):
+    """Its processes, `current` among them, are on it. `now` is the true time."""
+
     def __init__(self, dice: Random) -> None:
         super().__init__()
         self._dice = dice
@@ -114,7 +115,7 @@ class StormLoop(asyncio.BaseEventLoop):
     def wall(self) -> float:
         return self.now + self.current.ahead
 
-    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
         handle = asyncio.Handle(callback, args, self, context)
         process = self._process_of(handle)
         if process.dead:
@@ -123,14 +124,16 @@ class StormLoop(asyncio.BaseEventLoop):
             process.ready.append(handle)
         return handle
 
-    call_soon_threadsafe = call_soon
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         process = self._process_of(handle)
         at = when + self.current.stood
@@ -149,7 +152,7 @@ class StormLoop(asyncio.BaseEventLoop):
     def create_future(self) -> StormFuture:
         return StormFuture(loop=self)
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+    def run_in_executor(self, _: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
         """There are no threads: the function runs a moment later, at once and whole."""
         future = self.create_future()
 
@@ -174,7 +177,8 @@ class StormLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None: ...
 
     def _process_of(self, handle: asyncio.Handle) -> Process:
-        return handle._context.get(_PROCESS, self.world)  # type: ignore[attr-defined]
+        context: Context = handle._context  # type: ignore[attr-defined]
+        return context.get(_PROCESS, self.world)
 
     def _run_once(self) -> None:
         due, dice = self._due, self._dice
@@ -183,7 +187,7 @@ class StormLoop(asyncio.BaseEventLoop):
             due = self._due
             while due and due[0][0] <= now:
                 _, _, timer, owner = heapq.heappop(due)
-                if not timer._cancelled and not owner.dead:  # type: ignore[attr-defined]
+                if not timer._cancelled and not owner.dead:
                     owner.ready.append(timer)
             able = [one for one in self.processes if one.ready and not one.frozen]
             if not able:
@@ -193,19 +197,16 @@ class StormLoop(asyncio.BaseEventLoop):
                 continue
             process = able[0] if len(able) == 1 else able[int(dice.random() * len(able))]
             handle = process.ready.popleft()
-            if handle._cancelled:  # type: ignore[attr-defined]
+            if handle._cancelled:
                 continue
             self.current = process
-            handle._run()  # type: ignore[attr-defined]
+            handle._run()
             self.current = self.world
             self.now += TICK
             self.steps += 1
             if self.wrong is not None:
                 raise self.wrong
             if self.steps > MOST_STEPS:
-                if os.environ.get("STACKS"):
-                    for t in asyncio.all_tasks(self):
-                        print(getattr(t,"process",None) and t.process.name); t.print_stack()
                 raise RuntimeError(f"no end after {MOST_STEPS} steps, and {self.now - START:.0f} s")
             self.trace = (self.trace * 1_000_003 + process.index + int(self.now * 1e6)) & 0xFFFFFFFFFFFF
             if process.ends_in is not None:
@@ -225,11 +226,9 @@ class StormLoop(asyncio.BaseEventLoop):
 
     def end(self) -> None:
         """Forgets whatever was left."""
-        for task in asyncio.all_tasks(self):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-        for each in self._graves:
+        for each in (*asyncio.all_tasks(self), *self._graves):
             if isinstance(each, StormTask):
-                each._log_destroy_pending = False
+                each._log_destroy_pending = False  # type: ignore[attr-defined]
         self._due.clear()
         self.processes.clear()
         self._graves.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any, cast
 
@@ -30,7 +31,7 @@ from bench.chaos.people import People, everywhere
 from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, TOOLS, Tool
 from tests.storms.faults import OF_REPLICAS, Fault, Moment, Weather
 from tests.storms.loop import Process, StormLoop
-from tests.storms.slack import SlackWire, StormClient, StormSlack, deliveries, transmit
+from tests.storms.slack import SlackWire, StormClient, StormSlack, transmit
 from tests.storms.store import StormEngine, StormStore
 from tests.storms.watch import Watch
 
@@ -110,7 +111,7 @@ class Office:
         self.names = {person.id: name for name, person in cast_.items()}
         self.people = People(self.slack, cast_, everywhere(self.slack, cast_))
         self.wire = SlackWire(self.slack, loop, self.dice, self.weather)
-        deliveries(self.slack, lambda made: transmit(self, made))
+        self.slack.outbox._transmit = partial(transmit, self)  # type: ignore[method-assign]
         self.store = StormStore(template, loop, self.dice, self.weather, self._committed)
         self.settings = settings()
         self.watch = Watch(self)
@@ -154,7 +155,7 @@ class Office:
                 else:
                     replica = self.replicas[fault.replica % len(self.replicas)]
                     if not replica.process.dead:
-                        self.loop.after_steps(replica.process, fault.count, lambda f=fault, r=replica: self.strikes(f, r))
+                        self.loop.after_steps(replica.process, fault.count, partial(self.strikes, fault, replica))
             elif fault.kind in ("clock jumps", "cut off", "group changes", "pause", "policy changes"):
                 self.strikes(fault, self.replicas[fault.replica % len(self.replicas)])
             else:
@@ -174,7 +175,9 @@ class Office:
                 if process.frozen:
                     return
                 process.frozen = True
-                self._later(fault.seconds, lambda: self._thaw(process, fault))
+                if fault.kind == "stand still":
+                    self.loop.shift_timers(process, fault.seconds)
+                self._later(fault.seconds, partial(setattr, process, "frozen", False))
             case "restart":
                 self._start_task(self._restarts(replica))
             case "clock jumps":
@@ -187,11 +190,6 @@ class Office:
                 self._start_task(self._pauses(fault))
             case _:
                 self.note("not done")
-
-    def _thaw(self, process: Process, fault: Fault) -> None:
-        process.frozen = False
-        if fault.kind == "stand still":
-            self.loop.shift_timers(process, fault.seconds)
 
     async def _restarts(self, replica: Replica) -> None:
         process, running = replica.process, replica.running
@@ -226,9 +224,7 @@ class Office:
 
     def beside(self) -> Database:
         operator = cast("Any", _Beside(self))
-        return Database(
-            StormEngine(self.store, operator, Hub()), Hub(), "storm", read_only=False, context=Seal(SECRET)
-        )
+        return Database(StormEngine(self.store, operator, Hub()), Hub(), "storm", read_only=False, context=Seal(SECRET))
 
     def _later(self, seconds: float, then: Callable[[], None]) -> None:
         self.loop.call_later(max(seconds, 0.001), then, context=self.loop.world.context)
@@ -318,23 +314,31 @@ def _policy(tool: Tool) -> str:
 def in_place(office: Callable[[], Office | None]) -> Iterator[None]:
     """The product's own start, with the store and Slack of the storm."""
 
+    def here() -> Replica:
+        at = office()
+        assert at is not None
+        return _here[at.loop.current]
+
     async def open_store(*_: object, **__: object) -> Database:
-        replica = _here[office().loop.current]
+        replica = here()
         hub = Hub()
         return Database(
             StormEngine(replica.office.store, replica, hub), hub, "storm", read_only=False, context=Seal(SECRET)
         )
 
     async def serve(stack: Any, stop: Any, readiness: Any, settings: Any, metrics: Any, bolt: AsyncApp) -> str:
-        _here[office().loop.current].bolt = bolt
+        here().bolt = bolt
         return "storm"
 
     class NoSession:
         async def close(self) -> None: ...
 
     def client(_: object) -> StormClient:
-        replica = _here[office().loop.current]
+        replica = here()
         return StormClient(replica.office.wire, replica)
+
+    def log(phase: str, tool: str, ticket: str, amount: int, call: str | None) -> None:
+        here().office.log(phase, tool, ticket, amount, call)
 
     places: dict[str, Any] = {
         "open_store": open_store,
@@ -346,11 +350,10 @@ def in_place(office: Callable[[], Office | None]) -> Iterator[None]:
     before = {name: getattr(product, name) for name in places}
     for name, put in places.items():
         setattr(product, name, put)
-    log = agents._log
-    agents._log = lambda *what: office().log(*what)
+    as_it_is, agents._log = agents._log, log
     try:
         yield
     finally:
-        agents._log = log
+        agents._log = as_it_is
         for name, was in before.items():
             setattr(product, name, was)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +14,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.sandbox.methods.call import CallRecord
-from adk_confirm.sandbox.reading import JsonObject, as_object
+from adk_confirm.sandbox.reading import JsonObject
 from adk_confirm.sandbox.refusals import ApiRefusal
 from adk_confirm.sandbox.server.api_request import ApiRequest
 from adk_confirm.sandbox.server.delivery import Delivery
@@ -53,8 +53,8 @@ class StormClient:
 
 
 class StormSlack(Slack):
-    async def respond(self, url: str, message: Any, *, replace_original: bool = False, thread_ts: str = "") -> bool:
-        """Lists that are drawn again; nothing of what is promised depends on it."""
+    async def respond(self, *_: object, **__: object) -> bool:
+        """Lists that are drawn again: nothing that is promised depends on it."""
         return True
 
 
@@ -116,7 +116,7 @@ class SlackWire:
             headers=headers,
             status_code=status,
         )
-        return response.validate()
+        return cast("AsyncSlackResponse", response.validate())  # type: ignore[no-untyped-call]
 
     def _act(self, replica: Replica, method: str, args: JsonObject) -> tuple[int, JsonObject, dict[str, str]]:
         api = self.slack.api
@@ -180,12 +180,3 @@ def _serve(office: Office, replica: Replica, made: Delivery) -> asyncio.Future[t
     replica.requests.append(answer)
     office.loop.create_task(serve(), context=replica.process.context)
     return answer
-
-
-def deliveries(slack: FakeSlack, way: Callable[[Delivery], Any]) -> None:
-    """Slack's requests take this way."""
-    slack.outbox._transmit = way  # type: ignore[method-assign]
-
-
-def answered(made: Delivery) -> JsonObject:
-    return as_object(made.json)

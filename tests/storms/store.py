@@ -123,7 +123,9 @@ class StormEngine:
             if topics:
                 store.wake_others(self, topics)
             if take("answer is lost"):
-                job.fail(OutcomeUnknown("The connection broke during the commit: whether this was stored is not known."))
+                job.fail(
+                    OutcomeUnknown("The connection broke during the commit: whether this was stored is not known.")
+                )
             elif fault := take("answer is late"):
                 late += fault.seconds
             if self.replica.number >= 0:

@@ -21,6 +21,7 @@ from adk_confirm.bot.ops.audit_verify import verification_results
 from adk_confirm.bot.store.audit_log import LineFilter, read_page, verify_ledger
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.open import open_store
+from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
 from bench.chaos import agent as agents
 from bench.chaos.checks import check
@@ -78,7 +79,7 @@ def make_storm(seed: int) -> Storm:
 
 def run(storm: Storm, *, tell: bool = False) -> Outcome:
     """One storm, whole. `tell`: notes each commit and each call to Slack."""
-    global LOOP, OFFICE  # noqa: PLW0603  (the clocks and the agent's tools look here)
+    global LOOP, OFFICE
     virtual.DICE.seed(f"ids {storm.seed}")
     loop = LOOP = StormLoop(Random(f"order {storm.seed}"))
     outcome = Outcome(storm)
@@ -96,7 +97,9 @@ def run(storm: Storm, *, tell: bool = False) -> Outcome:
         outcome.steps, outcome.trace, outcome.lasted = loop.steps, loop.trace, loop.now - 1_790_000_000.0
         loop.end()
         offices._here.clear()
-        agents.agent.model.requests.clear()
+        model = agents.agent.model
+        assert isinstance(model, agents.Thoughtful)
+        model.requests.clear()
         LOOP = OFFICE = None
         gc.enable()
     return outcome
@@ -130,7 +133,7 @@ def shortest(storm: Storm) -> Outcome:
 
 
 async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
-    global OFFICE  # noqa: PLW0603
+    global OFFICE
     at = OFFICE = Office(storm.seed, loop, TEMPLATE, storm.replicas, rates=storm.rates)
     if tell:
         at.store.told = lambda replica, what: at.note(f"replica {replica.number} {what}")
@@ -158,26 +161,11 @@ async def _decide_the_rest(at: Office, storm: Storm) -> list[str]:
 
 
 def _history(at: Office, owed: list[str]) -> History:
-    lines: list[str] = []
-    verified: tuple[int, str] = (0, "")
-
-    def read(tx: object) -> None:
-        nonlocal verified
-        from adk_confirm.runtime.store.transaction import Tx
-
-        assert isinstance(tx, Tx)
-        tx.context = Seal(SECRET)
-        report = verify_ledger(tx, Seal(SECRET), None, lambda _: None, None)
-        if report.broken is not None:
-            verified = 1, " ".join(verification_results(report))
-        names = KnownNames({})
-        for line in read_page(tx, LineFilter(), None, 10_000):
-            if line.chain != SYSTEM:
-                lines.append(json.dumps(export_object(line, names)))
-
-    from adk_confirm.runtime.store.transaction import Tx
-
-    read(Tx(at.store.connection, "sqlite", at.store.now))
+    tx, seal = Tx(at.store.connection, "sqlite", at.store.now), Seal(SECRET)
+    tx.context = seal
+    report = verify_ledger(tx, seal)
+    lines = [line for line in read_page(tx, LineFilter(), None, 10_000) if line.chain != SYSTEM]
+    exported = [json.dumps(export_object(line, KnownNames())) for line in lines]
     return History(
         asked=tuple(at.people.asked),
         said=tuple(messages_to_agent(at.slack, at.people)),
@@ -185,10 +173,10 @@ def _history(at: Office, owed: list[str]) -> History:
         effects=tuple(at.effects),
         messages=tuple(messages(at.slack)),
         whispers=tuple(whispers(at.slack)),
-        ledger=tuple(entry(json.loads(line)) for line in lines),
+        ledger=tuple(entry(json.loads(line)) for line in exported),
         names=dict(at.names),
         tickets=at.people.tickets,
-        verified=verified,
+        verified=(0 if report.broken is None else 1, " ".join(verification_results(report))),
         owed=tuple(owed),
     )
 

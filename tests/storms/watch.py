@@ -65,7 +65,9 @@ class Watch:
         calls = store.look("SELECT state, body FROM runtime_calls WHERE id = :id", id=did.call)
         rows = store.look("SELECT id, state, outcome, body FROM bot_confirmations WHERE call_id = :id", id=did.call)
         if len(calls) != 1 or len(rows) != 1:
-            self._find("nothing runs that was not approved", f"{len(calls)} calls, {len(rows)} confirmations", did.ticket)
+            self._find(
+                "nothing runs that was not approved", f"{len(calls)} calls, {len(rows)} confirmations", did.ticket
+            )
             return
         call, row = json.loads(calls[0].body), rows[0]
         if row.state != "approved":

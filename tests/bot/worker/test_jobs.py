@@ -12,7 +12,7 @@ import pytest
 
 from adk_confirm.bot.slack.errors import Later
 from adk_confirm.runtime.errors import Invalid, StoreError
-from adk_confirm.runtime.store.database import Database, Limits, Tx
+from adk_confirm.runtime.store.database import Database, Limits, OutcomeUnknown, Tx
 from adk_confirm.runtime.store.jobs import (
     AGAIN,
     LONGEST_LAG,
@@ -572,3 +572,73 @@ async def test_what_is_nobodys_has_slots_of_its_own(database: Database) -> None:
     assert sorted(first) == ["a0", "a1", "b0", "c0"], "the others are kept for rows that are nobody's"
     assert len(second) == 4
     assert {key[0] for key in second} == {"n"}
+
+
+async def test_a_row_whose_last_answer_was_lost_is_attended_when_it_is_due_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store has released its owner, and this process does not know that."""
+    await with_rows(database, "a")
+    attended, twice, runs = list[str](), asyncio.Event(), database.run
+
+    async def answer_is_lost(fn: Callable[..., object], *args: object, **kwargs: object) -> None:
+        await runs(fn, *args, **kwargs)
+        monkeypatch.setattr(database, "run", runs)
+        raise OutcomeUnknown("The connection broke.")
+
+    async def attend(key: str, lease: Lease, found: None) -> None:
+        attended.append(key)
+        if len(attended) == 1:
+            monkeypatch.setattr(database, "run", answer_is_lost)
+            try:
+                await lease.finish(done, key)
+            finally:
+                await with_rows(database, key)
+        await lease.finish(done, key)
+        twice.set()
+
+    await attends_until(twice, database, attend)
+    assert attended == ["a", "a"]
+
+
+async def test_what_was_done_while_a_claim_was_on_its_way_is_not_done_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the claim found is old then."""
+    claimed, answers, over, done_once, claims_again = (asyncio.Event() for _ in range(5))
+    attended, runs = list[str](), database.run
+
+    async def lead(key: str, lease: Lease, found: None) -> None:
+        await database.run(lambda tx: owe(tx, "other", "b", tx.now() + 0.1, owner="a"))
+        await over.wait()
+        await lease.finish(done, key)
+
+    async def other(key: str, lease: Lease, found: None) -> None:
+        attended.append(key)
+        await lease.finish(done, key)
+        done_once.set()
+
+    async def late(fn: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+        if claimed.is_set():
+            claims_again.set()
+        claim = await runs(fn, *args, **kwargs)
+        if [one.job.key for one in getattr(claim, "jobs", ())] == ["b"]:
+            claimed.set()
+            await answers.wait()
+        return claim
+
+    await with_rows(database, "a", kind="lead")
+    loop = LeaseLoop(database, JobKind("lead", nothing, lead), JobKind("other", nothing, other))
+    monkeypatch.setattr(database, "run", late)
+    running = asyncio.create_task(loop.run())
+    async with asyncio.timeout(60):
+        await claimed.wait()
+        await runs(lambda tx: owe(tx, "other", "b", owner="a"))
+        await done_once.wait()
+        claims_again.clear()
+        answers.set()
+        await claims_again.wait()
+    loop.stop()
+    over.set()
+    await running
+    assert attended == ["b"]

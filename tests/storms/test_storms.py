@@ -1,0 +1,42 @@
+"""Storms run again exactly, those that ever broke a promise hold it now, and slips are found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
+
+BROKEN_ONCE = {
+    12: "a card showed for good what it had shown before: the claim's answer came after the work was done",
+    84: "a thread was left for good: the answer to its last commit was lost, and the loop kept a lease that was over",
+}
+"""Seeds of storms that broke a promise, and what was wrong."""
+
+
+def storms(*arguments: str) -> tuple[int, str]:
+    ran = subprocess.run([sys.executable, "-m", "tests.storms", *arguments], cwd=ROOT, capture_output=True, text=True)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def test_a_seed_makes_the_same_storm_each_time() -> None:
+    """Who ran when is the same in two processes, whatever ran before."""
+    (code, alone), (_, after) = storms("7"), storms("3", "7")
+    assert code == 0, alone
+    assert alone.splitlines()[-1] == after.splitlines()[-1]
+    assert "trace" in alone
+
+
+def test_what_broke_a_promise_once_does_not_again() -> None:
+    code, said = storms(*map(str, BROKEN_ONCE))
+    assert code == 0, said
+
+
+@pytest.mark.parametrize("slip", ["a lease that is over is kept", "a process that was frozen"])
+def test_a_slip_is_found(slip: str) -> None:
+    code, said = storms("--seed", "0", "--seconds", "120", "--slip", slip)
+    assert code == 0, said
