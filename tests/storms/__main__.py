@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -67,6 +68,7 @@ def _ready() -> Any:
     made["storms"] = storm
     storm.TEMPLATE = storm.make_template()
     storm.quiet_python()
+    storm.run(replace(storm.make_storm(0), faults=()))  # what is imported or made at the first use is there then
     return storm
 
 

@@ -36,7 +36,9 @@ def test_what_broke_a_promise_once_does_not_again() -> None:
     assert code == 0, said
 
 
-@pytest.mark.parametrize("slip", ["a lease that is over is kept", "a process that was frozen"])
-def test_a_slip_is_found(slip: str) -> None:
-    code, said = storms("--seed", "0", "--seconds", "120", "--slip", slip)
-    assert code == 0, said
+@pytest.mark.parametrize(
+    ("seed", "slip"), [(84, "a lease that is over is kept"), (12, "what a late claim found is done again")]
+)
+def test_with_the_mistake_it_breaks_again(seed: int, slip: str) -> None:
+    code, said = storms(str(seed), "--slip", slip)
+    assert code == 1, said
