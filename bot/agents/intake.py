@@ -21,7 +21,15 @@ from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.confirmation.votes import hypothetical_vote
 from adk_confirm.bot.hosts.host import SessionSnapshot
 from adk_confirm.bot.policy.approvers import NOBODY, Person, Unresolved
-from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
+from adk_confirm.bot.policy.model import (
+    CallFacts,
+    CallRefusal,
+    CallRefusalReason,
+    GoverningPolicy,
+    Policies,
+    Policy,
+    may_show_in,
+)
 from adk_confirm.bot.policy.redaction import Redactor, mask_said, own_words
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory, NotWritable
@@ -68,23 +76,11 @@ class Intake:
         asked = asked_call(session, request, asked_by or NOBODY)
         if asked_by is None:
             return Opening(place=session.place, asked=asked, governs=CallRefusal(CallRefusalReason.NOBODY_ASKED))
-        call = asked.facts()
-        found: GoverningPolicy | CallRefusal | None = _unshowable(request)
-        if found is None:
-            found = await self._governing_policy(call)
-        if request.misfit and isinstance(found, GoverningPolicy):
-            why = Redactor(found.policy.redact, request.arguments).mask_text(f"{request.misfit:.600}")
-            found = CallRefusal(CallRefusalReason.MISFIT, found.index, why)
-        asked = await self._without_hidden(lease, session, asked)
+        call, asked = asked.facts(), await self._without_hidden(lease, session, asked)
+        found = await asyncio.to_thread(_governing_policy, self._rules.policies, request, call, asked, at)
         opening = Opening(place=session.place, asked=asked, governs=found)
         if isinstance(found, CallRefusal):
             return opening
-        row = open_confirmation("", asked, found.policy, at).row
-        view = shown_of(row)
-        if not can_be_shown(view):
-            without = can_be_shown(replace(view, preview=None))
-            too_long = own_words(decision_texts.PREVIEW_TOO_LONG if without else decision_texts.TOO_LONG)
-            return replace(opening, governs=CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, found.index, too_long))
         places = await self._places(session, found, call)
         if isinstance(places, CallRefusal):
             return replace(opening, governs=places)
@@ -100,19 +96,16 @@ class Intake:
         why, words = await mask_said((row.redactor for row in rows), asked.why, words)
         return replace(asked, why=why, hint=words if asked.question else asked.hint)
 
-    async def _governing_policy(self, call: CallFacts) -> GoverningPolicy | CallRefusal:
-        policies = self._rules.policies
-        if not policies.conditional:
-            return policies.resolve(call)
-        return await asyncio.to_thread(policies.resolve, call)  # a `when` condition may take up to 0.1 s
-
     async def _rights(self, known: Known, asked: AskedCall, policy: Policy) -> dict[Person, Facts]:
         """Looks up the rights of everyone whose grant covers this call, as if they approved it by a vote. They may have
         changed since. Somebody about whom too much time has passed when all are looked up has none: people are
         asked."""
         at, stored = known.at, known.grants
-        row, policies = open_confirmation("grant", asked, policy, at).row, self._rules.policies
         givers = dict.fromkeys(one for grant in stored if is_for(grant, asked, policy, at) for one in grant.given_by)
+        if not givers:
+            return {}
+        row = (await asyncio.to_thread(open_confirmation, "grant", asked, policy, at)).row
+        policies = self._rules.policies
         votes = [hypothetical_vote(row, giver, at) for giver in givers]
         found = await asyncio.gather(*(self._directory.facts(row, vote, policies, anew=True) for vote in votes))
         pairs = zip(votes, found, strict=True)
@@ -174,6 +167,25 @@ def _answer_or_wait(answer: T) -> T:
     if isinstance(answer, Unresolved) and answer.after is not None:
         raise NotNow(answer.after, f"{answer.what} is looked up later: {answer.why}.")
     return answer
+
+
+def _governing_policy(
+    policies: Policies, request: HostRequest, call: CallFacts, asked: AskedCall, at: datetime
+) -> GoverningPolicy | CallRefusal:
+    """The policy under which people are asked, or why nobody is. In a thread: an agent chooses how much is read, and
+    reading all of it may take seconds."""
+    found = _unshowable(request) or policies.resolve(call)
+    if isinstance(found, CallRefusal):
+        return found
+    if request.misfit:
+        why = Redactor(found.policy.redact, request.arguments).mask_text(f"{request.misfit:.600}")
+        return CallRefusal(CallRefusalReason.MISFIT, found.index, why)
+    view = shown_of(open_confirmation("", asked, found.policy, at).row)
+    if can_be_shown(view):
+        return found
+    without = view.preview is not None and can_be_shown(replace(view, preview=None))
+    too_long = own_words(decision_texts.PREVIEW_TOO_LONG if without else decision_texts.TOO_LONG)
+    return CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, found.index, too_long)
 
 
 def _unshowable(request: HostRequest) -> CallRefusal | None:

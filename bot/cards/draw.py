@@ -133,7 +133,7 @@ class Drawing:
             await older._leads_to(drawn)
             for place in self._earlier.places:
                 if place.ts is not None and not place.pointer and not is_note(place):
-                    view = older._view(place)
+                    view = await older._view(place)
                     await self._slack.update(place.channel, place.ts, await older._with_names(card(view), view))
 
     # One place
@@ -145,7 +145,7 @@ class Drawing:
             return await self._note(place)
         if place.pointer:
             return await self._point(place)
-        view = self._view(place)
+        view = await self._view(place)
         place = await self._show(place, await self._with_names(card(view), view))
         return replace(place, drawn_version=self._row.version)
 
@@ -215,7 +215,7 @@ class Drawing:
             if card is None or card.ts is None:
                 return place  # there may be one in a moment
             link = await self._slack.permalink(card.channel, card.ts)
-            message = await self._with_all_names(note(replace(self._view(place), card_link=link)))
+            message = await self._with_all_names(note(replace(await self._view(place), card_link=link)))
             place = await self._show(place, replace(message, metadata=PointerMark(self._row.id).metadata()))
         return replace(place, drawn_version=self._row.version)
 
@@ -225,7 +225,7 @@ class Drawing:
         link = None
         if public is not None and public.ts is not None:
             link = await self._slack.permalink(public.channel, public.ts)
-        view = replace(self._view(place), card_link=link)
+        view = replace(await self._view(place), card_link=link)
         message = pointer(view, channel=public.channel if public else None, people=people, trouble=trouble)
         message = await self._with_all_names(message)
         return replace(message, metadata=PointerMark(view.id).metadata())
@@ -261,9 +261,11 @@ class Drawing:
     def _is_elsewhere(self, place: Place) -> bool:
         return (place.channel, place.thread_ts) != (self._session.channel, self._session.thread_ts)
 
-    def _view(self, place: Place) -> Shown:
+    async def _view(self, place: Place) -> Shown:
+        """In a thread: an agent chooses how much is searched for what the policy hides."""
         conversation = self._conversation if self._is_elsewhere(place) else None
-        return shown_of(
+        return await asyncio.to_thread(
+            shown_of,
             self._row,
             accounts=self._accounts,
             grants=self._around.grants,
@@ -306,7 +308,7 @@ class Cards:
         row = await lease.read(read_confirmation, made.confirmation)
         if row is None:
             return  # it was purged
-        call = shown_of(row)
+        call = await asyncio.to_thread(shown_of, row)
         voter = seat.person.user
         window = verdict_modal(call, made, voter) if made.refusal is not None else None  # good news opens no window
         await self._slack.at(lease).whisper(seat, verdict_message(call, made, voter), window)

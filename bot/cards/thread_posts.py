@@ -116,7 +116,8 @@ class Thread:
                 accounts = await accounts_of(row, self._directory)
                 decide = next(iter(newer_of(row, rows)), row if row.id in asks else None)
                 link = None if decide is None else await self._link(decide)
-                found[row.id] = About(row, shown_of(row, accounts=accounts, card_link=link), accounts)
+                shown = await asyncio.to_thread(shown_of, row, accounts=accounts, card_link=link)
+                found[row.id] = About(row, shown, accounts)
         return thread_lines(lines, found, session.thread_ts, tries, several=len(rows) > 1)
 
     async def _link(self, row: Confirmation) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import Field
@@ -327,8 +328,8 @@ class Confirmation:
         return self.awaits_preview or self.is_unseen(Preview.of(self.whole_preview))
 
     def is_unseen(self, made: Preview | None) -> bool:
-        seen = self.masked(made)
-        return self.policy.preview == "required" and seen is not None and seen.failed is not None
+        seen = self.masked(made) if self.policy.preview == "required" else None
+        return seen is not None and seen.failed is not None
 
     def masked(self, made: Preview | None) -> Preview | None:
         """What people may see of a preview. It counts as failed if the policy hides all of it, or if a part is hidden
@@ -398,7 +399,7 @@ class Confirmation:
         standing = (place.channel for place in self.places if place.channel and place.ts and not place.pointer)
         return tuple(dict.fromkeys(standing))
 
-    @property
+    @cached_property
     def redactor(self) -> Redactor:
         """Masks all that is shown of this confirmation: hidden values of its calls and of their results."""
         known = [x for r in self.revisions for x in (r.arguments, r.payload)]

@@ -193,7 +193,8 @@ class HomeQuery:
 
     async def _cards(self, reader: Seat, rows: Sequence[Confirmation]) -> tuple[Shown, ...]:
         links = await asyncio.gather(*(self._link(reader, row) for row in rows))
-        return tuple(shown_of(row, card_link=link) for row, link in zip(rows, links, strict=True))
+        pairs = zip(rows, links, strict=True)
+        return await asyncio.to_thread(lambda: tuple(shown_of(row, card_link=link) for row, link in pairs))
 
     async def _link(self, reader: Seat, row: Confirmation) -> str | None:
         """A link to a card that this reader can see: their own, or the one in a channel."""

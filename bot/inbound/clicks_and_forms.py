@@ -171,7 +171,7 @@ class ClicksAndForms:
             refused = self._known_refusal(hypothetical_vote(row, click.seat.person, at, kind), row, speakers)
             if refused is not None:
                 made = Verdict(confirmation=row.id, refusal=refused)
-                return notices.verdict_modal(shown_of(row), made, click.seat.person.user)
+                return notices.verdict_modal(await asyncio.to_thread(shown_of, row), made, click.seat.person.user)
         return await asyncio.to_thread(OPENS[click.action], row, ref)
 
     def _known_refusal(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
@@ -223,7 +223,7 @@ class ClicksAndForms:
             await ack(response_action="update", view=notices.notice_modal(str(wrong)))
         elif cast is not None and cast.refusal is not None:
             refused = Verdict(confirmation=ref.id, refusal=cast.refusal)
-            shown = notices.verdict_modal(shown_of(cast.row), refused, voter.user)
+            shown = notices.verdict_modal(await asyncio.to_thread(shown_of, cast.row), refused, voter.user)
             await ack(response_action="update", view=shown)
         else:
             await ack()  # the form closes, and the card shows the result

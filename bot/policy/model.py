@@ -338,11 +338,6 @@ class Policies:
         """The functions that `python:` entries name. No others are called."""
         return frozenset(entry.value for entry in self.named if entry.kind is ApproverKind.PYTHON)
 
-    @property
-    def conditional(self) -> bool:
-        """Whether a policy has a `when`, which takes a while to evaluate."""
-        return any(policy.when is not None for policy in self.entries)
-
     def same_policy(self, call: CallFacts, edited: CallFacts) -> bool:
         """Whether the edited call is under the same policy. Otherwise the editor could choose the rules."""
         before, after = self.resolve(call), self.resolve(edited)

@@ -352,11 +352,14 @@ _LARGEST = 10**100
 
 def _fold(name: str) -> str:
     """The text without case, width, spaces and invisible characters."""
+    if name.isascii():  # quick for the thousands of names that an agent may give
+        return name.translate(_UNSEEN_ASCII).lower()
     seen = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) not in _UNSEEN)
     return unicodedata.normalize("NFKC", "".join(seen).casefold())
 
 
 _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me", "Zl", "Zp", "Zs"}
+_UNSEEN_ASCII = dict.fromkeys(code for code in range(128) if unicodedata.category(chr(code)) in _UNSEEN)
 
 
 def _comparable(name: str) -> str:

@@ -262,7 +262,8 @@ class Worker:
         """Asks the host what the edited call would do. Votes go on meanwhile: anybody who may decide can deny it."""
         number, arguments = row.revision.number, row.revision.arguments
         made = await self._previews.answer((row.id, number), lambda: self._preview_of(row.asked, arguments))
-        if not can_be_shown(shown_of(take_preview(row, made.as_json(), row.changed_at).row)):
+        seen = take_preview(row, made.as_json(), row.changed_at).row
+        if not await asyncio.to_thread(lambda: can_be_shown(shown_of(seen))):
             made = Preview(failed=decision_texts.PREVIEW_TOO_LONG)
         return await lease.finish_if(nothing_is_due, with_due_work(save_preview), row.id, number, made.as_json())
 

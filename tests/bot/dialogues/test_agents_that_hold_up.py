@@ -9,11 +9,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from adk_confirm import Agent, FunctionCall, FunctionTool, ModelRequest, ScriptedModel, ToolContext
 from adk_confirm.bot.policy.redaction import MASK
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.support.office import LAB, ON_SQLITE, Office
 
 HIDES = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nredact = ["token"]\n'
-BEAT = 0.005
+BEAT, LONGEST = 0.005, 0.4
 
 pytestmark = ON_SQLITE
 
@@ -52,4 +54,46 @@ async def test_what_an_agent_says_in_a_session_of_many_hidden_values(at: Office)
         await at.ann.says(f"@adk-confirm repeat 1 %2f{'w' * 3000}", at.deploys, thread=thread)
         await at.rests()
     assert at.ann.sees(at.deploys).endswith(f"\nadk-confirm: {MASK}"), "what would take too long is hidden as a whole"
-    assert max(held) < 0.5
+    assert max(held) < LONGEST
+
+
+TOKENS: Json = [f"{number:020}" for number in range(10)]
+SPELLED = "\\u0030" * 16_000
+"""It might spell any of the tokens, at each of its letters."""
+
+SENT: dict[str, JsonObject] = {
+    "a text": {"what": SPELLED, "token": TOKENS},
+    "a hint": {"what": "a hint", "token": TOKENS},
+    "marks": {"what": f"a{chr(0x301) * 8}" * 20_000},
+    "floats": {"what": [number + 0.12345678901 for number in range(40_000)]},
+    "names": {"what": {f"name{number}": number for number in range(20_000)}},
+}
+
+
+def send(what: Json, tool_context: ToolContext, token: Json = "") -> str:
+    if tool_context.tool_confirmation is None:
+        tool_context.request_confirmation(hint=SPELLED if what == "a hint" else "Send it?")
+    return "sent"
+
+
+def _reply(request: ModelRequest) -> FunctionCall | str:
+    said = request.contents[-1].text
+    return FunctionCall(name="send", args=SENT[said]) if said in SENT else "That is all."
+
+
+agent = Agent(name="sender", model=ScriptedModel(reply=_reply), tools=[FunctionTool(send)])
+
+
+@pytest.mark.office(HIDES, target=f"{__name__}:agent")
+@pytest.mark.parametrize("what", SENT)
+async def test_a_call_that_takes_long_to_read(at: Office, what: str) -> None:
+    """Whether or not people can be asked about it."""
+    with beating() as held:
+        thread = await at.ann.says(f"@adk-confirm {what}", at.deploys)
+        if what == "a hint":
+            await at.bob.clicks(await at.sees(thread, "Approve"), "Approve")
+        else:
+            await at.sees(thread, "Send can't be approved")
+        await at.sees(thread, "That is all")
+        await at.rests()
+    assert max(held) < LONGEST
