@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,24 +16,23 @@ from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.support.office import LAB, ON_SQLITE, Office
 
 HIDES = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nredact = ["token"]\n'
-BEAT, LONGEST = 0.005, 0.4
+BEAT, LONGEST = 0.005, 0.1
 
 pytestmark = ON_SQLITE
 
 
 @contextmanager
 def beating() -> Iterator[list[float]]:
-    """For how many seconds at a time the loop was held."""
+    """For how many seconds at a time the loop worked, whatever else the machine did."""
     held, loop = list[float](), asyncio.get_running_loop()
-
     ended = False
 
-    def beat(due: float) -> None:
-        held.append(loop.time() - due)
+    def beat(since: float) -> None:
+        held.append(time.thread_time() - since)
         if not ended:
-            loop.call_later(BEAT, beat, loop.time() + BEAT)
+            loop.call_later(BEAT, beat, time.thread_time())
 
-    beat(loop.time())
+    beat(time.thread_time())
     try:
         yield held
     finally:
