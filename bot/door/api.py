@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import logging
 import os
+import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from fnmatch import fnmatchcase
@@ -29,7 +30,7 @@ from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.door import asks
 from adk_confirm.bot.door.asks import Ask, AskMessage, AskState, moment
 from adk_confirm.bot.door.host import DoorHost
-from adk_confirm.bot.door.permit import jcs
+from adk_confirm.bot.door.permit import digest, jcs
 from adk_confirm.bot.policy.approvers import Person, caller
 from adk_confirm.bot.policy.durations import parse_duration
 from adk_confirm.bot.slack.api import Slack
@@ -73,6 +74,12 @@ _CONTEXT = ToolContext(
     idempotency_key="",
 )
 """For tools of servers, which do not look at it."""
+_HOOK_WAITS, _MOST_ALIKE = 45.0, 200
+"""Seconds that a hook waits for people, unless it says otherwise, and the most calls of a session that are alike."""
+_ASKED = (
+    "People are asked about this call in Slack, and it has not run. Once they have approved it, make the same call "
+    "again. Do not do it in another way."
+)
 _LONGEST_KEY, _LONGEST_TOOL, _LONGEST_REASON, _LONGEST_PREVIEW = 200, 200, 300, 20_000
 
 
@@ -133,6 +140,7 @@ class DoorApi:
                 web.post(f"{one}/cancel", self.cancel),
                 web.get("/v1/tools", self.tools),
                 web.post("/v1/calls", self.call),
+                web.post("/v1/hooks/claude-code", self.hook),
             ]
         )
         return site
@@ -165,8 +173,8 @@ class DoorApi:
 
     def _caller(self, request: web.Request) -> CallerSettings:
         kind, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-        digest = _hashed(given.strip())
-        fitting = [name for name, token in self._tokens.items() if hmac.compare_digest(token, digest)]
+        hashed = _hashed(given.strip())
+        fitting = [name for name, token in self._tokens.items() if hmac.compare_digest(token, hashed)]
         found = self._settings.named(fitting[0]) if fitting and kind.lower() == "bearer" else None
         if found is None:
             raise Unauthorized("Send the header 'Authorization: Bearer …' with the token of a caller of this door.")
@@ -195,7 +203,7 @@ class DoorApi:
 
     async def store(self, by: CallerSettings, key: str, text: str) -> Ask:
         """The ask of this key: as it is stored, or stored now with a thread of its own."""
-        ask = uuid5(NAMESPACE_URL, canonical([self._team, by.name, key])).hex
+        ask = self._id(by, key)
         async with self._asking[by.name]:
             found = await self._database.read(asks.find_ask, self._team, by.name, ask)
             if found is None:
@@ -207,6 +215,9 @@ class DoorApi:
         if found.text != text:
             raise Conflict("There is another ask with this Idempotency-Key. Use a new key for a new ask.")
         return found
+
+    def _id(self, by: CallerSettings, key: str) -> str:
+        return uuid5(NAMESPACE_URL, canonical([self._team, by.name, key])).hex
 
     async def _begin(self, by: CallerSettings, ask: str, text: str) -> Ask:
         """Posts the message with which the thread begins, and stores the ask in it. If an earlier try may have posted
@@ -292,6 +303,38 @@ class DoorApi:
                     raise Busy("It is claimed, and has not begun yet: runs may be paused. Send the same claim again.")
                 await waiter.wait(min(left, LOOK_AGAIN))
 
+    # A hook of coding agents
+
+    async def hook(self, request: web.Request) -> web.Response:
+        """Answers a PreToolUse hook: whether this call may run now. An approval that comes later is good for one such
+        call of the same session. Of tools that the caller may not ask for, the coding agent decides itself."""
+        by, body, (wait, _) = request[CALLER], await read_object(request), _wait(request)
+        tool, arguments = body.get("tool_name"), body.get("tool_input")
+        if body.get("hook_event_name") != "PreToolUse" or not isinstance(tool, str) or not isinstance(arguments, dict):
+            raise Invalid("This is no PreToolUse hook: it needs hook_event_name, tool_name and tool_input.")
+        if not _may_ask(by, tool):
+            return web.json_response({})
+        where = as_text(body.get("cwd"))[: _LONGEST_REASON - 10]
+        text = _checked({"tool": tool, "arguments": arguments, **({"reason": f"In {where}"} if where else {})}, by)
+        about = digest([body.get("session_id"), tool, arguments])
+        for number in range(_MOST_ALIKE):
+            key = f"claude-code {about} {number}"
+            known = await self._database.read(asks.find_ask, self._team, by.name, self._id(by, key))
+            state = await self.wait_for(known or await self.store(by, key, text), wait or _HOOK_WAITS)
+            if state.status == "denied" or (state.over and known is None):
+                return _hooked("deny", state.why or f"It is {state.status}.")
+            if not state.decided:
+                return _hooked("deny", _ASKED)
+            if not state.over and state.row is not None and state.row.outcome is None:
+                try:
+                    permit = await self.permit(state.ask, claim := secrets.token_urlsafe(24))
+                except Conflict:  # another such call was faster
+                    continue
+                handed: JsonObject = {"handed to": "the coding agent"}
+                await self._database.run(asks.report, state.ask, claim, True, handed)
+                return _hooked("allow", "Approved in Slack.", as_object(permit["arguments"]))
+        raise TooMany("The same call was made too often in this session.")
+
     # Tools that run here
 
     async def tools(self, request: web.Request) -> web.Response:
@@ -344,6 +387,13 @@ class DoorApi:
         ask = await self._own(request)
         await self._database.run(asks.cancel, ask, self._rules.policies)
         return await self._answer(ask, (0.0, False))
+
+
+def _hooked(decision: str, why: str, arguments: JsonObject | None = None) -> web.Response:
+    said: JsonObject = {"hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": why}
+    if arguments is not None:
+        said["updatedInput"] = arguments
+    return web.json_response({"hookSpecificOutput": said})
 
 
 def _hashed(token: str) -> bytes:
