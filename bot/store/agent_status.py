@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from adk_confirm.bot.store.marks import mark_thread_due
 from adk_confirm.runtime.jsontypes import as_text
@@ -61,12 +62,21 @@ def note_stopped(tx: Tx, key: str) -> None:
     mark_thread_due(tx, key)
 
 
+WAITING_SINCE = "(SELECT min(created) FROM bot_confirmations WHERE session = s.key AND state = 'waiting')"
+_STATUS = f"SELECT status, at_work, {WAITING_SINCE} AS waiting_since FROM bot_sessions s WHERE key = :key"  # noqa: S608
+
+
 def read_status(tx: Tx, key: str) -> ShownStatus:
-    row = tx.first("SELECT status, at_work FROM bot_sessions WHERE key = :key", key=key)
-    shown = None if row is None or row.status is None else AgentStatus(row.status)
-    if row is not None and row.at_work:
+    row = tx.first(_STATUS, key=key)
+    return ShownStatus(None, AgentStatus.ACTIVE) if row is None else status_of(tx, row)
+
+
+def status_of(tx: Tx, row: Any) -> ShownStatus:
+    """The status by a session's row, with `waiting_since`."""
+    shown = None if row.status is None else AgentStatus(row.status)
+    if row.at_work:
         return ShownStatus(shown, AgentStatus.PROCESSING)
-    since = tx.value("SELECT min(created) FROM bot_confirmations WHERE session = :key AND state = 'waiting'", key=key)
+    since = row.waiting_since
     wait = 0.0 if since is None else since + SUSPENDED_AFTER - tx.now()
     if wait > 0:  # people may decide in a moment
         turn = AgentStatus.ACTIVE if shown is AgentStatus.PROCESSING else shown

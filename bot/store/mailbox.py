@@ -331,10 +331,9 @@ def receive_mention(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
     """Handles a message that mentions the agent, or that was sent to the agent alone."""
     before = _session_at(tx, heard)
     spoke = before is not None and heard.person in lock_session(tx, before).speakers
-    if not store_message(tx, heard):
+    key = store_message(tx, heard)
+    if key is None:
         return MessageResult()
-    key = _session_at(tx, heard)
-    assert key is not None
     waiting = _waiting_calls(tx, key)
     if not spoke:
         _draw_again(tx, waiting)
@@ -396,20 +395,17 @@ def _waiting_calls(tx: Tx, key: str) -> tuple[str, ...]:
     return tuple(tx.column(found, key=key))
 
 
-def store_message(tx: Tx, heard: SlackMessage) -> bool:
-    """Puts a message into the session's mailbox. The first message of a thread creates the session. Returns False if
-    the message was stored before."""
-    key = _session_at(tx, heard)
-    if key is None:
-        _create_session(tx, chain_of(heard.session), heard)
-        key = _session_at(tx, heard)  # another replica may have made it just now, for another person
-        assert key is not None
-    session = lock_session(tx, key)
+def store_message(tx: Tx, heard: SlackMessage) -> str | None:
+    """Puts a message into the session's mailbox, and returns the session's key. The first message of a thread creates
+    the session. None if the message was stored before."""
+    session = lock_session(tx, _session_at(tx, heard) or _create_session(tx, chain_of(heard.session), heard))
     body: JsonObject = {"text": heard.text, "files": list(heard.files), "ts": heard.ts, "trace": heard.trace}
-    return put_words(tx, session, mark=heard.ts, body=canonical(body), person=heard.person)
+    new = put_words(tx, session, mark=heard.ts, body=canonical(body), person=heard.person)
+    return session.key if new else None
 
 
-def _create_session(tx: Tx, key: str, heard: SlackMessage) -> None:
+def _create_session(tx: Tx, key: str, heard: SlackMessage) -> str:
+    """Returns the key of the session that there is now."""
     people = frozenset({heard.person})
     session = Session(
         key=key,
@@ -438,7 +434,11 @@ def _create_session(tx: Tx, key: str, heard: SlackMessage) -> None:
         "created": tx.now(),
         "sealed": session_seal(tx, session),
     }
-    tx.insert("bot_sessions", row, if_absent=True)
+    if tx.insert("bot_sessions", row, if_absent=True):
+        return key
+    made = _session_at(tx, heard)  # another replica made it just now, perhaps for another person
+    assert made is not None
+    return made
 
 
 def _session_at(tx: Tx, heard: SlackMessage) -> str | None:

@@ -49,12 +49,8 @@ def count_due_cards(tx: Tx) -> int:
     return int(tx.value("SELECT count(*) FROM jobs WHERE kind = 'card' AND due_at IS NOT NULL AND failures = 0"))
 
 
-def cards_under_way(tx: Tx, key: str) -> bool:
-    """Whether a card of the session is being sent to Slack, not counting those that failed."""
-    return tx.first(_UNDER_WAY, key=key, now=tx.now()) is not None
-
-
-_UNDER_WAY = "SELECT 1 FROM jobs WHERE kind = 'card' AND turn = :key AND due_at <= :now AND failures = 0 LIMIT 1"
+CARD_UNDER_WAY = "EXISTS (SELECT 1 FROM jobs WHERE kind = 'card' AND turn = s.key AND due_at <= :now AND failures = 0)"
+"""Whether a card of the session `s` is being sent to Slack, not counting those that failed."""
 
 
 KEPT = 30 * 86_400.0

@@ -16,13 +16,13 @@ from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.confirmation.model import Confirmation
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
-from adk_confirm.bot.store.agent_status import AgentStatus, ShownStatus, read_status
+from adk_confirm.bot.store.agent_status import WAITING_SINCE, AgentStatus, ShownStatus, status_of
 from adk_confirm.bot.store.cast_vote import TRIES
 from adk_confirm.bot.store.ledger_rows import find_head, is_told, lines_to_tell
-from adk_confirm.bot.store.mailbox import read_session
-from adk_confirm.bot.store.marks import SLACK_IS_LATE, cards_under_way, earlier_attempt, mark_thread_due
-from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations
+from adk_confirm.bot.store.marks import CARD_UNDER_WAY, SLACK_IS_LATE, earlier_attempt, mark_thread_due
+from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations, session_of
 from adk_confirm.bot.store.rows import storable
+from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import lock_job, settle
@@ -88,9 +88,9 @@ _NEXT_WORDS = """
 """
 
 
-def next_post(tx: Tx, key: str) -> NextPost | None:
+def _next_post(tx: Tx, key: str, posted: int) -> NextPost | None:
     words = tx.first(_NEXT_WORDS, key=key)
-    lines = lines_to_tell(tx, key, last_posted(tx, key))
+    lines = lines_to_tell(tx, key, posted)
     if words is None:
         return NextPost(lines=lines) if any(map(is_told, lines)) else None
     before = [line for line in lines if line.seq <= words.after_seq]
@@ -155,11 +155,6 @@ def mark_posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = N
         )
 
 
-def last_posted(tx: Tx, key: str) -> int:
-    seq: int = tx.value("SELECT told_seq FROM bot_sessions WHERE key = :key", key=key)
-    return seq
-
-
 def posted_up_to(tx: Tx, key: str, seq: int) -> None:
     tx.run("UPDATE bot_sessions SET told_seq = :seq WHERE key = :key AND told_seq < :seq", key=key, seq=seq)
     tx.known.pop(("session", key), None)
@@ -167,7 +162,8 @@ def posted_up_to(tx: Tx, key: str, seq: int) -> None:
 
 def thread_is_behind(tx: Tx, key: str) -> bool:
     """Whether lines or messages wait to be posted. New messages are posted after them."""
-    return next_post(tx, key) is not None
+    posted = tx.value("SELECT told_seq FROM bot_sessions WHERE key = :key", key=key)
+    return _next_post(tx, key, posted) is not None
 
 
 _REFUSALS = "SELECT seq, content FROM bot_ledger WHERE confirmation = :confirmation AND kind = :kind ORDER BY seq"
@@ -203,16 +199,27 @@ class ThreadLook:
     up_to_date: bool = False
 
 
+_THREAD = f"""
+    SELECT s.*, {WAITING_SINCE} AS waiting_since, {CARD_UNDER_WAY} AS card_under_way,
+        (SELECT at FROM bot_attempts WHERE scope = s.key AND mark = :copies) AS copies_until
+    FROM bot_sessions s WHERE key = :key
+"""  # noqa: S608
+
+
 def look_at_thread(tx: Tx, key: str) -> ThreadLook:
-    post = next_post(tx, key)
+    found = tx.first(_THREAD, key=key, now=tx.now(), copies=_COPIES)
+    if found is None:
+        raise NotFound(f"There is no session {key}.")
+    session = session_of(found)
+    post = _next_post(tx, key, session.told_seq)
     return ThreadLook(
         at=now(tx),
-        session=read_session(tx, key),
+        session=session,
         rows=() if post is None else tuple(session_confirmations(tx, key)),
         next_post=post,
-        card_under_way=cards_under_way(tx, key),
-        copies_until=copies_until(tx, key),
-        status=read_status(tx, key),
+        card_under_way=bool(found.card_under_way),
+        copies_until=found.copies_until,
+        status=status_of(tx, found),
     )
 
 
@@ -237,7 +244,7 @@ def note_and_look(tx: Tx, key: str, done: ThreadDone) -> ThreadLook:
         return look
     if searches:
         note_copy_search(tx, key)
-    doubt = copies_until(tx, key)
+    doubt = copies_until(tx, key) if searches else None
     times = [
         None if doubt is None else doubt + SLACK_IS_LATE,
         None if look.status.again is None else tx.now() + look.status.again,

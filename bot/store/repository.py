@@ -104,17 +104,17 @@ def lock_session(tx: Tx, key: str) -> Session:
     row = tx.first(_LOCK_SESSION, key=key)
     if row is None:
         raise NotFound(f"There is no session {key}.")
-    session = tx.known["session", key] = _session(row)
+    session = tx.known["session", key] = session_of(row)
     return session
 
 
 def find_session(tx: Tx, key: str) -> Session | None:
     known: Session | None = tx.known.get(("session", key))
     row = tx.first(_FIND_SESSION, key=key) if known is None else None
-    return known if row is None else _session(row)
+    return known if row is None else session_of(row)
 
 
-def _session(row: Any) -> Session:
+def session_of(row: Any) -> Session:
     return Session(
         key=row.key,
         session=SessionId(row.app, row.user_id, row.id),

@@ -643,7 +643,10 @@ class LeaseLoop:
     def _take_owner(self, tx: Tx, owner: str) -> str | None:
         """The token of the owner's lease, which is ours or was free. None if another process has it, or had it and did
         not release it."""
-        held, lease = self._held.get(owner), tx.first(_LOCK_LEASE, leader=self._leader, owner=owner)
+        held = self._held.get(owner)
+        if held is not None and ("held", held.lease.token) in tx.known:
+            return held.lease.token
+        lease = tx.first(_LOCK_LEASE, leader=self._leader, owner=owner)
         if held is None and owner in self._keeper.keys(self._leader):
             return None
         if held is not None:

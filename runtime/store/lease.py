@@ -118,6 +118,8 @@ def holds(tx: Tx, job: JobKey, token: str, *, term: float = 0.0) -> bool:
     until: float | None = tx.value(_LOCK_HELD, kind=job.kind, key=job.key, token=token)
     if until is not None and term and until < tx.now() + term / 3:
         tx.run(_EXTEND, kind=job.kind, key=job.key, until=tx.now() + term)
+    if until is not None:
+        tx.known["held", token] = job
     return until is not None
 
 
