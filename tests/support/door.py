@@ -36,6 +36,10 @@ CLAIM = "a claim that nobody guesses"
 _keys = count(1)
 
 
+DEPLOYS = "C0SANDBOX0003"
+"""The id of #deploys: the sandbox numbers what it makes."""
+
+
 def settings(
     channel: str,
     *,
@@ -184,7 +188,7 @@ async def door(
     """The office of an agent and two callers. `limits`: those of the door's settings."""
     for name, token in TOKENS.items():
         monkeypatch.setenv(name, token)
-    text = f"{settings('C0DEPLOYS', **limits)}{policies}"
+    text = f"{settings(DEPLOYS, **limits)}{policies}"
     async with office(
         database_url, log, monkeypatch, text, slack=slack, target=target, env=ENV, time_moves=time_moves
     ) as at:

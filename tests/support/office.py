@@ -100,7 +100,7 @@ class Staff:
             slack.person(name, id=f"U0{name.upper()}") for name in ("ann", "bob", "cyd", "lead", "oscar")
         ]
         slack.group("oncall", bob, cyd, id="S0ONCALL")
-        return cls(slack, log, ann, bob, cyd, lead, oscar, slack.channel("deploys", *people, id="C0DEPLOYS"))
+        return cls(slack, log, ann, bob, cyd, lead, oscar, slack.channel("deploys", *people))
 
     def ran(self) -> list[JsonObject]:
         """What the tools did, according to their log."""

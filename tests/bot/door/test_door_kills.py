@@ -18,7 +18,7 @@ from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.bot.dialogues.test_kills import DEAD_LETTERS, somebody
-from tests.support.door import CLAIM, ENV, TOKENS, settings
+from tests.support.door import CLAIM, DEPLOYS, ENV, TOKENS, settings
 from tests.support.office import ONE, Staff
 from tests.support.serving import ANY, Serving, serving
 
@@ -43,7 +43,7 @@ async def at(tmp_path: Path) -> AsyncIterator[Staff]:
 
 @pytest.fixture
 async def bot(at: Staff, database_url: str, tmp_path: Path, port: int) -> AsyncIterator[Serving]:
-    policies = f"{settings('C0DEPLOYS', port=port)}{ONE}"
+    policies = f"{settings(DEPLOYS, port=port)}{ONE}"
     async with serving(at.slack, database_url, tmp_path, policies, env={**ENV, **TOKENS}) as serves:
         yield serves
 
