@@ -269,7 +269,7 @@ def _fit_escaped(text: str, limit: int) -> tuple[str, str]:
     return kept, escape(kept)
 
 
-_LIVE = re.compile(r"[<>]|&(?=(?:amp|lt|gt);)|:(?=[a-z0-9_+'-]+:)", re.ASCII)
+_LIVE = re.compile(r"[<>]|&(?=(?:amp|lt|gt);)|:(?!(?<=\d:)\d\d:)(?=[a-z0-9_+'-]+:)", re.ASCII)  # 12:00:00 is no emoji
 _LOOKALIKE = {"<": "‹", ">": "›", "&": "＆", ":": "꞉"}
 
 

@@ -188,6 +188,7 @@ def test_markup_is_cut_outside_of_entities_and_code(text: str, limit: int) -> No
 
 def test_plain_text_holds_nothing_that_a_client_could_decode() -> None:
     assert plain("<@U0EVIL> :tada: &lt;b&gt; a & b: c", 100) == "‹@U0EVIL› ꞉tada: ＆lt;b＆gt; a & b: c"
+    assert plain("12:00:07, 3:tada:, :17: 10:100:20", 100) == "12:00:07, 3꞉tada:, ꞉17: 10꞉100:20"
     assert plain("  \n ", 10) == "\\n"
     assert plain("", 10) == "(empty)"
     assert plain("a\nb", 10) == "a\\nb"
