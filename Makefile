@@ -15,13 +15,16 @@ SPREAD := --dist worksteal --timeout-method thread
 GOLDEN := tests/blocks/golden docs/servers.md
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup dev demo check test test-slow servers bench chaos storms mutants golden gallery picture wheel try-wheel lock clean
+.PHONY: help setup dev demo check test test-slow servers bench chaos storms mutants golden gallery picture wheel try-wheel lock clean
+
+help: ## what there is to make
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */\t/' | expand -t 12
 
 setup: $(VENV)/.installed  ## the environment, with the command in it
 dev: $(VENV)/.developing   ## … and what the tests and checks need
 
 $(VENV)/.installed: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "adk-confirm needs Python 3.11 or newer; say which one: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	@echo "Making the environment in $(VENV): a minute or so, this once."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
@@ -33,22 +36,22 @@ $(VENV)/.developing: $(VENV)/.installed
 	@$(PIP) --editable . --group dev
 	@touch $@
 
-demo: setup
+demo: setup ## try it, in a local workspace; AGENT=module:name or CONFIG=adk-confirm.toml for your own agent
 	@$(BIN)/adk-confirm demo $(if $(AGENT),--agent $(AGENT)) $(if $(CONFIG),--config $(CONFIG)) $(if $(PORT),--port $(PORT))
 
-check: dev
+check: dev ## lint, format, types, and whether each deliberate slip still applies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/python -m bench.mutants --check
 	@$(BIN)/mypy
 
-test: dev
+test: dev ## the fast tests
 	@$(BIN)/pytest -m "not slow" -n $(WORKERS) $(SPREAD) --hypothesis-profile $(EXAMPLES)
 
 servers: dev ## builds the ADK servers of other languages for the slow tests, once: Go, Rust, Java, JavaScript
 	@$(BIN)/python -m tests.support.programs
 
-test-slow: dev
+test-slow: dev ## the slow tests: killed and frozen processes, other people's servers, crowds
 	@$(BIN)/pytest -m slow --timeout 400 --durations 15 -n $(WORKERS) $(SPREAD)
 
 bench: dev ## measures what we claim, and writes docs/benchmarks.md: 25 minutes; ONLY="cycle start" for some parts

@@ -115,7 +115,8 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
     if given[:1] == ["help"]:
         given = [*given[1:], "--help"]
     warnings.filterwarnings("ignore", r"\[EXPERIMENTAL\]")  # google-adk's, of classes that it gives us no choice about
-    program = " ".join((PROGRAM, *given[:1])) if given[:1] and given[0] in COMMANDS else PROGRAM
+    named = given[: 2 if given[:1] == ["audit"] else 1]
+    program = " ".join((PROGRAM, *named)) if named and named[0] in COMMANDS else PROGRAM
     if any("\udc80" <= char <= "\udcff" for argument in given for char in argument):  # as Python reads other bytes
         return _report_refusal(program, "The arguments must be UTF-8.", given)
     try:

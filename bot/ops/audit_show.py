@@ -37,11 +37,18 @@ from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, same, texts
 
 INDENT = "    "
+STATES = [*dict.fromkeys(words.STATES.values())]
+"""As they are shown."""
 
 
 @click.command("list")
 @click.option("--tool", metavar="NAME", help="Calls of one tool.")
-@click.option("--state", metavar="STATE", help="Calls that are so now: waiting, approved, denied, failed, unknown …")
+@click.option(
+    "--state",
+    metavar="STATE",
+    help="Calls that are so now: waiting, approved, denied, failed, unknown …",
+    shell_complete=lambda *typed: [state for state in STATES if state.startswith(typed[-1])],
+)
 @click.option("--since", metavar="DATE", help=f"Calls that were asked about from then on: {DATES}.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many, at most.")
 @options(json=True, names=True)
@@ -127,7 +134,7 @@ def stages_called(state: str) -> list[str]:
     called = {shown for stage, shown in words.STATES.items() if state in (stage, shown)}
     found = [stage for stage, shown in words.STATES.items() if shown in called]
     if not found:
-        raise Invalid(f"There is no state {state!r}. There are: {', '.join(dict.fromkeys(words.STATES.values()))}.")
+        raise Invalid(f"There is no state {state!r}. There are: {', '.join(STATES)}.")
     return found
 
 

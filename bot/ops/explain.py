@@ -239,14 +239,16 @@ _HERE = {
 def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     row = hypothetical(policy, call)
     shown, hidden = row.redactor.mask_call(call.args)
-    yield f"Arguments: {', '.join(f'{name} {spell_on_one_line(value)}' for name, value in shown.items()) or 'none'}."
+    given = ", ".join(f"{name} {spell_on_one_line(value)}" for name, value in shown.items())
+    yield f"Arguments: {given or 'none were given with --args'}."
     if hidden:
         yield f"Hidden everywhere: {hidden} value{'s' if hidden > 1 else ''}, by redact = [{', '.join(policy.redact)}]."
     others = () if isinstance(policy.edit, bool) else policy.edit
     fields = [*editable_names(row), *(f"{name} (not in this call)" for name in others if name not in call.args)]
     masked = Redactor(policy.redact)
+    nothing = "every argument" if policy.edit is True and not shown else "nothing"
     if not call.question:
-        yield f"May be edited: {', '.join(map(masked.mask_text, fields)) or 'nothing'}."
+        yield f"May be edited: {', '.join(map(masked.mask_text, fields)) or nothing}."
     if policy.grant is not None:
         terms = policy.grant
         length = "the session" if terms.length == "session" else spell_duration(terms.length)

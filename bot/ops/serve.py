@@ -26,6 +26,7 @@ def serve(call: CommandLine, renamed_from: str | None) -> int:
     if problems:
         raise SettingsError(problems)
     configure_logs(settings.log.format, settings.log.level)
+    log.info("starting, with %s", call.config)
     for warning in settings.warnings:
         log.warning("%s", warning)
     serving = running_bot(settings, file=call.config, renamed_from=renamed_from)

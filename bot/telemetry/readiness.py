@@ -32,6 +32,7 @@ class Readiness:
     def __init__(self) -> None:
         self._parts: dict[str, Probe] = {}
         self._not_yet: str | None = STARTING
+        self._said: Mapping[str, str | None] = {}  # in the log
         self.notes: dict[str, str] = {}
         """What is said beside, and makes nothing unready."""
 
@@ -49,7 +50,12 @@ class Readiness:
         if self._not_yet is not None:
             return {"adk-confirm": self._not_yet}
         found = await asyncio.gather(*(_probe_answer(probe) for probe in self._parts.values()))
-        return dict(zip(self._parts, found, strict=True))
+        parts = dict(zip(self._parts, found, strict=True))
+        for part, trouble in parts.items():
+            if trouble is not None and trouble != self._said.get(part):
+                log.warning("not ready: %s: %s", part, trouble)
+        self._said = parts
+        return parts
 
 
 async def _probe_answer(probe: Probe) -> str | None:

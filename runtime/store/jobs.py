@@ -601,7 +601,8 @@ class LeaseLoop:
         try:
             claim = await self._database.run(claim_due, [*self._kinds.values()], room, self._term, at)
         except (StoreError, Busy) as error:
-            log.warning("the store did not answer: %s", error)
+            level = logging.WARNING if self.trouble is None else logging.DEBUG  # once, and not every second
+            log.log(level, "the store did not answer; it is asked until it does: %s", error)
             self.trouble = str(error)
             return Claim([], AGAIN, set(), [])
         self.trouble = None
@@ -777,19 +778,16 @@ class LeaseLoop:
         if isinstance(error, PutOff):
             lag = WHILE_FAILING if error.failing else 0.0
             after, why = error.after, str(error)
-            first = await lease.finish(postpone, kind, job.key, due_at, after, why, counted=False, lag=lag)
-            level = logging.INFO if first else logging.DEBUG  # a job may wait for hours
+            news, _ = await lease.finish(postpone, kind, job.key, due_at, after, why, counted=False, lag=lag)
+            level = logging.INFO if news else logging.DEBUG  # a job may wait for hours
             log.log(level, "%s %s is put off for %.3g s: %s", *job, error.after, error)
         else:
             expected = isinstance(error, ConfirmError)
-            log.log(
-                logging.WARNING if expected else logging.ERROR,
-                "%s %s will be tried again: %s",
-                *job,
-                error if expected else type(error).__name__,
-                exc_info=not expected and error,
-            )
-            await lease.finish(postpone, kind, job.key, due_at, None, _words(error), counted=True)
+            news, parked = await lease.finish(postpone, kind, job.key, due_at, None, _words(error), counted=True)
+            level = (logging.WARNING if expected else logging.ERROR) if news else logging.DEBUG
+            then = f"failed {MOST_FAILURES} times and is parked" if parked else "will be tried again"
+            said = error if expected else type(error).__name__
+            log.log(level, "%s %s %s: %s", *job, then, said, exc_info=not expected and error)
 
 
 _LOCK_LEASE = "SELECT lease_token FROM jobs WHERE kind = :leader AND key = :owner FOR UPDATE SKIP LOCKED"
@@ -805,17 +803,19 @@ def postpone(
     *,
     counted: bool,
     lag: float = 0.0,
-) -> bool:
+) -> tuple[bool, bool]:
     """Puts the job off, longer each time. After twenty failures the job waits for its deadline or for a change.
 
     `due_at` is when the job was due as it was claimed. If it is due at another time now, it has changed since, and is
     not put off. `lag` is a share of the time that the job has waited: the pause is at least as long.
 
-    The time since when the job waits is kept. Parked jobs are counted apart. Returns whether this is the first time.
+    The time since when the job waits is kept. Parked jobs are counted apart. Returns whether the log has not said this
+    yet, and whether the job is parked now.
     """
     row = tx.first(_LOCK, kind=kind.name, key=key)
     if row.due_at != due_at:
-        return False
+        return counted, False
+    why = _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", why[:500])
     failures = row.failures + (1 if counted else 0)
     now = tx.now()
     parked = failures >= MOST_FAILURES
@@ -830,16 +830,16 @@ def postpone(
         key=key,
         again=again,
         failed=failures,
-        why=_UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", why[:500]),
+        why=why,
         since=None if parked else since,
         parked=now if parked else None,
     )
     if again is not None:
         tx.notify(topic_of(kind.name), again)
-    return row.owed_since is None
+    return parked or row.owed_since is None or (counted and row.trouble != why), parked
 
 
-_LOCK = "SELECT failures, owed_since, due_at FROM jobs WHERE kind = :kind AND key = :key FOR UPDATE"
+_LOCK = "SELECT failures, owed_since, due_at, trouble FROM jobs WHERE kind = :kind AND key = :key FOR UPDATE"
 _PUT_OFF = """
     UPDATE jobs SET
         due_at = :again, failures = :failed, trouble = :why, owed_since = :since, parked_at = :parked

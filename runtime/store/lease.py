@@ -310,6 +310,7 @@ class Keeper:
         self._leases: dict[str, Lease] = {}  # by token
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
+        self._failing = False
 
     def add(self, lease: Lease) -> None:
         self._leases[lease.token] = lease
@@ -341,8 +342,11 @@ class Keeper:
             async with asyncio.timeout(self._term / 3):
                 if await self.renew([*self._leases.values()]):
                     pause /= 10
+            self._failing = False
         except (StoreError, Busy, TimeoutError) as error:
-            _log.warning("Leases could not be renewed, and will be tried again: %s", error)
+            level = logging.DEBUG if self._failing else logging.WARNING  # once, and not every few seconds
+            _log.log(level, "Leases could not be renewed, and will be tried again: %s", error)
+            self._failing = True
         except Exception:  # noqa: BLE001  (nobody awaits this: `sure` and `run` ask the store themselves)
             _log.exception("Leases could not be renewed, and will be tried again.")
         self._task = None

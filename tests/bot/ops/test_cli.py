@@ -118,7 +118,7 @@ def test_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_arguments_that_are_no_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "show", os.fsdecode(b"\xff")]) == 2
-    assert capsys.readouterr().err == "adk-confirm audit: The arguments must be UTF-8.\n"
+    assert capsys.readouterr().err == "adk-confirm audit show: The arguments must be UTF-8.\n"
 
 
 def test_after_json_an_error_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,6 +134,9 @@ def test_a_shell_can_complete_it(capsys: pytest.CaptureFixture[str], shell: str)
     assert "_ADK_CONFIRM_COMPLETE" in capsys.readouterr().out
     completions = ShellComplete(commands, {}, "adk-confirm", "_ADK_CONFIRM_COMPLETE").get_completions([], "re")
     assert [one.value for one in completions] == ["revoke", "reapply", "retry", "resume", "reseal"]
+    typed = ["audit", "list", "--state"]
+    states = ShellComplete(commands, {}, "adk-confirm", "_ADK_CONFIRM_COMPLETE").get_completions(typed, "de")
+    assert [one.value for one in states] == ["denied"]
 
 
 def test_init_writes_settings_that_can_be_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

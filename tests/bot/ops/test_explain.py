@@ -118,6 +118,7 @@ def test_why_none_of_those_before(explained: Explained) -> None:
     assert "Who asked for it may not approve; others who spoke to the agent may." in said
     assert "May be edited: nothing." in said
     assert explained("--tool", "refund")[-2] == "Policy 1 (line 2) does not apply: its tools are deploy*"
+    assert "May be edited: every argument." in explained("--tool", "refund", "--asker", "U0OTHER")
     assert explained("--tool", "refund", "--asker", "U0OTHER")[0] == (
         "Policy 2 (line 22) applies to this call (tools *; when asker == 'U0OTHER')."
     )
@@ -171,7 +172,7 @@ def test_who_answers_a_question(explained: Explained) -> None:
         "Who may answer: U0HR.",
         "Without an answer it expires after 1d.",
         "An answer must reach the agent within 15m, or it does not count.",
-        "Arguments: none.",
+        "Arguments: none were given with --args.",
         "The card goes to the thread of the session, and its channel shows it.",
     ]
 

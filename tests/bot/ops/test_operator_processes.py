@@ -84,7 +84,7 @@ async def test_exit_codes_say_what_a_script_needs(at: Backoffice) -> None:
     assert (await shell(at, "adk-confirm audit verify"))[0] == 0
     code, out, err = await shell(at, "adk-confirm audit show nothing")
     assert (code, out) == (2, "")
-    assert err.startswith("adk-confirm audit: There is no confirmation and no session nothing in this store.")
+    assert err.startswith("adk-confirm audit show: There is no confirmation and no session nothing in this store.")
     code, _, err = await shell(at, "adk-confirm audit")
     assert code == 2
     assert "Usage: adk-confirm audit" in err

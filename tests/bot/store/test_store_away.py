@@ -40,9 +40,9 @@ async def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[t
 
 @pytest.mark.parametrize("seconds", [1, 4])
 async def test_sessions_go_on_soon_after_it_is_back(
-    on: tuple[Office, PostgresServer], tmp_path: Path, seconds: float
+    on: tuple[Office, PostgresServer], tmp_path: Path, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One in which the agent thinks, one in which a tool runs, one that is about to run."""
+    """One in which the agent thinks, one in which a tool runs, one that is about to run. The log says it once."""
     at, server = on
     works, waits = await at.ask('work {"on": "it"}'), await at.ask('pay {"to": "Ada", "amount": 20}')
     await at.bob.clicks(works, "Approve")
@@ -62,3 +62,6 @@ async def test_sessions_go_on_soon_after_it_is_back(
     took = time.monotonic() - back
     assert took < SOON, took
     assert sorted(str(line["tool"]) for line in at.ran()) == ["begins", "pay", "work"]
+    warned = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    for once in ("it is asked until it does", "wake-ups broke", "Leases could not be renewed"):
+        assert sum(once in one for one in warned) <= 1, warned

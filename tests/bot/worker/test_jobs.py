@@ -6,12 +6,13 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
 from adk_confirm.bot.slack.errors import Later
-from adk_confirm.runtime.errors import Invalid, StoreError
+from adk_confirm.runtime.errors import ConfirmError, Invalid, StoreError
 from adk_confirm.runtime.store.database import Database, Limits, OutcomeUnknown, Tx
 from adk_confirm.runtime.store.jobs import (
     AGAIN,
@@ -28,6 +29,7 @@ from adk_confirm.runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
 from tests.support.postgres import frozen
 from tests.support.stores import claim_due, nothing
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.every_case
 
@@ -402,6 +404,38 @@ async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog
         ("INFO", "test x is put off for 0.01 s: Runs are paused, try 1."),
         ("DEBUG", "test x is put off for 0.01 s: Runs are paused, try 2."),
         ("DEBUG", "test x is put off for 0.01 s: Runs are paused, try 3."),
+    ]
+
+
+async def test_the_log_says_once_why_a_row_fails_and_that_it_is_parked(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    await with_rows(database, "x")
+    tries = 0
+
+    async def attend(key: str, lease: Lease, found: None) -> None:
+        nonlocal tries
+        tries += 1
+        raise ConfirmError("Slack says no." if tries < 4 else "Slack says never.")
+
+    loop = LeaseLoop(database, JobKind("test", nothing, attend), poll=0.01)
+    running = asyncio.create_task(loop.run())
+
+    def again(tx: Tx, failures: int) -> bool:
+        (row,) = all_rows(tx)
+        if row.failures == failures < MOST_FAILURES:
+            set_row(tx, "x", due_at=0.0)
+        return bool(row.failures == failures)
+
+    for failures in range(1, MOST_FAILURES + 1):
+        await until(partial(database.run, again, failures))
+    loop.stop()
+    await running
+    logged = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert logged == [
+        "test x will be tried again: Slack says no.",
+        "test x will be tried again: Slack says never.",
+        "test x failed 20 times and is parked: Slack says never.",
     ]
 
 
