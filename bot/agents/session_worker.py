@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Collection, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -137,6 +138,10 @@ class _LeasedSession:
                 mail = await self._lease.read(read_mail, key, together=together, several=several)
                 continue
             if (wait := self._wait(mail)) is not None:
+                if any(row.outcome is not None and row.outcome.kind is OutcomeKind.RUNNING for row in mail.rows):
+                    with suppress(Unreachable):  # what ran when its process died ended, paused or not
+                        look = await self._host.look(session.session, held=self._lease)
+                        await self._copy_outcomes(mail.rows, look)
                 raise wait
             self._under_way = frozenset(letter.id for letter in letters)
             try:

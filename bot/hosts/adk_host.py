@@ -150,7 +150,13 @@ class AdkHost:
     async def close(self) -> None:
         await self.server.close()
 
-    async def look(self, session: SessionId, *, after_exchange: bool = False) -> SessionSnapshot:
+    async def look(
+        self,
+        session: SessionId,
+        *,
+        after_exchange: bool = False,
+        held: Lease | None = None,  # noqa: ARG002  (of `Host`: its server knows what became of a call)
+    ) -> SessionSnapshot:
         about = await self.server.about()
         before = self._running.get(session, {})
         read_after = self._read_after.pop(session, None) if after_exchange else None

@@ -141,7 +141,18 @@ class EmbeddedHost:
             # Stored before. A process that died may have left the run unfinished.
             return await self.runner.take_up(user_id=session.user_id, session_id=session.id, stop=stop, held=held)
 
-    async def look(self, session: SessionId, *, after_exchange: bool = False) -> SessionSnapshot:  # noqa: ARG002  (of `Host`)
+    async def look(
+        self,
+        session: SessionId,
+        *,
+        after_exchange: bool = False,  # noqa: ARG002  (of `Host`)
+        held: Lease | None = None,
+    ) -> SessionSnapshot:
+        if held is not None:
+            async for _ in await self.runner.take_up(
+                user_id=session.user_id, session_id=session.id, held=held, begins=False
+            ):
+                pass
         since, said, asked = self._read.pop(session, (None, (), {}))
         news = await self.runner.news(user_id=session.user_id, session_id=session.id, since=since)
         if news is None:
@@ -150,11 +161,11 @@ class EmbeddedHost:
         said = (*said, *heard) if news.continues else heard
         asked = (asked if news.continues else {}) | {call.id: _request(call) for call in news.calls if _is_told(call)}
         self._read[session] = news.position, said, asked
-        held = {call.id for call in news.calls if call.state is CallState.HELD}
+        open_calls = {call.id for call in news.calls if call.state is CallState.HELD}
         return SessionSnapshot(
-            requests=tuple(one for call, one in asked.items() if call in held),
+            requests=tuple(one for call, one in asked.items() if call in open_calls),
             said=said,
-            closed=tuple(one for call, one in asked.items() if call not in held),
+            closed=tuple(one for call, one in asked.items() if call not in open_calls),
         )
 
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:

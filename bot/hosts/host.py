@@ -213,9 +213,12 @@ class Host(Protocol):
         `previews_edits`."""
         ...
 
-    async def look(self, session: SessionId, *, after_exchange: bool = False) -> SessionSnapshot:
+    async def look(
+        self, session: SessionId, *, after_exchange: bool = False, held: Lease | None = None
+    ) -> SessionSnapshot:
         """What the session says now. `after_exchange`: an exchange has just ended, so what the host read at its end is
-        new enough."""
+        new enough. `held`: the caller's lease, under which our own runtime first finds out what became of calls whose
+        process died. Nothing begins."""
         ...
 
     async def capabilities(self) -> Capabilities: ...

@@ -193,6 +193,7 @@ class Arrival:
     create: bool = False
     sender: Writer = ANYBODY
     resumed: str | None = None  # the invocation to continue without a message
+    begins: bool = True  # otherwise it is only found out what became of calls whose process died
     state_delta: JsonObject | None = None
     metadata: JsonObject | None = None  # the sender's metadata, kept with every event of the run
     held: Lease | None = None  # the sender has the session already: nobody else works on it

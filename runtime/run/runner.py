@@ -348,12 +348,19 @@ class Runner:
         return await preview_of(look(), call.tool) or gone
 
     async def take_up(
-        self, *, user_id: str, session_id: str, stop: asyncio.Event | None = None, held: Lease | None = None
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        stop: asyncio.Event | None = None,
+        held: Lease | None = None,
+        begins: bool = True,
     ) -> Run:
-        """Resumes what a process that died left of the session, if anything."""
+        """Resumes what a process that died left of the session, if anything. Unless it `begins` something, it only
+        finds out what became of the calls that ran."""
         name = self._name(user_id, session_id)
         if await (await self.open()).read(active, name):
-            return await self._sequencer.enter(replace(self._arrival(name), stop=stop, held=held))
+            return await self._sequencer.enter(replace(self._arrival(name), stop=stop, held=held, begins=begins))
         return _empty_run()
 
     async def attend(self) -> None:

@@ -176,7 +176,10 @@ class Sequencer:
             work = TurnLoop(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
             try:
                 for invocation, calls in message.work:
-                    await work.drive(invocation, calls, ask=message.speaking in (None, invocation.id))
+                    if arrival.begins:
+                        await work.drive(invocation, calls, ask=message.speaking in (None, invocation.id))
+                    else:
+                        await work.find_lost(calls)
             except asyncio.CancelledError:
                 if tool_threads():
                     lease.leave(tool_threads)

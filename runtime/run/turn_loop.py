@@ -184,6 +184,14 @@ class TurnLoop:
             invocation, calls = await self._admit(invocation, said)
         self._journal.put(replace(invocation, status=InvocationStatus.ENDED))
 
+    async def find_lost(self, calls: Sequence[Call]) -> None:
+        """Notes what became of calls that ran when their process died. Those that may run again stay as they are."""
+        for call in calls:
+            if call.state is CallState.RUNNING:
+                event = await recover(call, await self._tools_for(call) or {}, self._environment(), self._app.patience)
+                if not isinstance(event, Retry):
+                    self._note_state({}, step(call, event, self._app.clock()))
+
     # The turn's calls
 
     async def _settle_turn(self, invocation: Invocation, calls: Sequence[Call]) -> tuple[Invocation, list[Call]]:

@@ -18,7 +18,7 @@ from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.faults import Fault
 from adk_confirm.sandbox.server.server import FakeSlack
-from tests.support.office import POLICY, Staff
+from tests.support.office import POLICY, Staff, operates
 from tests.support.serving import ANY, Serving, serving
 from tests.support.waiting import until
 
@@ -314,6 +314,38 @@ async def test_killed_in_the_tool_people_say_what_became_of_it(
     assert card.buttons == ("See everything", "History")
     assert at.ann.sees(at.deploys).count("did this happen?") == 1
     assert [line["tool"] for line in at.ran()] == ["begins"]
+
+
+@pytest.mark.every_case
+async def test_killed_in_the_tool_people_are_asked_though_runs_are_paused(
+    at: Staff, bot: Serving, database_url: str, tmp_path: Path
+) -> None:
+    """What ran may have taken effect, whoever paused what. Nothing else begins before somebody says `resume`."""
+    await bot.starts()
+    works, redoes = await at.ask('work {"on": "the roof"}'), await at.ask('redo {"on": "the floor"}')
+    waits = await at.ask(PAY.removeprefix("@adk-confirm "))
+    for card, tool in ((works, "Work"), (redoes, "Redo")):
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, f"Running: {tool}")
+    await bot.killed()
+    await operates(at, database_url, "pause", "--reason", "an older copy")
+    (tmp_path / "gate").touch()
+    await bot.starts()
+
+    asks = await at.ann.finds("Did this take effect? Work", at.deploys, thread=works)
+    await at.bob.clicks(waits, "Approve")
+    await at.ann.finds("Paused: Pay", at.deploys, thread=waits)
+    await at.bob.clicks(asks, "Yes, it happened", sure=True)
+    await at.ann.finds("Took effect: Work", at.deploys, thread=works)
+    assert [line["tool"] for line in at.ran()] == ["begins", "begins"]
+    assert "Running: Redo" in at.bob.now(redoes).text
+
+    await operates(at, database_url, "resume")
+
+    await at.sees(redoes, "Done: Redo")
+    await at.sees(waits, "Done: Pay")
+    await at.ann.finds("It took effect: people looked", at.deploys, thread=works)
+    assert sorted(str(line["tool"]) for line in at.ran()) == ["begins", "begins", "begins", "pay", "redo"]
 
 
 async def test_killed_in_the_tool_people_have_it_run_again(at: Staff, bot: Serving, tmp_path: Path) -> None:

@@ -17,9 +17,11 @@ from adk_confirm.bot.ops.check import readable_by_others
 from adk_confirm.bot.store.mailbox import read_pause
 from adk_confirm.bot.store.pause import pause_runs, resume_runs, switch_runs
 from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.office import LAB, ONE, PAY, Office, config, environment, office
 from tests.support.postgres import PostgresServer
+from tests.support.waiting import until
 
 AUDITED = f'[audit]\nchannel = "C0AUDIT"\n{ONE}'
 
@@ -139,6 +141,41 @@ async def test_the_audit_channel_knows_a_later_checkpoint(tmp_path: Path, monkey
             (tmp_path / beside).unlink(missing_ok=True)
         assert await session(asks=False)
         assert not await session(asks=False)
+
+
+def both_wait(tx: Tx) -> bool:
+    return int(tx.value("SELECT count(*) FROM jobs WHERE kind = 'session' AND trouble = 'Runs are paused.'")) == 2
+
+
+async def test_what_ran_when_the_copy_was_made_is_asked_about_though_runs_are_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that may run again waits until somebody has said `resume`."""
+    url, copy, gate = f"sqlite:///{tmp_path / 'x.db'}", tmp_path / "copy", tmp_path / "gate"
+    monkeypatch.setenv("LAB_GATE", str(gate))
+    soon = f'{ONE}[store]\nlease = "1s"\n'
+    async with FakeSlack(our_app()) as slack:
+        async with office(url, tmp_path / "log", monkeypatch, soon, slack=slack, target=LAB) as at:
+            cards = [await at.ask('work {"on": "the roof"}'), await at.ask('redo {"on": "the floor"}')]
+            for card in cards:
+                await at.bob.clicks(card, "Approve")
+                await at.sees(card, "Running: ")
+            assert await command("backup", str(copy), "--config", settings(at, url, tmp_path, monkeypatch)) == 0
+            gate.touch()
+            for card in cards:
+                await at.sees(card, "did")
+            await at.rests()
+        for old in tmp_path.glob("x.db*"):
+            old.unlink()
+        shutil.copy(copy / "x.db", tmp_path / "x.db")
+        async with office(url, tmp_path / "log", monkeypatch, soon, slack=slack, target=LAB) as later:
+            assert await later.bot.database.read(read_pause) is not None
+            await at.sees(cards[0], "Did this take effect? Work the roof")
+            await until(lambda: later.bot.database.read(both_wait))
+            assert len(at.ran()) == 4
+            await switch_runs(later.bot.database, resume_runs)
+            await until(lambda: len(at.ran()) == 6)
+            assert [line["tool"] for line in at.ran()][4:] == ["begins", "redo"]
 
 
 async def test_what_google_adk_keeps_is_copied_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
