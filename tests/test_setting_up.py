@@ -120,6 +120,15 @@ def test_the_container_holds_every_extra_and_gets_every_variable() -> None:
     assert {name for name in wanted if not re.search(rf"^      {name}: ", compose, re.MULTILINE)} == set()
 
 
+def test_who_kills_the_service_waits_for_the_drain_that_the_example_has() -> None:
+    (drain,) = re.findall(
+        r'^#drain = "(\d+)s"$', (ROOT / "examples" / "adk-confirm.toml").read_text("utf-8"), re.MULTILINE
+    )
+    unit, compose = ((ROOT / path).read_text("utf-8") for path in ("docs/adk-confirm.service", "compose.yaml"))
+    assert re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE) == [str(int(drain) + 15)]
+    assert re.findall(r"^    stop_grace_period: (\d+)s", compose, re.MULTILINE) == [str(int(drain) + 15)]
+
+
 # README and docs
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from adk_confirm.bot.cards import older_copy
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.hosts.adk_in_process import artifact_service, session_service
 from adk_confirm.bot.ops.check import readable_by_others
@@ -114,6 +115,20 @@ async def test_a_restart_of_the_current_store_is_no_older_copy(
                 assert await at.bot.database.read(read_pause) is None
                 await at.ask(PAY)
                 await at.rests()
+
+
+async def test_a_slack_that_does_not_answer_does_not_hold_up_the_start(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(older_copy, "PATIENCE", 0.2)
+    async with FakeSlack(our_app()) as slack:
+        async with office(database_url, tmp_path / "log", monkeypatch, ONE, slack=slack, target=LAB) as at:
+            await at.ask(PAY)
+            await at.rests()
+        slack.faults.hangs("conversations.replies", times=None)
+        async with office(database_url, tmp_path / "log", monkeypatch, ONE, slack=slack, target=LAB) as at:
+            assert await at.bot.database.read(read_pause) is None
+        assert "Slack did not say in time whether the store is an older copy" in caplog.text
 
 
 async def test_the_audit_channel_knows_a_later_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
