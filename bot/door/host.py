@@ -236,9 +236,11 @@ class DoorHost(EmbeddedHost):
                 if _is_news(said):
                     yield said
 
-    async def look(self, session: SessionId, *, after_exchange: bool = False) -> SessionSnapshot:
+    async def look(
+        self, session: SessionId, *, after_exchange: bool = False, held: Lease | None = None
+    ) -> SessionSnapshot:
         """The session with the caller as the agent that asks, in its own words."""
-        seen = await super().look(session, after_exchange=after_exchange)
+        seen = await super().look(session, after_exchange=after_exchange, held=held)
         ask = await self._door.database.read(read_ask, chain_of(session))
 
         def by_caller(request: HostRequest) -> HostRequest:
