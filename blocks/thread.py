@@ -127,13 +127,10 @@ def _thread_line(step: ShownLine) -> tuple[Piece, ...]:
 
 
 def _about_question(step: ShownLine) -> tuple[Piece, ...]:
-    if step.kind is not LineKind.APPROVED:
-        return history_pieces(step)
-    first, *rest = (*_arguments(step), None)
-    if not isinstance(first, Line) or len(rest) > len(step.arguments):
-        return history_pieces(step)
-    answers = [piece.spans for piece in _arguments(step) if isinstance(piece, Line)]
-    return (Line((*say("💬 {people} answered: ", **_spans(step)), *join(answers, words.DOT))),)
+    match _arguments(step):
+        case (Line(answers),) if step.kind is LineKind.APPROVED:
+            return (Line((*say("💬 {people} answered: ", **_spans(step)), *answers)),)
+    return history_pieces(step)
 
 
 def notified_users(step: ShownLine) -> frozenset[str]:
@@ -227,7 +224,9 @@ def _arguments(step: ShownLine) -> tuple[Piece, ...]:
     """The call if no card shows it, or the answer to a question."""
     shown = step.kind is LineKind.APPROVED if step.question else LINES[step.kind].arguments
     titled = first_values(step.tool, step.arguments) if step.kind is LineKind.CALL_REFUSED else {}
-    return values([one for one in step.arguments if one.name not in titled], LIST) if shown else ()
+    drawn = values([one for one in step.arguments if one.name not in titled], LIST) if shown else ()
+    rows = [piece.spans for piece in drawn if isinstance(piece, Line)]
+    return (Line(join(rows, words.DOT)),) if rows and len(rows) == len(drawn) else drawn
 
 
 def _said(step: ShownLine, *, exact: bool = False) -> list[Piece]:
