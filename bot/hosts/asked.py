@@ -56,6 +56,7 @@ WAITS = "requires confirmation, please approve or reject"
 """Part of every ADK's response to a call that waits for confirmation."""
 
 AWAITS = "It waits for {}. The thread says where that can be answered."
+NOBODY_SIGNS_IN = "It needs a sign-in, and its agent asked no client for one, so it went no further."
 """What the card of an approved call says."""
 
 RESULT = "result"
@@ -93,6 +94,7 @@ class AdkRequest:
     after: tuple[JsonObject, float | None] | None = None
     answered: int = 0  # how many answers to its part's id the session has, for any event
     awaits: str = ""  # what its call waits for after the approval, such as `adk_request_credential`
+    unasked: bool = False  # no client was asked for that, so nothing more comes
     ended_empty: bool = False  # its node ended after the answer without a result
     held_again: Announcement | None = None  # of the next request: it did not start, since its preview had changed
     asked_anew: bool = False  # a later event asks with the same id and would get the answer
@@ -187,7 +189,9 @@ class AdkRequest:
             if not confirmed and self.held_by_gate and not has_failed(result):
                 state, confirmed = CallState.DONE, None  # it ran, whatever the answer was
         elif self.awaits and confirmed:
-            state, result = CallState.RUNNING, {"error": AWAITS.format(named(self.awaits))}
+            over = self.unasked and on_its_way is None
+            state = CallState.DONE if over else CallState.RUNNING
+            result = {"error": NOBODY_SIGNS_IN if over else AWAITS.format(named(self.awaits))}
         elif on_its_way == given:
             return None
         elif on_its_way is not None or not self.ended_empty:

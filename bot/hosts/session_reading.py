@@ -140,6 +140,7 @@ class SessionReading:
     def end(self) -> SessionReading:
         for key, asks in [*self.requests.items()]:
             is_operation = asks.ask is Ask.OPERATION
+            asks.unasked = asks.unasked and pause_of(asks.call_id) not in self._signing_in
             if is_operation and asks.part_id in self._by_call:
                 del self.requests[key]  # adk-rs marks a call that waits for confirmation as long running
             elif not asks.given:
@@ -193,7 +194,7 @@ class SessionReading:
         running = self._running.get(call_id)
         if kind := awaited(event, response):
             if running is not None:
-                running.awaits = kind
+                running.awaits, running.unasked = kind, kind != response.name
         elif response.name == REQUEST_CONFIRMATION:
             if running is not None and running.awaits:
                 self._ask_again(running, event)

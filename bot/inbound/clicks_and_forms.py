@@ -166,7 +166,7 @@ class ClicksAndForms:
             return notices.notice_modal(modals.GONE)
         row, lines, speakers, at = found
         if click.action == Action.HISTORY:
-            return modals.history_view(row, lines)
+            return await asyncio.to_thread(modals.history_view, row, lines)
         if row.state is State.WAITING and (kind := OPENS_FOR.get(click.action)) and _is_current(row, ref, kind):
             refused = self._known_refusal(hypothetical_vote(row, click.seat.person, at, kind), row, speakers)
             if refused is not None:

@@ -29,6 +29,7 @@ from adk_confirm.bot.ops.findings import (
     fine,
     fix,
     model_findings,
+    naming_keys,
     note,
     table,
     tools_of,
@@ -129,6 +130,8 @@ async def checks(
         covered += coverage(settings.policies, tools)
         for finding in coverage_findings(settings.policies, tools):
             yield finding
+    elif loads and (named := naming_keys(settings.policies)):
+        yield note("tools", f"they can't be listed from here, so nobody looked for mistyped names in {named}")
     if settings.environment.app_token is not None:
         yield await check_app_token(settings.environment)
     if settings.environment.bot_token is not None:

@@ -261,6 +261,14 @@ def _strange_names(policy: Policy, covered: list[ListedTool]) -> Iterator[tuple[
                 yield key, Severity.FIX, f"{said}; there are {', '.join(top) or 'none'}"
 
 
+def naming_keys(policies: Policies) -> str:
+    """The keys in which these policies name arguments."""
+    keys = ("redact", "edit", "grant_on", "title", "format", "when")
+    return ", ".join(
+        key for key in keys if any(getattr(one, key) not in (None, (), True, False) for one in policies.entries)
+    )
+
+
 def _declared(tool: ListedTool) -> dict[str, bool]:
     try:
         return {"": True} if tool.schema is None else declared(tool.schema)

@@ -284,7 +284,6 @@ class TestHoles:
             ({"name": "adk_request_credential", "willContinue": True}, {}, "a sign-in"),
             ({"name": "adk_request_credential"}, {"longRunningToolIds": ["c1"]}, "a sign-in"),
             ({"name": "adk_request_visa", "willContinue": True}, {}, "adk_request_visa"),
-            ({"name": "reimburse"}, {"actions": {"requestedAuthConfigs": {"c1": {"key": "k"}}}}, "a sign-in"),
         ],
     )
     def test_a_response_that_says_what_its_call_waits_for_is_no_result(
@@ -299,6 +298,20 @@ class TestHoles:
         assert "hush" not in f"{became}{wait}"
         done = [*events, event("clerk", responded({"paid": 1}))]
         assert (outcome(done).became, looked(done).waits) == (OutcomeKind.DONE, ())
+
+    def test_a_sign_in_that_nobody_was_asked_for_ends_its_call_with_the_run(self) -> None:
+        needs = event("clerk", responded({"key": "hush"}), actions={"requestedAuthConfigs": {"c1": {"key": "hush"}}})
+        events = [*python(), answers(True), needs]
+        during, after = outcome(events, {"r1": 0}), outcome(events)
+        assert (during.became, after.became) == (OutcomeKind.RUNNING, OutcomeKind.FAILED)
+        assert ("asked no client for one" in str(after.text), "hush" in f"{during}{after}{looked(events).waits}") == (
+            True,
+            False,
+        )
+        asking: JsonObject = {"id": "s1", "name": "adk_request_credential", "args": {"functionCallId": "c1"}}
+        asked = event("clerk", {"functionCall": asking}, longRunningToolIds=["s1"])
+        assert outcome([*events, asked]).became is OutcomeKind.RUNNING
+        assert outcome([*events, asked, event("clerk", responded({"paid": 1}))]).became is OutcomeKind.DONE
 
     def test_after_the_sign_in_adk_rs_asks_again_under_the_same_id(self) -> None:
         """The first answer says nothing about the second request, and the second answer is sent to the same id."""

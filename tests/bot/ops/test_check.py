@@ -372,6 +372,10 @@ async def test_an_agent_on_a_server(at: Setup, tmp_path_factory: pytest.TempPath
         assert f"ok agent {server.url} is clerk, on an ADK server" in said
         assert "note agent Whoever reaches its port can answer" in said
         assert "note agent The server may not keep to a denial" in said
+        assert "mistyped" not in said
+        said = await at.says(f'url = "{server.url}"\napp = "clerk"', naming("reimburse", NAMES, token="tokn"), code=0)
+        unseen = "nobody looked for mistyped names in redact, edit, grant_on, title, format, when"
+        assert f"note tools they can't be listed from here, so {unseen}" in said
         said = await at.says(f'url = "{server.url}"\napp = "another"')
     assert 'has no app "another"; it has' in said
 
