@@ -130,8 +130,8 @@ async def checks(
         covered += coverage(settings.policies, tools)
         for finding in coverage_findings(settings.policies, tools):
             yield finding
-    elif loads and (named := naming_keys(settings.policies)):
-        yield note("tools", f"they can't be listed from here, so nobody looked for mistyped names in {named}")
+    elif loads and (keys := naming_keys(settings.policies)):
+        yield note("tools", f"they can't be listed from here, so nobody looked for mistyped names in {keys}")
     if settings.environment.app_token is not None:
         yield await check_app_token(settings.environment)
     if settings.environment.bot_token is not None:
