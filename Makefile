@@ -15,7 +15,7 @@ SPREAD := --dist worksteal --timeout-method thread
 GOLDEN := tests/blocks/golden docs/servers.md
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup dev demo check test test-slow servers bench chaos storms mutants golden gallery picture wheel try-wheel lock clean
+.PHONY: help setup dev demo check test test-slow frameworks servers bench chaos storms mutants golden gallery picture wheel try-wheel lock clean
 
 help: ## what there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */\t/' | expand -t 12
@@ -35,6 +35,9 @@ $(VENV)/.developing: $(VENV)/.installed
 	@$(PIP) --upgrade 'pip>=25.1' # the first that knows dependency groups
 	@$(PIP) --editable . --group dev
 	@touch $@
+
+frameworks: dev ## LangGraph and the OpenAI Agents SDK, whose examples are tried at the door
+	@$(PIP) --editable . --group frameworks
 
 demo: setup ## try it, in a local workspace; AGENT=module:name or CONFIG=adk-confirm.toml for your own agent
 	@$(BIN)/adk-confirm demo $(if $(AGENT),--agent $(AGENT)) $(if $(CONFIG),--config $(CONFIG)) $(if $(PORT),--port $(PORT))

@@ -1,0 +1,1 @@
+"""Programs of other frameworks at the door: docs/door.md."""
