@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.office import LAB, ONE, Office, office, operates
+from tests.support.scraping import get
 
 
 async def counts_running(at: Office, url: str) -> object:
@@ -53,6 +54,7 @@ async def test_a_drain_lets_runs_end_begins_none_and_says_so(
         await at.bob.clicks(waits, "Approve")
         await at.slack.until(lambda: "The app is being restarted." in at.bob.now(waits).text, what="the card to say so")
         await at.ann.says('@adk-confirm pay {"to": "Bob", "amount": 30}', at.deploys, thread=works)
+        assert (await get(f"{at.bot.url}/readyz"))[0] == 503
         gate.touch()
         await stopping
         assert "Done" in at.bob.now(works).text
