@@ -13,14 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
@@ -54,20 +47,14 @@ def read_gauges(tx: Tx) -> list[GaugeMetricFamily]:
     now = tx.now()
     owed = [tx.value(_NEVER_TRIED, kind=kind, now=now) for kind in JOBS] + [tx.value(_PUT_OFF)]
     oldest = max(0.0, now - min((at for at in owed if at is not None), default=now))
-    parked = GaugeMetricFamily(
-        "adk_confirm_parked", "Rows that failed so often that they are not retried.", labels=("kind",)
-    )
+    parked = GaugeMetricFamily("adk_confirm_parked", "Rows that are not retried any more.", labels=("kind",))
     for kind, count in (dict.fromkeys(JOBS, 0) | {row.kind: row.n for row in tx.all(_PARKED)}).items():
         parked.add_metric((kind,), count)
     return [
         GaugeMetricFamily("adk_confirm_waiting", "Confirmations that wait for people.", tx.value(_WAITING)),
         GaugeMetricFamily("adk_confirm_running", "Approved calls whose tools run now.", tx.value(RUNNING)),
-        GaugeMetricFamily(
-            "adk_confirm_unknown", "Calls for which nobody knows whether they took effect.", tx.value(_UNKNOWN)
-        ),
-        GaugeMetricFamily(
-            "adk_confirm_oldest_owed_seconds", "How long the oldest piece of work has been waiting.", oldest
-        ),
+        GaugeMetricFamily("adk_confirm_unknown", "Calls that may have taken effect.", tx.value(_UNKNOWN)),
+        GaugeMetricFamily("adk_confirm_oldest_owed_seconds", "How long the oldest piece of work waits.", oldest),
         GaugeMetricFamily("adk_confirm_paused", "Whether all runs are paused.", float(read_pause(tx) is not None)),
         parked,
     ]
@@ -126,58 +113,35 @@ class Metrics:
         self._gauges = _Facts()
         registry.register(self._gauges)
         self._read_again, self._reading = float("-inf"), asyncio.Lock()
-        self._tool, self._code, self._kind = (
-            BoundedLabel(MOST_TOOLS),
-            BoundedLabel(MOST_CODES),
-            BoundedLabel(MOST_KINDS),
-        )
+        self._tool, self._code, self._kind = map(BoundedLabel, (MOST_TOOLS, MOST_CODES, MOST_KINDS))
         self._decided = self._counter("decided", "Confirmations decided.", "verdict", "tool")
-        self._of_callers = self._counter(
-            "callers_decided",
-            "Confirmations of calls that a caller asked for at the door, decided.",
-            "verdict",
-            "caller",
-        )
-        self._refused_callers = self._counter(
-            "door_refused", "Requests of a caller at the door that came too often, or while too many waited.", "caller"
-        )
+        self._of_callers = self._counter("callers_decided", "Confirmations of callers, decided.", "verdict", "caller")
+        self._refused_callers = self._counter("door_refused", "Requests of callers that were too many.", "caller")
         self._outside = self._counter("outside_answers", "Answers to a request that did not come from here.")
-        self._altered = self._counter(
-            "altered_calls", "Calls that did not run, because they were not what had been approved."
-        )
-        self._unsealed = self._counter(
-            "unsealed", "Times that something in the database did not count, because it did not come through this app."
-        )
-        self._refused_again = self._counter(
-            "refused_again", "Clicks that were refused for a reason that the ledger had already of that person."
-        )
-        self._unanswered = self._counter(
-            "unanswered_pauses", "Times that an agent waited for something that this app does not answer.", "kind"
-        )
-        self._not_acked = self._counter(
-            "clicks_not_acked", "What somebody did in Slack and the bot could not store.", "way"
-        )
+        self._altered = self._counter("altered_calls", "Calls that did not run: they were not what had been approved.")
+        self._unsealed = self._counter("unsealed", "Rows that are void, because they did not come through this app.")
+        self._refused_again = self._counter("refused_again", "Refused clicks that got no line in the ledger.")
+        self._unanswered = self._counter("unanswered_pauses", "Times that an agent waited for something else.", "kind")
+        self._not_acked = self._counter("clicks_not_acked", "Clicks that the bot could not store.", "way")
         self._slack_errors = self._counter("slack_errors", "Calls that Slack did not do.", "method", "code")
         self._rate_limited = self._counter("slack_rate_limited", "Calls that Slack answered with a 429.", "method")
-        self._time_to_decision = self._seconds(
-            "time_to_decision", "From the request to the decision.", _PATIENT, "verdict"
+        decided, acked, shown = (
+            "From the request to the decision.",
+            "From a click to its ack.",
+            "From a click to its cards.",
         )
-        self._click_to_ack = self._seconds(
-            "click_to_ack", "From when the bot has what somebody did in Slack until it acknowledges it.", _QUICK, "way"
-        )
-        self._click_to_card = self._seconds(
-            "click_to_card", "From a stored click until every card of its confirmation shows it.", _SLOWER
-        )
+        self._time_to_decision = self._seconds("time_to_decision", decided, _PATIENT, "verdict")
+        self._click_to_ack = self._seconds("click_to_ack", acked, _QUICK, "way")
+        self._click_to_card = self._seconds("click_to_card", shown, _SLOWER)
         self._slack = self._seconds("slack_call", "Calls to Slack.", _SLOWER, "method")
 
-        self._down = Gauge("adk_confirm_task_down", "Background tasks that failed.", ["task"], registry=registry)
-        self._outdated = Gauge(
-            "adk_confirm_settings_outdated",
-            "Whether the settings file differs from those in force.",
-            registry=registry,
-        )
-        self._digest = Gauge("adk_confirm_settings_info", "Which settings are in force.", ["digest"], registry=registry)
+        self._down = self._gauge("task_down", "Background tasks that failed.", "task")
+        self._outdated = self._gauge("settings_outdated", "Whether the settings file differs from those in force.")
+        self._digest = self._gauge("settings_info", "Which settings are in force.", "digest")
         self._restarts = self._counter("task_restarts", "Background tasks that were started again.", "task")
+
+    def _gauge(self, name: str, says: str, *labels: str) -> Gauge:
+        return Gauge(f"adk_confirm_{name}", says, labels, registry=self._registry)
 
     def _counter(self, name: str, says: str, *labels: str) -> Counter:
         return Counter(f"adk_confirm_{name}", says, labels, registry=self._registry)
