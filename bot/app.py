@@ -126,7 +126,7 @@ async def running_bot(
                 readiness.notes["settings"] = f"{digest}{f'; {trouble}' if trouble else ''}"
 
             until_the_end["reloading"] = PolicyReloader(file, os.environ, rules, told).run
-        drain = settings.serve.drain.total_seconds() if settings.serve.drain else 0.0
+        drain = settings.serve.drain.total_seconds()
         async with _running_loops(stop, readiness, metrics, parts, until_the_end, pauses or RestartPauses(), drain):
             yield Bot(url, database, host, parts.bolt, door)
 

@@ -282,7 +282,7 @@ class DoorSettings(Listening):
 class Serve(_Table):
     """How `adk-confirm serve` stops. `drain`: how long runs may take that began before."""
 
-    drain: Duration | None = None
+    drain: Duration = timedelta()
 
 
 class Audit(_Table):

@@ -30,7 +30,7 @@ def run_until_stopped(
     serving: AbstractAsyncContextManager[S],
     said: Callable[[S], str],
     tell: Callable[[str], object] | None = None,
-    drain: timedelta | None = None,
+    drain: timedelta = timedelta(),
 ) -> int:
     """`said`: what it tells once it serves. `tell` prints it, unless it is given. `drain`: the time that runs get to
     end, before all else has a few seconds."""
@@ -44,9 +44,9 @@ async def _until_stopped(
     serving: AbstractAsyncContextManager[S],
     said: Callable[[S], str],
     tell: Callable[[str], object],
-    drain: timedelta | None,
+    drain: timedelta,
 ) -> None:
-    stopping, task, serves = _stop_future(drain.total_seconds() if drain else 0.0), asyncio.current_task(), False
+    stopping, task, serves = _stop_future(drain.total_seconds()), asyncio.current_task(), False
 
     def give_up(_: object) -> None:
         """While it starts it may wait for others, such as for Slack."""

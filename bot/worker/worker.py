@@ -154,7 +154,7 @@ class Worker:
             ),
             JobKind(
                 "card",
-                self._due_card,
+                lambda tx, key: due_card(tx, key, stopping=session_worker.stopping),
                 self._card,
                 at_once=16,
                 log_context=lambda key: log_context(confirmation=key),
@@ -222,9 +222,6 @@ class Worker:
             await lease.run(keep_time, row.id)  # deadlines apply even while somebody is asked
             raise
         return await lease.finish_if(nothing_is_due, with_due_work(keep_time), row.id)
-
-    def _due_card(self, tx: Tx, confirmation_id: str) -> DueCard | float | None:
-        return due_card(tx, confirmation_id, stopping=self._session_worker.stopping)
 
     async def _card(self, confirmation_id: str, lease: Lease, due: DueCard | float | None) -> None:
         """Draws until every card shows the current row. A call that was just approved often ends within a second: then
