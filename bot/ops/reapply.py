@@ -16,6 +16,7 @@ from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from adk_confirm.bot.confirmation.decision import deny, step_of
+from adk_confirm.bot.confirmation.edits import check_edit
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.model import Confirmation, State, Vote
 from adk_confirm.bot.confirmation.states import Illegal, Transition, next_version
@@ -131,12 +132,13 @@ class Reapplying:
         after = found.policy.escalate_after
         under_policy = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
         for _ in range(_TURNS):
-            facts = {vote.id: await self.people.facts(under_policy, vote, self.policies) for vote in row.approvals}
+            rows = {vote.id: _before(under_policy, vote) for vote in row.approvals}
+            facts = {vote.id: await self.people.facts(rows[vote.id], vote, self.policies) for vote in row.approvals}
             pauses = [one.after for one in facts.values() if one.after is not None]
             if pauses:
                 await asyncio.sleep(min(pauses))
                 continue
-            old = [vote for vote in row.approvals if not self._is_fresh(under_policy, vote, facts)]
+            old = [vote for vote in row.approvals if not self._is_fresh(rows[vote.id], vote, facts)]
             if not old:
                 break
             for vote in old:
@@ -155,19 +157,19 @@ class Reapplying:
         self, tx: Tx, looked_at: Confirmation, found: Found, facts: Mapping[str, Facts]
     ) -> Transition | Confirmation | None:
         """The change. Or the row, if it changed since it was looked at, or a vote is still to be counted. Or None, if
-        it no longer waits."""
+        it no longer waits: what expired stays so."""
         if self.dry_run:
             session, row = find_session(tx, chain_of(looked_at.asked.session)), looked_at
         else:
             session, row = lock_confirmation(tx, looked_at.id)
-        if row.state is not State.WAITING:
+        if row.state is not State.WAITING or now(tx) >= row.deadline:
             return None
         if row != looked_at or row.pending_votes:  # a stored vote counts before anything that follows from the file
             return row
         speakers = session.speakers if session is not None else frozenset()
         known = session is not None and session_is_sealed(tx, session)
         said = {id_: replace(of, speakers=of.speakers | speakers, speakers_known=known) for id_, of in facts.items()}
-        change = put_under(row, found, said, now(tx), self.by, self.reason)
+        change = put_under(row, found, said, now(tx), self.policies, self.by, self.reason)
         if not self.dry_run:
             assert session is not None
             save(tx, session, change)
@@ -191,6 +193,7 @@ def put_under(
     found: Found,
     facts: Mapping[str, Facts],
     now: datetime,
+    policies: Policies,
     by: Person = OPERATOR,
     reason: str | None = None,
 ) -> Transition:
@@ -216,14 +219,20 @@ def put_under(
     for vote in row.approvals:
         known = facts.get(vote.id)
         ruling = authorise(row.policy, claim_of(row, vote), known) if known else Refusal(reason=Reason.CANNOT_ASK)
-        without = replace(row, votes=tuple(other for other in row.votes if other.id != vote.id))
-        refusal = refusal_without_asking(without, replace(vote, revision=row.revision.number))
-        ruling = refusal or ruling
+        before = _before(row, vote)
+        refusal = refusal_without_asking(before, vote)
+        ruling = refusal or (check_edit(before, vote.edit, policies) if vote.edit else None) or ruling
         if isinstance(ruling, Refusal):
             lost[vote.id] = ruling
     row, fallen = drop_votes(row, lost, now)
     in_time = now < row.deadline  # the file may now say that it is too late already
     return (approve_if_enough(row, now) if in_time else Transition(row=row)).after(step, *fallen)
+
+
+def _before(row: Confirmation, vote: Vote) -> Confirmation:
+    """The confirmation as it was when the vote came: without it, and without what its edit made."""
+    revisions = tuple(one for one in row.revisions if one.number <= vote.revision)
+    return replace(row, votes=tuple(other for other in row.votes if other.id != vote.id), revisions=revisions)
 
 
 def _same_policy(row: Confirmation, found: Found) -> bool:

@@ -217,8 +217,9 @@ class Desk:
 
     def reapply(self, *policies: Policy) -> None:
         facts = {vote.id: self.facts(vote.voter) for vote in self.row.approvals}
-        found = Policies.of(*policies).resolve(self.row.asked.facts(self.row.revision.arguments))
-        self.took(put_under(self.row, found, facts, self.now))
+        in_force = Policies.of(*policies)
+        found = in_force.resolve(self.row.asked.facts(self.row.revision.arguments))
+        self.took(put_under(self.row, found, facts, self.now, in_force))
 
 
 def call_that_became(kind: OutcomeKind, text: str | None = None, confirmed: bool | None = None) -> Call:

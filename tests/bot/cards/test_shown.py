@@ -188,13 +188,13 @@ def test_what_was_filled_in_before_the_policy_changed_is_never_anothers_value() 
     shown = OpenForm(modals.edit_view(desk.row, Ref(desk.row.id, 1)))
     shown.enter("replicas", "4")
     kept = make_policy(edit=["force", "dry_run", "replicas", "version"])
-    after = put_under(desk.row, GoverningPolicy(kept, 0), {}, NOON).row
+    after = put_under(desk.row, GoverningPolicy(kept, 0), {}, NOON, Policies.of(kept)).row
     edit = modals.read_edit(after, shown.state, Policies.of(kept)).edit
     assert edit is not None
     assert edit.arguments == {"replicas": 4}
     shown.enter("dry run", "yes")
     locked = make_policy(edit=["force", "replicas", "version"])
-    after = put_under(desk.row, GoverningPolicy(locked, 0), {}, NOON).row
+    after = put_under(desk.row, GoverningPolicy(locked, 0), {}, NOON, Policies.of(locked)).row
     with pytest.raises(form.FormErrors, match="The policy has changed meanwhile") as caught:
         modals.read_edit(after, shown.state, Policies.of(locked))
     assert [*caught.value.errors] == [shown.block_id("dry run")]
@@ -207,7 +207,7 @@ def test_a_box_that_was_ticked_before_the_policy_changed_allows_nothing_else() -
     assert modals.read_approval(desk.row, state, Policies.of(desk.row.policy)).grant
     for other in ({"grant": "session"}, {"grant": "30m", "grant_on": ["version"]}, {}):
         policy = make_policy(**other)
-        after = put_under(desk.row, GoverningPolicy(policy, 0), {}, NOON).row
+        after = put_under(desk.row, GoverningPolicy(policy, 0), {}, NOON, Policies.of(policy)).row
         with pytest.raises(form.FormErrors, match="The policy has changed meanwhile"):
             modals.read_approval(after, state, Policies.of(policy))
 

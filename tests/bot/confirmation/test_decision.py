@@ -322,7 +322,7 @@ class TestReapply:
         desk.approve(ANNA)
         policies = Policies.of(make_policy(quorum=2, deny_reason="required"))
         found = policies.resolve(desk.row.asked.facts(desk.row.revision.arguments))
-        desk.took(put_under(desk.row, found, {}, desk.now))
+        desk.took(put_under(desk.row, found, {}, desk.now, policies))
         assert not desk.row.approvals
 
     def test_a_smaller_quorum_may_be_there_already(self) -> None:

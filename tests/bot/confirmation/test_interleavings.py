@@ -177,7 +177,7 @@ class Confirming(RuleBasedStateMachine):
         facts = {vote.id: self.facts(vote.voter) for vote in row.approvals}
         try:
             found = policies.resolve(row.asked.facts(row.revision.arguments))
-            self.took(put_under(row, found, facts, self.desk.now))
+            self.took(put_under(row, found, facts, self.desk.now, policies))
         except Illegal:
             assert row.state is not State.WAITING
 

@@ -13,6 +13,7 @@ from adk_confirm.bot.ops.reapply import Reapplying, reapplied_line
 from adk_confirm.bot.policy.approvers import Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.store.cast_vote import count_next
+from adk_confirm.bot.store.transactions import keep_time
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.backoffice import Backoffice, Office
@@ -246,3 +247,42 @@ async def test_what_is_not_a_confirmation_is_left_as_it_was(at: Backoffice) -> N
     await at.database.run(lambda tx: tx.run("UPDATE bot_confirmations SET body = '{}' WHERE id = :id", id=deploy))
     said = await edited(at, "quorum = 2", "quorum = 1")
     assert said.splitlines()[0].startswith(f"{deploy[:8]}  ?: left as it was; somebody changed it in the database")
+
+
+async def test_an_edit_that_nobody_could_make_any_more_decides_nothing(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA, version="2.4.2")
+    stays = f"{deploy[:8]}  deploy: is now under the file's policy\n"
+    assert await edited(at, "quorum = 2", 'quorum = 2\nedit = ["version"]') == stays
+    said = await edited(at, 'quorum = 2\nedit = ["version"]', "quorum = 1\nedit = false")
+    assert said == f"{deploy[:8]}  deploy: is now under the file's policy; the approval of U0ANNA stopped counting\n"
+    assert (await at.row(deploy)).state is State.WAITING
+
+
+async def test_an_edit_takes_no_call_away_from_those_who_must_decide_it(
+    at: Backoffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function names Anna for few replicas only."""
+    deploy = await at.asks(arguments={"replicas": 20})
+    await at.vote(deploy, ANNA, replicas=5)
+    by_size = 'approvers = ["python:tests.support.python_approvers:by_size"]\nquorum = 1'
+    async with FakeSlack(our_app()) as slack:
+        for user in (ANNA, LEAD):
+            slack.person(user.user.lower(), id=user.user)
+        monkeypatch.setenv("SLACK_API_URL", slack.url)
+        monkeypatch.setenv("SLACK_BOT_TOKEN", slack.bot_token)
+        at.policies(f'[[policy]]\ntools = ["deploy*"]\n{by_size}\n')
+        said = await at.command("reapply")
+    assert said.lines == [
+        f"{deploy[:8]}  deploy: is now under the file's policy; the approval of U0ANNA stopped counting"
+    ]
+
+
+async def test_what_expired_stays_so_under_a_longer_time(at: Backoffice) -> None:
+    """The service was down when the time was over."""
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+    at.clock.passes(hours=25)
+    assert await edited(at, "quorum = 2", 'quorum = 1\nexpires_after = "7d"') == ""
+    await at.database.run(keep_time, deploy)
+    assert (await at.row(deploy)).state is State.EXPIRED
