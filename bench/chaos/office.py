@@ -150,13 +150,13 @@ def _people(slack: FakeSlack) -> tuple[People, dict[str, str]]:
 
 
 def _configure(file: Path, listen: str, lease: float | None) -> None:
-    policies = "\n".join(_policy(tool) for tool in TOOLS)
+    policies = "\n".join(policy(tool) for tool in TOOLS)
     store = "" if lease is None else f'[store]\nlease = "{lease:g}s"\n'
     agent = '[agent]\ntarget = "bench.chaos.agent:agent"\n[audit]\ncheckpoint_every = "10s"\n'
     file.write_text(f'{agent}{store}[slack]\nlisten = "{listen}"\n{policies}', encoding="utf-8")
 
 
-def _policy(tool: Tool) -> str:
+def policy(tool: Tool) -> str:
     lines = [
         "[[policy]]",
         f'tools = ["{tool.name}"]',

@@ -188,9 +188,9 @@ class People:
         for ticket, (_, call) in plan.calls.items():
             if self.card(ticket) is None:
                 continue
-            for who in ("bob", "cyd"):
+            for who in APPROVERS:  # as many as are needed
                 said |= await self.acts(ticket, Click(who, "Approve", 0.0))
-            for who in ("dan", "cyd"):  # to run a call again needs as many as to approve it
+            for who in reversed(APPROVERS):  # to run a call again needs as many as to approve it
                 said |= await self.settles(ticket, who, call.settled)
         return said
 

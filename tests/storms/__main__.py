@@ -31,7 +31,7 @@ def main() -> int:
         _make(slip)
     storms = _ready()
     if options.seeds:
-        return _run_these(storms, options.seeds, said=options.said)
+        return _run_these(storms, options)
     count, met, commits, failed = _run_many(storms, options)
     took = options.seconds or 1.0
     print(f"{count} storms in {took:.0f} s, with {met} faults and {commits} commits", flush=True)
@@ -51,6 +51,8 @@ def _options() -> Any:
     parser.add_argument("seeds", nargs="*", type=int, help="run these, and nothing else")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long, default: %(default)g")
     parser.add_argument("--seed", type=int, help="the first one; default: chosen by chance")
+    parser.add_argument("--faults", help="numbers of the only faults that happen, such as 0,3; with one seed")
+    parser.add_argument("--requests", help="and of the only requests that people make")
     parser.add_argument("--slip", help="words of a slip in tests/mutants, which is made in the code first")
     parser.add_argument("--said", action="store_true", help="print all that happened")
     parser.add_argument("--jobs", type=int, default=_JOBS, help="processes, default: %(default)s")
@@ -72,10 +74,12 @@ def _ready() -> Any:
     return storm
 
 
-def _run_these(storms: Any, seeds: Sequence[int], *, said: bool) -> int:
-    broken = 0
-    for seed in seeds:
-        outcome = storms.run(storms.make_storm(seed), tell=said)
+def _run_these(storms: Any, options: Any) -> int:
+    broken, said = 0, options.said
+    for seed in options.seeds:
+        storm = storms.make_storm(seed)
+        faults, errands = _these(storm.faults, options.faults), _these(storm.plan.errands, options.requests)
+        outcome = storms.run(replace(storm, faults=faults, plan=replace(storm.plan, errands=errands)), tell=said)
         broken += bool(outcome.findings)
         how = "; ".join(f"{one.promise}: {one.what} {one.ticket}" for one in outcome.findings) or "every promise held"
         if said:
@@ -84,6 +88,10 @@ def _run_these(storms: Any, seeds: Sequence[int], *, said: bool) -> int:
             f"seed {seed}: {outcome.steps} steps, {outcome.commits} commits, trace {outcome.trace:x}: {how}", flush=True
         )
     return 1 if broken else 0
+
+
+def _these(things: Sequence[Any], numbers: str | None) -> tuple[Any, ...]:
+    return tuple(things) if numbers is None else tuple(things[int(one)] for one in numbers.split(",") if one)
 
 
 def _run_many(storms: Any, options: Any) -> tuple[int, int, int, tuple[int, list[str]] | None]:
@@ -133,7 +141,11 @@ def _print_shortest(storms: Any, seed: int) -> None:
         print(f"  {fault}")
     for one in outcome.findings:
         print(f"{one.promise}: {one.what} {one.ticket}")
-    print(f"Again, with all that happens: python -m tests.storms {seed} --said")
+    whole = storms.make_storm(seed)
+    faults = ",".join(str(whole.faults.index(one)) for one in outcome.storm.faults)
+    requests = ",".join(str(whole.plan.errands.index(one)) for one in plan.errands)
+    print("Again, with all that happens:")
+    print(f"python -m tests.storms {seed} --faults {faults or ','} --requests {requests or ','} --said")
 
 
 # Slips

@@ -16,7 +16,7 @@ OF_REPLICAS: tuple[Kind, ...] = ("kill", "kill", "kill", "freeze", "freeze", "fr
 OF_CLOCKS: tuple[Kind, ...] = ("clock jumps",)
 OF_THE_STORE: tuple[Kind, ...] = (
     *("cut off", "commit fails", "commit is late", "answer is lost", "answer is lost", "answer is late"),
-    "wake-ups are lost",
+    *("read fails", "read is late", "read is late", "wake-ups are lost"),
 )
 OF_SLACK: tuple[Kind, ...] = (
     *("Slack says 429", "Slack fails", "Slack fails", "Slack cuts", "Slack cuts", "Slack is slow", "Slack is late"),
@@ -63,46 +63,62 @@ class Fault:
         return ", ".join([*parts, *(["after it was done"] if self.acted else [])])
 
 
+PROFILES: tuple[tuple[Kind, ...], ...] = (
+    ("freeze", "freeze", "stand still"),
+    ("freeze", "stand still", "Slack is late", "Slack answers late", "answer is late"),
+    ("kill",),
+    ("kill", "kill", "answer is lost", "commit fails"),
+    ("kill", "freeze", "Slack cuts", "Slack fails"),
+    ("answer is lost",),
+    ("answer is late", "read is late", "commit is late"),
+    OF_THE_STORE,
+    OF_SLACK,
+    ("Slack cuts", "Slack is late", "Slack fails", "Slack says 429"),
+    ("request comes twice", "request is late", "request is lost", "restart", "kill"),
+    (*OF_PEOPLE, "freeze", "kill", "answer is lost"),
+    (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE),
+    (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE),
+)
+"""What goes wrong together. A storm in which everything does shows less of each."""
+
+
 def make_faults(dice: Random, *, replicas: int, seconds: float, lease: float) -> tuple[Fault, ...]:
-    most = dice.choice((0, 1, 2, 3, 4, 6, 8, 12))
-    kinds = dice.choice(
-        (
-            OF_REPLICAS,
-            OF_THE_STORE,
-            OF_SLACK,
-            (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE),
-            (*OF_REPLICAS, *OF_SLACK),
-            (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE),
-            (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE),
-            (*OF_PEOPLE, *OF_REPLICAS),
-        )
-    )
+    kinds, most = dice.choice(PROFILES), dice.choice((2, 4, 8, 12, 16))
     found = [_fault(dice, dice.choice(kinds), replicas, seconds, lease) for _ in range(most)]
     return tuple(sorted(found, key=lambda one: one.at))
 
 
+_MOST = {"": 600, "commit": 120, "post": 8, "update": 8, "tool": 4, "ack": 8}
+"""How often a small storm has such a moment, and how many steps it has."""
+
+
 def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float) -> Fault:
-    at, replica = dice.uniform(0, seconds), dice.randrange(replicas)
+    """Half of the faults are spread over what happens, and the others over time: most of that is quiet."""
+    at, replica, early = dice.uniform(0, seconds), dice.randrange(replicas), dice.random() < 0.5
+    at = dice.uniform(0, 0.5) if early else at
     on: Moment = ""
     count, times, lasts, method = 1, 1, 0.0, ""
     if kind in OF_REPLICAS:
         on = dice.choice(("", "commit", "commit", "post", "update", "tool", "tool", "ack"))
-        count = dice.randrange(1, 400) if not on else dice.choice((1, 1, 1, 2, 3, 5, 8))
-        lasts = dice.choice((dice.uniform(0.05, lease * 0.9), lease + dice.uniform(0, 4), dice.uniform(0.1, 2)))
+        count = dice.randrange(1, _MOST[on] + 1) if early or not on else dice.choice((1, 1, 2, 4))
+        long = lease + dice.uniform(0.05, 3)
+        lasts = dice.choice((dice.uniform(0.05, lease * 0.9), long, long, long))
         if kind == "kill":
             lasts = dice.choice((dice.uniform(0.05, 2), lease + dice.uniform(0, 5)))
     elif kind == "clock jumps":
         lasts = dice.choice((-3600.0, -30.0, -2.0, 0.5, 3.0, 15.0, 7200.0))
     elif kind in OF_THE_STORE:
         times = dice.choice((1, 1, 2, 5))
-        count = dice.choice((1, 1, 2, 4, 8))
+        count = dice.randrange(1, _MOST["commit"]) if early else dice.choice((1, 1, 2, 4, 8))
         lasts = dice.choice((dice.uniform(0.1, 1), dice.uniform(1, 4), lease + dice.uniform(0, 4)))
     elif kind in OF_SLACK:
         method = dice.choice(METHODS) if kind.startswith("Slack") else ""
         times = dice.choice((1, 1, 2, 6))
+        count = dice.randrange(1, 8 if method else 30) if early else 1
         lasts = dice.choice((dice.uniform(0.2, 2), dice.uniform(2, 6), dice.uniform(6, 14)))
-    elif kind == "pause":
-        lasts = dice.uniform(0.1, 8)
+    elif kind in OF_PEOPLE:
+        lasts = dice.choice((dice.uniform(0.1, 8), dice.uniform(20, 50)))
+        count = dice.randrange(3)
     return Fault(kind, at, replica, on, count, lasts, times, method, dice.random() < 0.5)
 
 

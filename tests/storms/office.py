@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from random import Random
 from typing import Any, cast
 
 from slack_bolt.async_app import AsyncApp
 
 from adk_confirm.bot import app as product
-from adk_confirm.bot.config.settings import Settings, parse_settings
+from adk_confirm.bot.config.settings import Rules, Settings, parse_settings
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.slack.api import CallLimits
 from adk_confirm.bot.store.pause import mark_for_drawing, pause_runs, resume_runs
@@ -26,9 +26,9 @@ from adk_confirm.sandbox.server.delivery import Delivery
 from adk_confirm.sandbox.server.server import FakeSlack
 from bench.chaos import agent as agents
 from bench.chaos.history import Effect
-from bench.chaos.office import REDELIVERED_AFTER
+from bench.chaos.office import REDELIVERED_AFTER, policy
 from bench.chaos.people import People, everywhere
-from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, TOOLS, Tool
+from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, TOOLS
 from tests.storms.faults import OF_REPLICAS, Fault, Moment, Weather
 from tests.storms.loop import Process, StormLoop
 from tests.storms.slack import SlackWire, StormClient, StormSlack, transmit
@@ -51,7 +51,8 @@ class Replica:
         self.bolt: AsyncApp | None = None
         self.requests: list[asyncio.Future[tuple[int, str]]] = []
         self.cut_off_until = 0.0
-        self.ahead = 0.0
+        self.ahead = office.dice.choice((0.0, 0.0, 0.3, -2.0, 40.0, -3600.0))
+        self.rules = Rules(office.settings.policies)
         self.process = office.loop.spawn(f"replica {number}")
         self.stopping = asyncio.Event()
         self.running: asyncio.Task[None] | None = None
@@ -186,10 +187,12 @@ class Office:
                 replica.cut_off_until = self.loop.now + fault.seconds
             case "group changes":
                 self._start_task(self._group_changes(fault))
+            case "policy changes":
+                self._start_task(self._policies_change(fault))
             case "pause":
                 self._start_task(self._pauses(fault))
             case _:
-                self.note("not done")
+                raise ValueError(fault.kind)
 
     async def _restarts(self, replica: Replica) -> None:
         process, running = replica.process, replica.running
@@ -205,8 +208,16 @@ class Office:
         who = APPROVERS[fault.count % len(APPROVERS)]
         left = [self.cast[name] for name in APPROVERS if name != who]
         self.slack.group("oncall", *left, id="S0ONCALL")
-        await asyncio.sleep(2.0)
+        await asyncio.sleep(fault.seconds)
         self.slack.group("oncall", *(self.cast[name] for name in APPROVERS), id="S0ONCALL")
+
+    async def _policies_change(self, fault: Fault) -> None:
+        """For a while somebody can't decide any more."""
+        for bars in (f"user:U0{APPROVERS[fault.count % len(APPROVERS)].upper()}", ""):
+            for replica in self.replicas:  # each reads its file when it happens to
+                await asyncio.sleep(self.dice.uniform(0, 1))
+                replica.rules.policies = settings(bars).policies
+            await asyncio.sleep(fault.seconds)
 
     async def _pauses(self, fault: Fault) -> None:
         await self._operates(pause_runs)
@@ -286,8 +297,9 @@ _OWED = """
 """
 
 
-def settings() -> Settings:
-    policies = "\n".join(_policy(tool) for tool in TOOLS)
+@cache
+def settings(bars: str = "") -> Settings:
+    policies = "\n".join(policy(tool) + (f'barred = ["{bars}"]\n' if bars else "") for tool in TOOLS)
     text = (
         '[agent]\ntarget = "bench.chaos.agent:agent"\n[audit]\ncheckpoint_every = "10s"\n'
         f'[store]\nlease = "{LEASE:g}s"\n{policies}'
@@ -302,12 +314,6 @@ def settings() -> Settings:
             "ADK_CONFIRM_SECRET": SECRET,
         },
     )
-
-
-def _policy(tool: Tool) -> str:
-    from bench.chaos.office import _policy as of_chaos
-
-    return of_chaos(tool)
 
 
 @contextlib.contextmanager
@@ -330,6 +336,10 @@ def in_place(office: Callable[[], Office | None]) -> Iterator[None]:
         here().bolt = bolt
         return "storm"
 
+    def rules(*given: Any) -> Rules:
+        here().rules = Rules(*given)
+        return here().rules
+
     class NoSession:
         async def close(self) -> None: ...
 
@@ -345,6 +355,7 @@ def in_place(office: Callable[[], Office | None]) -> Iterator[None]:
         "slack_client": client,
         "slack_session": NoSession,
         "Slack": StormSlack,
+        "Rules": rules,
         "_serve": serve,
     }
     before = {name: getattr(product, name) for name in places}

@@ -111,12 +111,14 @@ class StormEngine:
                 job.fail(StoreError(AWAY_SAID))
                 self._answer(job)
             return
-        if not job.read_only and take("commit fails"):
+        if take("read fails" if job.read_only else "commit fails"):
             job.fail(StoreError("The store could not do this. Nothing of it was stored."))
             loop.call_later(store.latency(), self._answer, job)
             return
         store.perform(job)
         late = store.latency()
+        if job.read_only and (fault := take("read is late")):
+            late += fault.seconds
         if not job.read_only and job.error is None:
             store.commits += 1
             topics = [topic_key(topic) for topic in sorted(job.topics)]

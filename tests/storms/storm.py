@@ -71,8 +71,8 @@ class Outcome:
 
 def make_storm(seed: int) -> Storm:
     dice = Random(f"storm {seed}")
-    replicas, seconds = dice.choice((1, 2, 2, 2, 3, 3, 4)), dice.choice((4.0, 8.0, 14.0))
-    plan = make_plan(seed, seconds, lease=LEASE, every=dice.choice((4.0, 7.0, 14.0)))
+    replicas, seconds = dice.choice((1, 1, 2, 2, 2, 3, 4)), dice.choice((3.0, 8.0, 14.0))
+    plan = make_plan(seed, seconds, lease=LEASE, every=dice.choice((1.5, 3.0, 5.0)))
     faults = make_faults(dice, replicas=replicas, seconds=seconds + 4, lease=LEASE)
     return Storm(seed, replicas, seconds, dice.random() < 0.3, plan, faults)
 
@@ -148,7 +148,20 @@ async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     await at.heal()
     await at.people.finish(_GOES_HOME)
     owed = await _decide_the_rest(at, storm)
-    return [*at.watch.found, *check(_history(at, owed))]
+    found = [*at.watch.found, *check(_history(at, owed))]
+    if (looks := await _commits_at_rest(at)) > MOST_AT_REST:
+        found.append(Finding("at rest nobody is busy", f"{looks} commits in {_REST:g} s of rest"))
+    return found
+
+
+_REST, MOST_AT_REST = 20.0, 60
+"""Seconds, and the commits of all replicas in them: each looks every five seconds, and makes checkpoints."""
+
+
+async def _commits_at_rest(at: Office) -> int:
+    before = at.store.commits
+    await asyncio.sleep(_REST)
+    return at.store.commits - before
 
 
 async def _decide_the_rest(at: Office, storm: Storm) -> list[str]:
