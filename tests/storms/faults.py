@@ -22,6 +22,8 @@ OF_SLACK: tuple[Kind, ...] = (
     *("Slack says 429", "Slack fails", "Slack fails", "Slack cuts", "Slack cuts", "Slack is slow", "Slack is late"),
     *("Slack answers late", "request is lost", "request is late", "request comes twice"),
 )
+OF_WRITERS: tuple[Kind, ...] = ("amount of a confirmation", "amount of a call", "older confirmation")
+"""What somebody changes who can write to the database, and has no secret."""
 OF_PEOPLE: tuple[Kind, ...] = ("group changes", "pause", "pause", "policy changes")
 
 Moment = Literal["", "commit", "post", "update", "tool", "ack"]
@@ -76,6 +78,7 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     ("Slack cuts", "Slack is late", "Slack fails", "Slack says 429"),
     ("request comes twice", "request is late", "request is lost", "restart", "kill"),
     (*OF_PEOPLE, "freeze", "kill", "answer is lost"),
+    OF_WRITERS,
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE),
 )
@@ -116,6 +119,8 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
         times = dice.choice((1, 1, 2, 6))
         count = dice.randrange(1, 8 if method else 30) if early else 1
         lasts = dice.choice((dice.uniform(0.2, 2), dice.uniform(2, 6), dice.uniform(6, 14)))
+    elif kind in OF_WRITERS:
+        lasts, count = dice.choice((dice.uniform(0.1, 2), dice.uniform(2, 8))), dice.randrange(100)
     elif kind in OF_PEOPLE:
         lasts = dice.choice((dice.uniform(0.1, 8), dice.uniform(20, 50)))
         count = dice.randrange(3)

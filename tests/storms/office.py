@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from random import Random
@@ -29,7 +30,7 @@ from bench.chaos.history import Effect
 from bench.chaos.office import REDELIVERED_AFTER, policy
 from bench.chaos.people import People, everywhere
 from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, TOOLS
-from tests.storms.faults import OF_REPLICAS, Fault, Moment, Weather
+from tests.storms.faults import OF_CLOCKS, OF_PEOPLE, OF_REPLICAS, OF_WRITERS, Fault, Moment, Weather
 from tests.storms.loop import Process, StormLoop
 from tests.storms.slack import SlackWire, StormClient, StormSlack, transmit
 from tests.storms.store import StormEngine, StormStore
@@ -98,6 +99,7 @@ class Office:
     def __init__(self, seed: int, loop: StormLoop, template: bytes, replicas: int, *, rates: bool) -> None:
         self.loop, self.dice, self.weather = loop, Random(f"world {seed}"), Weather()
         self.effects: list[Effect] = []
+        self.tampered = False
         self.said: list[str] = []
         self.slack = FakeSlack(our_app())
         self.slack.install.token = _TOKEN
@@ -157,7 +159,7 @@ class Office:
                     replica = self.replicas[fault.replica % len(self.replicas)]
                     if not replica.process.dead:
                         self.loop.after_steps(replica.process, fault.count, partial(self.strikes, fault, replica))
-            elif fault.kind in ("clock jumps", "cut off", "group changes", "pause", "policy changes"):
+            elif fault.kind in (*OF_CLOCKS, *OF_PEOPLE, *OF_WRITERS, "cut off"):
                 self.strikes(fault, self.replicas[fault.replica % len(self.replicas)])
             else:
                 self.weather.arm(fault)
@@ -187,6 +189,10 @@ class Office:
                 replica.cut_off_until = self.loop.now + fault.seconds
             case "group changes":
                 self._start_task(self._group_changes(fault))
+            case "older confirmation":
+                self._start_task(self._puts_back(fault))
+            case "amount of a confirmation" | "amount of a call":
+                self._writes(fault)
             case "policy changes":
                 self._start_task(self._policies_change(fault))
             case "pause":
@@ -210,6 +216,30 @@ class Office:
         self.slack.group("oncall", *left, id="S0ONCALL")
         await asyncio.sleep(fault.seconds)
         self.slack.group("oncall", *(self.cast[name] for name in APPROVERS), id="S0ONCALL")
+
+    def _writes(self, fault: Fault) -> None:
+        """Somebody changes an amount in the database."""
+        table = "bot_confirmations" if fault.kind == "amount of a confirmation" else "runtime_calls"
+        rows = self.store.look(f"SELECT id, body FROM {table} ORDER BY id")
+        if not rows:
+            return
+        row = rows[fault.count % len(rows)]
+        body = re.sub(r'("amount":\s?)(\d+)', lambda found: f"{found[1]}{int(found[2]) + 7000}", row.body)
+        self.store.connection.execute(f"UPDATE {table} SET body = ? WHERE id = ?", (body, row.id))
+        self.tampered = True
+
+    async def _puts_back(self, fault: Fault) -> None:
+        """Somebody keeps a copy of a confirmation, and puts it back later."""
+        rows = self.store.look("SELECT * FROM bot_confirmations ORDER BY id")
+        if not rows:
+            return
+        row = rows[fault.count % len(rows)]
+        await asyncio.sleep(fault.seconds)
+        names = [name for name in row._fields if name != "id"]
+        put = ", ".join(f"{name} = ?" for name in names)
+        values = [getattr(row, name) for name in names]
+        self.store.connection.execute(f"UPDATE bot_confirmations SET {put} WHERE id = ?", (*values, row.id))
+        self.tampered = True
 
     async def _policies_change(self, fault: Fault) -> None:
         """For a while somebody can't decide any more."""

@@ -24,10 +24,11 @@ from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
 from bench.chaos import agent as agents
-from bench.chaos.checks import check
+from bench.chaos.checks import check, ledger_verifies
 from bench.chaos.collecting import entry, messages, messages_to_agent, whispers
 from bench.chaos.history import Finding, History
 from bench.chaos.plan import Plan, make_plan
+from bench.chaos.story import Story
 from tests.storms import office as offices
 from tests.storms import virtual
 from tests.storms.faults import Fault, make_faults, without
@@ -148,7 +149,10 @@ async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     await at.heal()
     await at.people.finish(_GOES_HOME)
     owed = await _decide_the_rest(at, storm)
-    found = [*at.watch.found, *check(_history(at, owed))]
+    history = _history(at, owed)
+    if at.tampered:  # what somebody changed ends otherwise than people wanted; but nothing else ran
+        return [*at.watch.found, *ledger_verifies(Story(history))]
+    found = [*at.watch.found, *check(history)]
     if (looks := await _commits_at_rest(at)) > MOST_AT_REST:
         found.append(Finding("at rest nobody is busy", f"{looks} commits in {_REST:g} s of rest"))
     return found

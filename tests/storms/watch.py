@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from adk_confirm.blocks.click_ids import parse_id
 from adk_confirm.bot.inbound.clicks_and_forms import VOTES
@@ -23,7 +24,7 @@ class Watch:
         self.found: list[Finding] = []
         self._seen: dict[str, int] = {}  # lines of each chain that were looked at
         self._decided: dict[str, str] = {}
-        self._began: Counter[tuple[str, int]] = Counter()
+        self._began: Counter[str] = Counter()
         self._changes = 0
 
     def _find(self, promise: str, what: str, ticket: str = "") -> None:
@@ -58,32 +59,29 @@ class Watch:
             self._find("one decision each", f"{before}, then {kind}", confirmation)
 
     def tool(self, did: Effect) -> None:
-        """A tool begins or ends. When it begins, the store says so, and what it runs with is what was approved."""
+        """A tool begins or ends. When it begins, the store says so, and it runs with what the ledger says."""
         if did.phase != "begins":
             return
         store = self._office.store
         calls = store.look("SELECT state, body FROM runtime_calls WHERE id = :id", id=did.call)
-        rows = store.look("SELECT id, state, outcome, body FROM bot_confirmations WHERE call_id = :id", id=did.call)
+        rows = store.look("SELECT id FROM bot_confirmations WHERE call_id = :id", id=did.call)
         if len(calls) != 1 or len(rows) != 1:
             self._find(
                 "nothing runs that was not approved", f"{len(calls)} calls, {len(rows)} confirmations", did.ticket
             )
             return
-        call, row = json.loads(calls[0].body), rows[0]
-        if row.state != "approved":
-            self._find("nothing runs that was not approved", f"it began, and is {row.state}", did.ticket)
-        if calls[0].state != "running" and not (calls[0].state == "unknown" and self._was_slow(did)):
+        lines = store.look(_ABOUT, id=rows[0].id)
+        if "approved" not in [line.kind for line in lines]:
+            self._find("nothing runs that was not approved", f"the ledger says {lines[-1].kind}", did.ticket)
+        if calls[0].state not in ("running", "unknown"):  # it is unknown if this process was slow to begin
             self._find("a start is stored first", f"it began, and the store says {calls[0].state}", did.ticket)
-        amount = _amount(json.loads(row.body))
+        amount = _amount(lines)
         if amount != did.amount:
             self._find("what ran is what was approved", f"ran with {did.amount}, approved with {amount}", did.ticket)
-        attempt = int(call.get("attempt") or 1)
-        self._began[did.call, attempt] += 1
-        if self._began[did.call, attempt] > 1 and did.tool != "tidy":
-            self._find("an approved call runs once", f"attempt {attempt} began again", did.ticket)
-
-    def _was_slow(self, did: Effect) -> bool:  # noqa: ARG002
-        return True
+        attempts = 1 + [line.kind for line in lines].count("run again")
+        self._began[did.call] += 1
+        if self._began[did.call] > attempts and did.tool != "tidy":
+            self._find("an approved call runs once", f"it began {self._began[did.call]} times", did.ticket)
 
     def acked(self, made: Delivery) -> None:
         """A click was acknowledged: its vote is stored, or whoever clicked is told why not."""
@@ -105,12 +103,15 @@ _VOTE = """
 """
 
 
-def _amount(body: object) -> object:
-    """The amount of the last revision, wherever the row keeps it."""
-    if isinstance(body, dict):
-        revisions = body.get("revisions")
-        if isinstance(revisions, list) and revisions:
-            last = revisions[-1]
-            if isinstance(last, dict) and isinstance(last.get("arguments"), dict):
-                return last["arguments"].get("amount")
-    return None
+_ABOUT = "SELECT kind, content FROM bot_ledger WHERE confirmation = :id ORDER BY seq"
+
+
+def _amount(lines: Sequence[Any]) -> object:
+    """The amount of the last revision, according to the ledger."""
+    amount: object = None
+    for line in lines:
+        content = json.loads(line.content or "{}")
+        given = content.get({"asked": "arguments", "edited": "after"}.get(line.kind, ""))
+        if isinstance(given, dict):
+            amount = given.get("amount", amount)
+    return amount
