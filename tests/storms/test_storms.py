@@ -39,5 +39,5 @@ def test_what_broke_a_promise_once_does_not_again() -> None:
 
 def test_a_slip_is_found() -> None:
     """It ends with the first storm that breaks a promise."""
-    code, said = storms("--seed", "0", "--seconds", "300", "--slip", "a lease that is over is kept")
+    code, said = storms("--seed", "0", "--seconds", "300", "--slip", "a lease ends though more is due")
     assert code == 0, said
