@@ -44,8 +44,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 SKIPPED = 0.05
-_LOOKED_AT = 1000
-"""How many due jobs are considered when choosing whose turn it is."""
+_LOOKED_AT = 64
+"""How many due jobs of a kind are considered when choosing whose turn it is."""
 
 _NOBODYS = " "
 """Prefix for the turn of a job that belongs to nobody. No name begins like this."""
@@ -259,31 +259,30 @@ def _is_free(row: _Row, at: AtWork) -> bool:
     return JobKey(row.kind, row.key) not in at.jobs and at.may_take(row.owner, row.token)
 
 
-# The most overdue jobs that nobody else holds.
-_DUE = """
-    SELECT j.kind, j.key, j.due_at, j.turn, coalesce(j.owner, j.key) AS owner, l.lease_token AS token, l.key AS leads
-    FROM jobs j LEFT JOIN jobs l ON l.kind = :leader AND l.key = coalesce(j.owner, j.key)
-    WHERE j.kind IN :kinds AND j.due_at <= :now
-      AND (l.lease_until IS NULL OR l.lease_until <= :now OR l.lease_token IN :tokens)
-    ORDER BY j.due_at LIMIT :most
-"""
-_NOBODYS_DUE = _DUE.replace("WHERE", "WHERE j.turn IS NULL AND")
+_CROWDS = "kind, turn IS NULL"
+"""A crowd of one kind, or of many people, hides neither another kind nor what is nobody's."""
+# The most overdue jobs that nobody else holds: everybody's first before anybody's second.
+_DUE = f"""
+    SELECT kind, key, due_at, turn, owner, token, leads FROM (
+        SELECT *, row_number() OVER (PARTITION BY {_CROWDS} ORDER BY place, due_at) AS number FROM (
+            SELECT j.kind, j.key, j.due_at, j.turn, coalesce(j.owner, j.key) AS owner, l.lease_token AS token,
+                l.key AS leads,
+                row_number() OVER (PARTITION BY j.kind, coalesce(j.turn, j.key) ORDER BY j.due_at) AS place
+            FROM jobs j LEFT JOIN jobs l ON l.kind = :leader AND l.key = coalesce(j.owner, j.key)
+            WHERE j.kind IN :kinds AND j.due_at <= :now
+              AND (l.lease_until IS NULL OR l.lease_until <= :now OR l.lease_token IN :tokens)
+        ) AS placed WHERE place <= :each
+    ) AS numbered WHERE number <= :most ORDER BY due_at
+"""  # noqa: S608
 
 
 def _read_due(tx: Tx, leader: JobKind[Any], kinds: Kinds, at: AtWork) -> list[_Row]:
-    tokens, most = [*at.tokens.values()], _LOOKED_AT + len(at.jobs)
-
-    def read(statement: str, *kinds: JobKind[Any]) -> list[_Row]:
-        names = [kind.name for kind in kinds]
-        found = tx.all(statement, leader=leader.name, kinds=names, now=tx.now(), tokens=tokens, most=most)
-        return [_Row(*row) for row in found]
-
-    due = read(_DUE, *kinds)
-    if len(due) < _LOOKED_AT:
-        return due
-    # A crowd of one kind, or of one person, hides neither another kind nor what is nobody's.
-    every = (row for kind in kinds for statement in (_DUE, _NOBODYS_DUE) for row in read(statement, kind))
-    return [*dict.fromkeys(every)]
+    """As many jobs of each kind as the claim may choose from, beside those that are at work."""
+    names, tokens = [kind.name for kind in kinds], [*at.tokens.values()]
+    each = 2 * max(kind.most_each for kind in kinds) + 1
+    most = _LOOKED_AT + len(at.jobs)
+    found = tx.all(_DUE, leader=leader.name, kinds=names, now=tx.now(), tokens=tokens, each=each, most=most)
+    return [_Row(*row) for row in found]
 
 
 _NEXT_DUE = "SELECT min(due_at) AS at, NULL AS owner FROM jobs WHERE kind = :kind AND due_at > :now"

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,11 +14,13 @@ import pytest
 
 from adk_confirm.bot.slack.errors import Later
 from adk_confirm.runtime.errors import ConfirmError, Invalid, StoreError
+from adk_confirm.runtime.store import jobs
 from adk_confirm.runtime.store.database import Database, Limits, OutcomeUnknown, Tx
 from adk_confirm.runtime.store.jobs import (
     AGAIN,
     LONGEST_LAG,
     MOST_FAILURES,
+    AtWork,
     JobKind,
     LeaseLoop,
     NotNow,
@@ -579,6 +582,25 @@ async def test_a_decision_does_not_wait_behind_thousands_of_somebodys_rows(datab
         return [key for key, _ in claim_due(tx, TURNS, 8, 30.0)[0]]
 
     assert await database.run(claim) == ["a0000", "a0001", "a0002", "a0003", "decision"]
+
+
+async def test_a_decision_does_not_wait_behind_a_crowd(database: Database) -> None:
+    def claim(tx: Tx) -> set[str]:
+        insert_rows(tx, [{"key": f"a{n:04}", "turn": f"person {n}", "due_at": n / 10_000} for n in range(1200)])
+        insert_rows(tx, [{"key": "decision", "due_at": 5.0}])
+        return {key for key, _ in claim_due(tx, replace(TURNS, reserved=4), 8, 30.0)[0]}
+
+    assert "decision" in await database.run(claim)
+
+
+async def test_a_kind_does_not_wait_behind_a_crowd_of_another(database: Database) -> None:
+    def claim(tx: Tx) -> set[str]:
+        insert_rows(tx, [{"key": f"a{n:04}", "turn": f"thread {n}", "due_at": n / 10_000} for n in range(1200)])
+        insert_rows(tx, [{"kind": "card", "key": "card", "turn": "thread 7", "due_at": 5.0}])
+        kinds = TURNS, replace(TURNS, name="card")
+        return {one.job.key for one in jobs.claim_due(tx, kinds, {"test": 8, "card": 8}, 30.0, AtWork()).jobs}
+
+    assert "card" in await database.run(claim)
 
 
 async def test_without_anybody_else_somebody_has_half_of_the_slots(database: Database) -> None:
