@@ -1,4 +1,5 @@
-"""Edits: which fields may be changed, how an edit changes the call, and why one is refused. Pure.
+"""Edits: which fields may be changed, how an edit changes the call, and why one is refused; and the form for an answer
+to a question. Pure.
 
 The listener calls `check_edit` when a form is submitted, to show an error at its field. Counting calls it again,
 because the row may have changed in between.
@@ -14,7 +15,7 @@ from adk_confirm.bot.confirmation.authorise import Reason, Refusal
 from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit
 from adk_confirm.bot.policy.model import Policies
 from adk_confirm.bot.policy.redaction import Redactor
-from adk_confirm.runtime.jsontypes import Json, JsonObject, same
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, same
 
 
 def differences(before: JsonObject, after: JsonObject) -> tuple[FieldDiff, ...]:
@@ -147,3 +148,38 @@ def _kind(value: Json | Absent) -> str:
     if isinstance(value, bool):
         return "bool"
     return "number" if isinstance(value, int | float) else type(value).__name__
+
+
+# The form for an answer to a question
+
+WHOLE = "the whole answer"
+"""The comment in the schema of a form whose one field is the whole answer."""
+
+
+def form_of(schema: JsonObject | None) -> tuple[JsonObject, JsonObject]:
+    """The schema of the form to fill in, and its first values: one input for each field, or one for the whole answer.
+
+    The first values are the fields' defaults, because google-adk gives its node a null for a field that is left out.
+    """
+    if has_fields(schema):
+        properties = as_object((schema or {}).get("properties"))
+        defaults: JsonObject = {
+            name: rules["default"]
+            for name, rules in properties.items()
+            if isinstance(rules, dict) and "default" in rules
+        }
+        return schema or {}, defaults
+    shared = {name: part for name, part in (schema or {}).items() if name in ("$defs", "definitions")}
+    whole: JsonObject = {name: part for name, part in (schema or {}).items() if name not in shared}
+    form: JsonObject = {"$comment": WHOLE, "type": "object", "properties": {PAYLOAD: whole or {"type": "string"}}}
+    return {**form, "required": [PAYLOAD], **shared}, {}
+
+
+def has_fields(schema: JsonObject | None) -> bool:
+    return bool(as_object((schema or {}).get("properties")))
+
+
+def answer_from_form(form: JsonObject | None, payload: Json) -> Json:
+    """The answer, from what was filled into a form of this schema (`form_of`)."""
+    filled = as_object(payload)
+    return filled.get(PAYLOAD) if form is not None and form.get("$comment") == WHOLE else filled

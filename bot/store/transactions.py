@@ -13,6 +13,7 @@ from enum import Enum
 
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.decision import delivery_of
+from adk_confirm.bot.confirmation.edits import answer_from_form
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.model import Confirmation, Place, State
 from adk_confirm.bot.confirmation.outcome import (
@@ -26,7 +27,6 @@ from adk_confirm.bot.confirmation.outcome import (
     take_back,
     tick,
 )
-from adk_confirm.bot.confirmation.question_form import answer_from_form
 from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.confirmation.votes import take_preview
 from adk_confirm.bot.policy.approvers import Person
