@@ -23,12 +23,13 @@ from aiohttp.typedefs import Handler
 from adk_confirm.blocks.click_ids import SaidMark
 from adk_confirm.blocks.notices import notice_message
 from adk_confirm.blocks.text import visible
+from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.config.settings import CallerSettings, DoorSettings, Rules
 from adk_confirm.bot.confirmation.model import DOOR, VoteKind
 from adk_confirm.bot.confirmation.shown import approved_by
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.door import asks
-from adk_confirm.bot.door.asks import Ask, AskMessage, AskState, moment
+from adk_confirm.bot.door.asks import Ask, AskMessage, AskState
 from adk_confirm.bot.door.host import DoorHost
 from adk_confirm.bot.door.permit import digest, jcs
 from adk_confirm.bot.policy.approvers import Person, caller
@@ -472,15 +473,15 @@ def _as_json(state: AskState) -> JsonObject:
         task["nobody_decides"] = True
     if row is None:
         return {"task": task}
-    task["expires_at"] = moment(row.deadline)
+    task["expires_at"] = stamp(row.deadline)
     votes: Json = len(row.voters(VoteKind.APPROVE))
     task["progress"] = {"current_step": votes, "total_steps": row.policy.quorum}
     if state.status != "approved":
         return {"task": task}
     approval: JsonObject = {
         "id": row.id,
-        "approved_at": moment(row.decision.at if row.decision else None),
-        "approved_until": moment(row.start_by),
+        "approved_at": stamp(row.decision.at) if row.decision else None,
+        "approved_until": stamp(row.start_by) if row.start_by else None,
         "approved_by": [*approved_by(row)],
         "attempt": row.attempt,
         "revision": row.revision.number,

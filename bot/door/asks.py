@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
@@ -76,26 +75,10 @@ class Ask:
     session: Session
     text: str
     over: bool
-
-    @property
-    def _body(self) -> JsonObject:
-        return as_object(json.loads(self.text))
-
-    @property
-    def tool(self) -> str:
-        return as_text(self._body.get("tool"))
-
-    @property
-    def arguments(self) -> JsonObject:
-        return as_object(self._body.get("arguments"))
-
-    @property
-    def reason(self) -> str:
-        return as_text(self._body.get("reason"))
-
-    @property
-    def preview(self) -> str:
-        return as_text(self._body.get("preview"))
+    tool: str
+    arguments: JsonObject
+    reason: str = ""
+    preview: str = ""
 
 
 _LETTER = "SELECT * FROM bot_mail WHERE session = :key AND mark = :mark"
@@ -118,7 +101,8 @@ def read_ask(tx: Tx, key: str) -> Ask | None:
         return None
     caller = session.session.user_id.removeprefix(_user_of(session.team, ""))
     text = as_text(json.loads(letter.body).get("text"))
-    return Ask(session.session.id.removeprefix(session_id("")), caller, session, text, letter.done_at is not None)
+    ask = session.session.id.removeprefix(session_id(""))
+    return Ask(ask, caller, session, text, letter.done_at is not None, **json.loads(text))
 
 
 def find_ask(tx: Tx, team: str, caller: str, ask: str) -> Ask | None:
@@ -329,7 +313,3 @@ def cancel(tx: Tx, ask: Ask, policies: Policies) -> None:
         way="door",
     )
     cast(tx, ballot, policies)
-
-
-def moment(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat(timespec="seconds")

@@ -6,20 +6,21 @@ A call that nobody decides in time is answered as pending. The same call again g
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+import uvicorn
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
 
 from adk_confirm.bot.door.client import NoDesk, Refused, door_client, is_over
 from adk_confirm.bot.door.permit import jcs
-from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, objects
 
 SLICE = 10.0
@@ -110,26 +111,16 @@ def _text(text: str, *, failed: bool = False) -> types.CallToolResult:
 
 
 async def over_stdio(proxy: Proxy) -> None:
-    from mcp.server.stdio import stdio_server
-
+    """Until the client leaves."""
     server = proxy.server()
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
 
-def over_http(proxy: Proxy, host: str, port: int) -> None:
-    import uvicorn
-
-    app = proxy.server().streamable_http_app(stateless_http=True, host=host)
-    uvicorn.run(app, host=host, port=port, log_level="warning")
-
-
-def serve(proxy: Proxy, listen: str) -> None:
-    """Until the client leaves, or this process is stopped."""
-    if not listen:
-        asyncio.run(over_stdio(proxy))
-        return
+def over_http(proxy: Proxy, listen: str) -> None:
+    """Until this process is stopped."""
     host, _, port = listen.rpartition(":")
     if not port.isdecimal():
-        raise ConfirmError('--listen must be host and port, such as "127.0.0.1:8900".')
-    over_http(proxy, host.strip("[]"), int(port))
+        raise Invalid('--listen must be host and port, such as "127.0.0.1:8900".')
+    app = proxy.server().streamable_http_app(stateless_http=True, host=host)
+    uvicorn.run(app, host=host.strip("[]"), port=int(port), log_level="warning")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import click
@@ -28,7 +29,10 @@ def mcp_proxy(url: str, hold: str, listen: str) -> None:
     except ValueError as error:
         raise Invalid(f"--hold {error}.") from error
     try:
-        from adk_confirm.bot.door.proxy import Proxy, serve
+        from adk_confirm.bot.door.proxy import Proxy, over_http, over_stdio
     except ImportError as error:
         raise Invalid("This needs version 2 of the mcp package: install 'adk-confirm[mcp]'.") from error
-    serve(Proxy(url, None if listen else token, seconds), listen)
+    if listen:
+        over_http(Proxy(url, None, seconds), listen)
+    else:
+        asyncio.run(over_stdio(Proxy(url, token, seconds)))
