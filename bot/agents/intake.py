@@ -21,15 +21,7 @@ from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.confirmation.votes import hypothetical_vote
 from adk_confirm.bot.hosts.host import SessionSnapshot
 from adk_confirm.bot.policy.approvers import NOBODY, Person, Unresolved
-from adk_confirm.bot.policy.model import (
-    CallFacts,
-    CallRefusal,
-    CallRefusalReason,
-    GoverningPolicy,
-    Policies,
-    Policy,
-    may_show_in,
-)
+from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
 from adk_confirm.bot.policy.redaction import Redactor, mask_said, own_words
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.directory import Directory, NotWritable
@@ -77,7 +69,7 @@ class Intake:
         if asked_by is None:
             return Opening(place=session.place, asked=asked, governs=CallRefusal(CallRefusalReason.NOBODY_ASKED))
         call, asked = asked.facts(), await self._without_hidden(lease, session, asked)
-        found = await asyncio.to_thread(_governing_policy, self._rules.policies, request, call, asked, at)
+        found = await asyncio.to_thread(_governing_policy, self._rules, request, call, asked, at)
         opening = Opening(place=session.place, asked=asked, governs=found)
         if isinstance(found, CallRefusal):
             return opening
@@ -170,11 +162,11 @@ def _answer_or_wait(answer: T) -> T:
 
 
 def _governing_policy(
-    policies: Policies, request: HostRequest, call: CallFacts, asked: AskedCall, at: datetime
+    rules: Rules, request: HostRequest, call: CallFacts, asked: AskedCall, at: datetime
 ) -> GoverningPolicy | CallRefusal:
     """The policy under which people are asked, or why nobody is. In a thread: an agent chooses how much is read, and
     reading all of it may take seconds."""
-    found = _unshowable(request) or policies.resolve(call)
+    found = _unshowable(request) or rules.policies.resolve(call)
     if isinstance(found, CallRefusal):
         return found
     if request.misfit:

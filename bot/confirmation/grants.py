@@ -9,11 +9,10 @@ approve that call by an ordinary vote now. So nobody lets their own call through
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from adk_confirm.bot.confirmation.authorise import Claim, Facts, Reason, Refusal, authorise
+from adk_confirm.bot.confirmation.authorise import Claim, Facts, Permission, authorise
 from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, VoteKind
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.durations import GrantTerms
@@ -71,29 +70,15 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
     return on is not None and canonical(on) == canonical(grant.on)
 
 
-@dataclass(frozen=True)
-class GrantRefusal:
-    """Why a grant does not let a call through. `giver` is the person who could not approve it; without one, the policy
-    prevents it."""
-
-    refusal: Refusal
-    giver: Person | None = None
-
-
-def why_withheld(grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts]) -> GrantRefusal | None:
-    """Why the grant does not let a call through that it covers; None if it does. `rights`: what was looked up about
-    each giver for this call. Without that, a giver does not approve."""
-    if len({giver.user for giver in grant.given_by}) < policy.quorum:
-        return GrantRefusal(Refusal(reason=Reason.POLICY_CHANGED))
+def lets_through(grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts]) -> bool:
+    """Whether the grant lets a call through that it covers. `rights`: what was looked up about each giver for this
+    call. Without that, a giver does not approve."""
+    team, asker, spoke = asked.team, asked.asked_by, asked.speakers
     for giver in grant.given_by:
-        claim = Claim(
-            act=VoteKind.APPROVE, voter=giver, team=asked.team, asked_by=asked.asked_by, speakers=asked.speakers
-        )
-        facts = rights.get(giver)
-        verdict = Refusal(reason=Reason.CANNOT_ASK) if facts is None else authorise(policy, claim, facts)
-        if isinstance(verdict, Refusal):
-            return GrantRefusal(verdict, giver)
-    return None
+        claim = Claim(act=VoteKind.APPROVE, voter=giver, team=team, asked_by=asker, speakers=spoke)
+        if giver not in rights or not isinstance(authorise(policy, claim, rights[giver]), Permission):
+            return False
+    return len({giver.user for giver in grant.given_by}) >= policy.quorum
 
 
 def fixed_arguments(arguments: JsonObject, policy: Policy) -> JsonObject | None:

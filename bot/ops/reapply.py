@@ -43,7 +43,6 @@ from adk_confirm.runtime.jsontypes import JsonObject, texts
 from adk_confirm.runtime.store.database import Database, Tx
 
 _TIMES = 5
-_TURNS = 5
 
 Found: TypeAlias = GoverningPolicy | CallRefusal
 
@@ -131,7 +130,7 @@ class Reapplying:
             return {}
         after = found.policy.escalate_after
         under_policy = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
-        for _ in range(_TURNS):
+        for _ in range(_TIMES):
             rows = {vote.id: _before(under_policy, vote) for vote in row.approvals}
             facts = {vote.id: await self.people.facts(rows[vote.id], vote, self.policies) for vote in row.approvals}
             pauses = [one.after for one in facts.values() if one.after is not None]

@@ -86,9 +86,8 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
             change, counted = stored.then(count(stored.row, vote.id, facts, vote.stored_at, policies)), True
     if change.row is row:
         return CastResult(row, counted=False)  # Slack delivered the same click again
-    if counted and not _store_answer(
-        tx, vote, change, answered=_is_shown_in_form(vote, change)
-    ):  # likewise, for a vote that was refused
+    in_form = vote.way == "form" and _refusal(change) is not None  # Slack waits for its answer, and shows it there
+    if counted and not _store_answer(tx, vote, change, answered=in_form):  # likewise, for a vote that was refused
         return CastResult(row, counted=False, refusal=_refusal(change))
     news = without_repeats(tx, change)
     if counted and news is not change and not news.steps:  # refused as often before: no new line
@@ -124,11 +123,6 @@ def _refusal(change: Transition) -> Refusal | None:
 
 
 _WHILE_SENDING = 1.0
-
-
-def _is_shown_in_form(vote: Vote, change: Transition) -> bool:
-    """Slack waits for the answer to a form, so a refusal that is already known is shown in the form itself."""
-    return vote.way == "form" and _refusal(change) is not None
 
 
 def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = False) -> bool:
@@ -240,15 +234,11 @@ def without_repeats(tx: Tx, change: Transition) -> Transition:
     lines = "SELECT content FROM bot_ledger WHERE confirmation = :id AND kind = :kind AND content IS NOT NULL"
     stored = tx.column(lines, id=change.row.id, kind=str(LineKind.VOTE_REFUSED))
     known = [_identity(json.loads(content)) for content in stored]
-    repeats = [step for step in refused if known.count(_identity_of(step)) >= TRIES]
+    repeats = [step for step in refused if known.count(_identity(step_content(step))) >= TRIES]
     if not repeats:
         return change
     tx.report(RefusedAgain(len(repeats)))
     return replace(change, steps=tuple(step for step in change.steps if step not in repeats))
-
-
-def _identity_of(step: Step) -> list[Json]:
-    return _identity(step_content(step))
 
 
 def _identity(content: JsonObject) -> list[Json]:

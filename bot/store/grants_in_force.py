@@ -8,7 +8,7 @@ from dataclasses import replace
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal
 from adk_confirm.bot.confirmation.decision import revoke
-from adk_confirm.bot.confirmation.grants import is_for, why_withheld
+from adk_confirm.bot.confirmation.grants import is_for, lets_through
 from adk_confirm.bot.confirmation.model import AskedCall, Grant, VoteKind
 from adk_confirm.bot.policy.approvers import SLACK, Person
 from adk_confirm.bot.policy.model import Policy
@@ -67,7 +67,7 @@ def grant_for(tx: Tx, key: str, asked: AskedCall, policy: Policy, rights: Mappin
     for grant in grants_in(tx, key):
         session, row = lock_confirmation(tx, grant.id)
         revoking = any(vote.kind is VoteKind.REVOKE for vote in row.pending_votes)
-        if revoking or not is_for(grant, asked, policy, at) or why_withheld(grant, asked, policy, rights) is not None:
+        if revoking or not is_for(grant, asked, policy, at) or not lets_through(grant, asked, policy, rights):
             continue
         if grant.uses is not None and grant.used + 1 >= grant.uses:
             ended = revoke(row, at, SLACK)

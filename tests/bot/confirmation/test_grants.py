@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adk_confirm.bot.audit.ledger import LineKind
-from adk_confirm.bot.confirmation.authorise import Facts, Reason
+from adk_confirm.bot.confirmation import grants
+from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.decision import approve_by_grant, revoke
-from adk_confirm.bot.confirmation.grants import is_for, why_withheld
+from adk_confirm.bot.confirmation.grants import is_for
 from adk_confirm.bot.confirmation.model import Ask, AskedCall, Confirmation, Grant, OutcomeKind, Place, State
 from adk_confirm.bot.confirmation.outcome import DueWork, copy_outcome, due_work, tick
 from adk_confirm.bot.confirmation.states import Illegal
@@ -48,7 +49,7 @@ def lets_through(
     rights = {giver: Facts(account=full_member(giver)) for giver in grant.given_by} if rights is None else rights
     if not is_for(grant, asked, policy, NOON + timedelta(minutes=minutes)):
         return False
-    return why_withheld(grant, asked, policy, rights) is None
+    return grants.lets_through(grant, asked, policy, rights)
 
 
 @pytest.mark.parametrize(
@@ -166,18 +167,18 @@ def test_nobody_lets_a_call_of_their_own_through(way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "why"),
+    "now",
     [
-        (Facts(account=full_member(ANNA), barred=(parse_approver("user:U0ANNA"),)), Reason.BARRED),
-        (Facts(account=replace(full_member(ANNA), deleted=True)), Reason.DELETED),
-        (Facts(account=replace(full_member(ANNA), guest=True)), Reason.GUEST),
-        (Facts(account=full_member(ANNA), members={ONCALL: frozenset({BEN})}), Reason.NOT_APPROVER),
-        (Facts(account=full_member(ANNA), members={ONCALL: Unresolved("group", "Slack is away")}), Reason.CANNOT_ASK),
-        (Facts(account=Unresolved("U0ANNA", "Slack is away")), Reason.CANNOT_ASK),
-        (None, Reason.CANNOT_ASK),
+        Facts(account=full_member(ANNA), barred=(parse_approver("user:U0ANNA"),)),
+        Facts(account=replace(full_member(ANNA), deleted=True)),
+        Facts(account=replace(full_member(ANNA), guest=True)),
+        Facts(account=full_member(ANNA), members={ONCALL: frozenset({BEN})}),
+        Facts(account=full_member(ANNA), members={ONCALL: Unresolved("group", "Slack is away")}),
+        Facts(account=Unresolved("U0ANNA", "Slack is away")),
+        None,
     ],
 )
-def test_a_giver_who_could_not_approve_it_now_gives_nothing(now: Facts | None, why: Reason) -> None:
+def test_a_giver_who_could_not_approve_it_now_gives_nothing(now: Facts | None) -> None:
     policy = make_policy(grant="30m", approvers=["group:S0ONCALL"], quorum=2)
     desk = Desk(policy, asked=make_asked(arguments=ARGUMENTS), members={ONCALL: frozenset({ANNA, BEN})})
     desk.approve(BEN, grant=True)
@@ -188,9 +189,6 @@ def test_a_giver_who_could_not_approve_it_now_gives_nothing(now: Facts | None, w
 
     rights = {**as_they_were, ANNA: now} if now else {BEN: as_they_were[BEN]}
     assert not lets_through(grant, desk.asked, policy, rights)
-    kept = why_withheld(grant, desk.asked, policy, rights)
-    assert kept is not None
-    assert (kept.giver, kept.refusal.reason) == (ANNA, why)
 
 
 def test_fewer_givers_than_the_quorum_give_nothing() -> None:
