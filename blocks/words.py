@@ -277,7 +277,6 @@ WHY = {  # for the voter; what others read is in `Reason`
     Reason.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
     Reason.NOTHING_TO_SETTLE: "This has already been answered. The card shows how.",
     Reason.NOTHING_TO_REVOKE: "This grant has already ended: calls like this ask again.",
-    Reason.POLICY_CHANGED: "The policy has changed. Calls like this ask again.",
     Reason.USED_UP: "This grant is used up. Calls like this ask again.",
     Reason.UNSEALED: "This vote has no seal of the app, so it does not count. If it was yours, vote again.",
     Reason.SPEAKERS_UNKNOWN: "Somebody changed in the database who spoke here. Deny this, and ask in a new thread.",

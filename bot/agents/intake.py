@@ -92,12 +92,11 @@ class Intake:
         """Looks up the rights of everyone whose grant covers this call, as if they approved it by a vote. They may have
         changed since. Somebody about whom too much time has passed when all are looked up has none: people are
         asked."""
-        at, stored = known.at, known.grants
-        givers = dict.fromkeys(one for grant in stored if is_for(grant, asked, policy, at) for one in grant.given_by)
+        at, given = known.at, (one for one in known.grants if is_for(one, asked, policy, known.at))
+        givers = dict.fromkeys(giver for grant in given for giver in grant.given_by)
         if not givers:
             return {}
-        row = (await asyncio.to_thread(open_confirmation, "grant", asked, policy, at)).row
-        policies = self._rules.policies
+        row, policies = (await asyncio.to_thread(open_confirmation, "", asked, policy, at)).row, self._rules.policies
         votes = [hypothetical_vote(row, giver, at) for giver in givers]
         found = await asyncio.gather(*(self._directory.facts(row, vote, policies, anew=True) for vote in votes))
         pairs = zip(votes, found, strict=True)
