@@ -48,7 +48,7 @@ from adk_confirm.blocks.rich_text import (
 from adk_confirm.blocks.shown import ABSENT, ApproverKind, Argument, GrantOffer, GrantView, OutcomeKind, Shown, State
 from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose, units
-from adk_confirm.runtime.jsontypes import Json, canonical
+from adk_confirm.runtime.jsontypes import Json, same
 
 
 def card(view: Shown) -> Message:
@@ -281,8 +281,8 @@ def _news(view: Shown, value: Json) -> Json:
     if not isinstance(value, dict):
         return value
     below = (*view.arguments, *(view.payload if view.answered else ()))
-    given = {one.name: canonical(one.value) for one in below if not one.masked}
-    return {name: one for name, one in value.items() if given.get(name) != canonical(one)}
+    given = {one.name: one.value for one in below if not one.masked}
+    return {name: one for name, one in value.items() if name not in given or not same(one, given[name])}
 
 
 def people_said(view: Shown) -> list[Piece]:
