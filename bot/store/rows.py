@@ -14,7 +14,6 @@ from typing import Any
 
 from adk_confirm.bot.confirmation.model import Confirmation, Place
 from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
-from adk_confirm.runtime.recent_dict import RecentDict
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal, seal_in, seal_of
 from adk_confirm.runtime.wire import is_storable_id
@@ -46,14 +45,17 @@ class _Kept:
     row: Confirmation | None
 
 
-_kept: RecentDict[str, _Kept] = RecentDict(1000)
+_kept: dict[str, _Kept] = {}
 """The rows that were read or written last: a thread's earlier ones are read at each of its steps, and hardly change."""
-_keeping = Lock()
+_MOST_KEPT, _keeping = 1000, Lock()
 
 
 def _keep(confirmation: str, stored: tuple[object, ...], row: Confirmation | None) -> None:
     with _keeping:
+        _kept.pop(confirmation, None)
         _kept[confirmation] = _Kept(stored, row)
+        if len(_kept) > _MOST_KEPT:
+            del _kept[next(iter(_kept))]
 
 
 def load(tx: Tx, found: Any) -> Confirmation | None:

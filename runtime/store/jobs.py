@@ -32,7 +32,6 @@ from itertools import groupby
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from adk_confirm.runtime.errors import Busy, ConfirmError, StoreError, was_cancelled
-from adk_confirm.runtime.recent_dict import RecentDict
 from adk_confirm.runtime.store.database import Clocks, Database, Tx, Waiter
 from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, keep_trying, new_token, topic_of
 from adk_confirm.runtime.store.wakeups import until_stopped
@@ -527,7 +526,7 @@ class LeaseLoop:
         self._held: dict[str, _Held] = {}
         self._jobs: dict[JobKey, str] = {}  # at work, and whose turn each takes
         self._next: dict[JobKey, tuple[ClaimedJob, _Held]] = {}  # begin when those at work have ended
-        self._ended_at = RecentDict[JobKey, float](10_000)
+        self._ended_at: dict[JobKey, float] = {}  # within the last term: a claim is not on its way for longer
         self._due_again: set[JobKey] = set()  # something came since the last transaction of these began
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False  # no job of the first kind is begun any more
@@ -577,6 +576,8 @@ class LeaseLoop:
     async def _begin(self, waiter: Waiter) -> None:
         before, asked = set(self._tasks), self._database.clocks()
         claim = await self._claim()
+        past = self._database.clocks().running - self._term
+        self._ended_at = {job: at for job, at in self._ended_at.items() if at > past}
         pause = self._poll if claim.pause is None else min(self._poll, claim.pause)
         if self._full and not before <= self._tasks:  # meanwhile one has ended that others wait for
             pause = min(pause, REFILL)

@@ -188,7 +188,7 @@ async def test_looking_goes_through_all_pages_but_not_far_back(out: Outgoing) ->
     since = out.slack.clock.now()
     await post(out, MARKED)
     sent = await out.api.sent(out.deploys.id, since=since)
-    assert [identity(one.metadata) for one in sent] == [("said", "s", "e1", 0)]
+    assert [identity(one.metadata) for one in sent] == [("adk_confirmation_said", "s", "e1", 0)]
     assert len(await out.api.sent(out.deploys.id)) == 6
 
 
