@@ -47,7 +47,8 @@ def _expected_line(story: Story, entries: Sequence[Entry], at: int) -> re.Patter
     if kind in _ENDS:
         by = re.escape(who) if entry.who else ""
         what = rf"(?i:{re.escape(entry.tool.replace('_', ' '))}|{re.escape(entry.tool)})"
-        alone = len({one.confirmation for one in entries if one.confirmation}) == 1
+        # The thread names the call if there was another by then. One that is asked later may come before the post.
+        alone = len({one.confirmation for one in entries[: at + 1] if one.confirmation}) == 1
         return re.compile(rf"{_ENDS[kind]} .*{by}.*$" if alone else rf"{_ENDS[kind]} (?=.*{what}).*{by}.*$")
     if kind is LineKind.VOTE_REFUSED:
         same = [one for one in entries[:at] if (one.kind, one.confirmation, one.who) == _try_of(entry)]
