@@ -196,7 +196,9 @@ def read_known(tx: Tx, session: Session, look: SessionSnapshot) -> Known:
     rows = session_confirmations(tx, session.key)
     known = {row.asked.request_id for row in rows}
     new = [request for request in look.open_requests if request.request_id not in known]
-    asked_by = {one.request_id: who_asked(tx, session, look.turns_of(one)) for one in new}
+    # The invocation of a request, and the one whose request was answered, if an answer began that.
+    turns = {one.request_id: (one.invocation_id, look.origins.get(one.invocation_id, "")) for one in new}
+    asked_by = {request: who_asked(tx, session, began) for request, began in turns.items()}
     return Known(now(tx), rows, spoken_events(tx, session.key), asked_by, grants_in(tx, session.key) if new else ())
 
 

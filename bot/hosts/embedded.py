@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
 
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from adk_confirm.bot.confirmation.edits import answer_from_form
@@ -65,15 +65,7 @@ class EmbeddedHost:
     def _start(
         self, session: SessionId, message: Content, stop: asyncio.Event | None, held: Lease | None, **how: Any
     ) -> Awaitable[Run]:
-        return self.runner.start(
-            user_id=session.user_id,
-            session_id=session.id,
-            message=message,
-            streaming=True,
-            stop=stop,
-            held=held,
-            **how,
-        )
+        return self.runner.start(**_named(session), message=message, streaming=True, stop=stop, held=held, **how)
 
     async def say(
         self,
@@ -129,17 +121,11 @@ class EmbeddedHost:
         about, attempt = answer.asked.call_id, answer.delivery.lost_attempt
         try:
             return await self.runner.settle(
-                user_id=session.user_id,
-                session_id=session.id,
-                call_id=about,
-                word=word,
-                attempt=attempt,
-                stop=stop,
-                held=held,
+                **_named(session), call_id=about, word=word, attempt=attempt, stop=stop, held=held
             )
         except Conflict:
             # Stored before. A process that died may have left the run unfinished.
-            return await self.runner.take_up(user_id=session.user_id, session_id=session.id, stop=stop, held=held)
+            return await self.runner.take_up(**_named(session), stop=stop, held=held)
 
     async def look(
         self,
@@ -149,12 +135,10 @@ class EmbeddedHost:
         held: Lease | None = None,
     ) -> SessionSnapshot:
         if held is not None:
-            async for _ in await self.runner.take_up(
-                user_id=session.user_id, session_id=session.id, held=held, begins=False
-            ):
+            async for _ in await self.runner.take_up(**_named(session), held=held, begins=False):
                 pass
         since, said, asked = self._read.pop(session, (None, (), {}))
-        news = await self.runner.news(user_id=session.user_id, session_id=session.id, since=since)
+        news = await self.runner.news(**_named(session), since=since)
         if news is None:
             return SessionSnapshot()
         heard = tuple(one for event in news.events if (one := _message_in(event)) is not None)
@@ -169,10 +153,7 @@ class EmbeddedHost:
         )
 
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:
-        name = asked.session
-        return await self.runner.preview(
-            user_id=name.user_id, session_id=name.id, call_id=asked.call_id, arguments=arguments
-        )
+        return await self.runner.preview(**_named(asked.session), call_id=asked.call_id, arguments=arguments)
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(name="adk-confirm's own runtime", exactly_once=True, several_answers=True)
@@ -180,6 +161,15 @@ class EmbeddedHost:
     async def close(self) -> None:
         """Closes the runtime. The caller has waited for runs to end; the rest continues at the next start."""
         await self.runner.close(patience=_LAST_WORDS)
+
+
+class _Named(TypedDict):
+    user_id: str
+    session_id: str
+
+
+def _named(session: SessionId) -> _Named:
+    return {"user_id": session.user_id, "session_id": session.id}
 
 
 async def _events_heard(run: Run) -> AsyncGenerator[RunOutput]:

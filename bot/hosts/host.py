@@ -164,10 +164,6 @@ class SessionSnapshot:
         """All requests that can still be answered, whether people are asked or not."""
         return (*self.requests, *(one.request for one in self.waits if one.request is not None))
 
-    def turns_of(self, request: HostRequest) -> tuple[str, str]:
-        """The invocation of a request, and the one whose request was answered, if an answer began that."""
-        return request.invocation_id, self.origins.get(request.invocation_id) or ""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
