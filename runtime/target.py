@@ -32,6 +32,7 @@ def load_agent(target: str) -> Agent:
         raise BadTarget(f"{target} is an agent of google-adk: an Agent of adk-confirm's own runtime is needed here.")
     raise BadTarget(
         f"{target} is of the type {kind.__name__}: an Agent (from adk_confirm import Agent) is needed here."
+        f"{_hidden(target)}"
     )
 
 
@@ -52,7 +53,16 @@ def load_object(target: str) -> object:
     agents = sorted(key for key, value in vars(module).items() if isinstance(value, Agent))
     near = get_close_matches(name, vars(module), n=1)
     hint = f"; it has {', '.join(agents)}." if agents else f"; did you mean {near[0]}?" if near else "."
-    raise BadTarget(f"The module {module_name} has no {name or 'agent'!r}{hint}")
+    raise BadTarget(f"The module {module_name} has no {name or 'agent'!r}{hint}{_hidden(target)}")
+
+
+def _hidden(target: str) -> str:
+    """What to do about a file in this folder that is not found, because an installed package has its name."""
+    name = target.partition(":")[0].partition(".")[0]
+    own, found = Path.cwd() / f"{name}.py", getattr(sys.modules[name], "__file__", None)
+    if found is None or not own.exists() or own.samefile(found):
+        return ""
+    return f" {own.name} in this folder was not read, because an installed package is called {name}, too: rename it."
 
 
 def _load_folder(folder: Path) -> object:

@@ -235,6 +235,13 @@ def test_an_agent_that_cannot_be_had(here: Path, capsys: pytest.CaptureFixture[s
     )
 
 
+def test_a_file_here_that_an_installed_package_hides(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "pydantic.py").write_text("from adk_confirm import Agent\nagent = Agent('a')\n")
+    hint = "pydantic.py in this folder was not read, because an installed package is called pydantic, too: rename it."
+    assert hint in refusal(capsys, "api", "--agent", "pydantic:agent")
+    assert hint in refusal(capsys, "api", "--agent", "pydantic:main")
+
+
 def test_an_agent_of_google_adk_is_distinguished(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "theirs.py").write_text(
         "class LlmAgent: pass\nLlmAgent.__module__ = 'google.adk.agents.llm_agent'\nagent = LlmAgent()\n"
@@ -332,8 +339,8 @@ async def test_it_serves_what_lies_here_and_in_pythonpath(here: Path) -> None:
 
 @pytest.mark.parametrize("secret", ["not a secret, but long enough", ""])
 async def test_with_a_secret_a_call_that_is_changed_in_the_database_does_not_run(here: Path, secret: str) -> None:
-    (here / "agents.py").write_text(AGENT)
-    started_here = partial(started, "--agent", "agents:agent", cwd=here, env={"ADK_CONFIRM_SECRET": secret})
+    (here / "our_agents.py").write_text(AGENT)
+    started_here = partial(started, "--agent", "our_agents:agent", cwd=here, env={"ADK_CONFIRM_SECRET": secret})
     async with started_here() as (url, process), browsing(url) as http:
         before = Client(http, "mine")
         await before.create()
@@ -352,8 +359,8 @@ async def test_with_a_secret_a_call_that_is_changed_in_the_database_does_not_run
 @contextlib.asynccontextmanager
 async def told_to_stop_in_mid_tool(here: Path) -> AsyncIterator[tuple[Process, asyncio.Task[Any]]]:
     """The server, with a tool that does not end, and the request that waits for it."""
-    (here / "agents.py").write_text(AGENT)
-    async with started("--agent", "agents:sleeper", cwd=here) as (url, process), browsing(url) as http:
+    (here / "our_agents.py").write_text(AGENT)
+    async with started("--agent", "our_agents:sleeper", cwd=here) as (url, process), browsing(url) as http:
         sleeper = Client(http, "sleeper")
         await sleeper.create()
         asking = asyncio.create_task(sleeper.post("/run_sse", {"parts": [{"text": "nap"}]}))

@@ -142,6 +142,7 @@ async def test_a_loop_that_drains_lets_others_have_what_becomes_due_of_the_first
         await database.run(lambda tx: owe(tx, "desk", "bob"))
         await ours.until("one", "bob")
         draining = asyncio.create_task(loop.drain(NEVER))
+        await until(lambda: loop._draining)
         other = LeaseLoop(database, JobKind("desk", nothing, theirs), JobKind("card", nothing, theirs), poll=NEVER)
         running = asyncio.create_task(other.run())
         await database.run(lambda tx: owe(tx, "desk", "cyd"))
