@@ -76,7 +76,7 @@ class EmbeddedHost:
         held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
         run = await self._start(session, words.as_content(), stop, held, create=True, mark=words.mark)
-        async with aclosing(_events_heard(run)) as heard:
+        async with aclosing(self._events_heard(run)) as heard:
             async for said in heard:
                 yield said
 
@@ -94,7 +94,7 @@ class EmbeddedHost:
             case word:
                 run = await self._settle(session, answers[0], word, stop, held)
         if run is not None:
-            async with aclosing(_events_heard(run)) as heard:
+            async with aclosing(self._events_heard(run)) as heard:
                 async for said in heard:
                     yield said
 
@@ -141,7 +141,7 @@ class EmbeddedHost:
         news = await self.runner.news(**_named(session), since=since)
         if news is None:
             return SessionSnapshot()
-        heard = tuple(one for event in news.events if (one := _message_in(event)) is not None)
+        heard = tuple(one for event in news.events if (one := self.message_in(event)) is not None)
         said = (*said, *heard) if news.continues else heard
         asked = (asked if news.continues else {}) | {call.id: _request(call) for call in news.calls if _is_told(call)}
         self._read[session] = news.position, said, asked
@@ -150,6 +150,25 @@ class EmbeddedHost:
             requests=tuple(one for call, one in asked.items() if call in open_calls),
             said=said,
             closed=tuple(one for call, one in asked.items() if call not in open_calls),
+        )
+
+    async def _events_heard(self, run: Run) -> AsyncGenerator[RunOutput]:
+        try:
+            async for event in run:
+                for heard in run_output(event, self.message_in(event)):
+                    yield heard
+        finally:
+            await run.close()  # whoever stops listening releases the session next
+
+    def message_in(self, event: Event) -> AgentMessage | None:
+        """What people read of an event."""
+        failed = bool(event.error_code) and "callId" not in (event.custom_metadata or {})
+        why = event.error_message or event.error_code if failed else None
+        text = "\n\n".join(filter(None, [event.text, why]))
+        if event.author == USER or not text.strip():
+            return None
+        return AgentMessage(
+            event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed
         )
 
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:
@@ -170,25 +189,6 @@ class _Named(TypedDict):
 
 def _named(session: SessionId) -> _Named:
     return {"user_id": session.user_id, "session_id": session.id}
-
-
-async def _events_heard(run: Run) -> AsyncGenerator[RunOutput]:
-    try:
-        async for event in run:
-            for heard in run_output(event, _message_in(event)):
-                yield heard
-    finally:
-        await run.close()  # whoever stops listening releases the session next
-
-
-def _message_in(event: Event) -> AgentMessage | None:
-    failed = bool(event.error_code) and "callId" not in (event.custom_metadata or {})
-    text = "\n\n".join(filter(None, [event.text, event.error_message or event.error_code])) if failed else event.text
-    if event.author == USER or not text.strip():
-        return None
-    return AgentMessage(
-        event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed
-    )
 
 
 def _answer(given: HostAnswer) -> Answer:

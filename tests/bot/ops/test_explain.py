@@ -209,11 +209,11 @@ def test_a_secret_that_makes_a_condition_fail_is_not_quoted(tmp_path: Path, expl
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        ("{env: 1}", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("{env: 1}", "Expecting property name enclosed in double quotes"),
         ("[1]", "it is a list"),
         ('"x"', "it is one value"),
-        ("", "Expecting value: line 1 column 1 (char 0)"),
-        ("[" * 100_000, "maximum recursion depth exceeded"),
+        ("", "Expecting value"),
+        ("[" * 100_000, "it is nested too deeply"),
     ],
 )
 def test_arguments_that_are_none(explained: Explained, args: str, why: str) -> None:
