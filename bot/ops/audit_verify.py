@@ -43,7 +43,7 @@ async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, 
     """
     async with call.reading() as database:
         report = await verified(call, database, anchor, public_keys)
-        known = public_keys or await database.read(belongs_to, call.seal)
+        known = bool(public_keys) or await database.read(belongs_to, call.seal)
     first, *more = map(visible, verification_results(report))
     if report.broken is not None and not known:  # a changed mark of the owner does not keep it from being verified
         more.append(SEALED_OTHERWISE)
