@@ -244,16 +244,14 @@ LINES: Mapping[LineKind, LineEntry] = {
         of_operation=False,
     ),
     LineKind.DONE: LineEntry(
-        sentence=_if_nobody("✅ {tool} ran{took}.", "✅ {who} reports that {tool} ran{took}."),
+        sentence="✅ {tool} ran{took}.",
         end=End("✅ ", _RAN, approved=True),
         result=True,
         of_question=False,
         of_operation=False,
     ),
     LineKind.FAILED: LineEntry(
-        sentence=_if_nobody("❌ {tool} failed{took}.", "❌ {who} reports that {tool} failed{took}."),
-        end=End("❌ ", "it failed{what}.", approved=True),
-        result=True,
+        sentence="❌ {tool} failed{took}.", end=End("❌ ", "it failed{what}.", approved=True), result=True
     ),
     LineKind.REFUSED: LineEntry(
         sentence=_by_ask("⛔ The agent did not accept the answer to {tool}.", words.LINE_REFUSED, words.LINE_REFUSED),
@@ -297,7 +295,6 @@ LINES: Mapping[LineKind, LineEntry] = {
     ),
     LineKind.RESUMED: LineEntry(sentence=_if_nobody("▶️ Runs are resumed.", "▶️ {who} resumed runs."), text=True),
     LineKind.HEARD: LineEntry(),
-    LineKind.FREE_CALL: LineEntry(),
     LineKind.RETRIED: LineEntry(),
     LineKind.PURGED: LineEntry(),
     LineKind.CHECKPOINT: LineEntry(),

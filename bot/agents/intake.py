@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from adk_confirm.blocks.full_view import can_be_shown
@@ -50,6 +50,10 @@ class Known:
     spoken: set[str]
     asked_by: Mapping[str, Person | None]
     grants: Sequence[Grant]
+
+
+NOTHING_NEW = Known(datetime.min.replace(tzinfo=UTC), (), set(), {}, ())
+"""If the agent asks nothing new."""
 
 
 class Intake:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Collection, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from adk_confirm.bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
-from adk_confirm.bot.agents.intake import Intake, read_known
+from adk_confirm.bot.agents.intake import NOTHING_NEW, Intake, read_known
 from adk_confirm.bot.agents.streaming import RunDisplay
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
-from adk_confirm.bot.confirmation.model import DOOR, Confirmation, HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.model import Confirmation, HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import copy_outcome
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
@@ -51,7 +51,7 @@ from adk_confirm.bot.store.mailbox import (
     session_done,
 )
 from adk_confirm.bot.store.marks import earlier_attempt
-from adk_confirm.bot.store.outbox import say_later, say_waits
+from adk_confirm.bot.store.outbox import NextPost, say, say_waits
 from adk_confirm.bot.store.repository import (
     BROKEN,
     Session,
@@ -60,7 +60,7 @@ from adk_confirm.bot.store.repository import (
     now,
     session_confirmations,
 )
-from adk_confirm.bot.store.requests import Opening, asked_call, open_and_finish, open_request
+from adk_confirm.bot.store.requests import Opening, asked_call, open_and_finish, open_request, take_in
 from adk_confirm.bot.store.transactions import follow_outcome, record_out_of_reach
 from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.errors import ConfirmError
@@ -92,43 +92,47 @@ UNKNOWN_HOST = Capabilities(name="", exactly_once=False, siblings_together=True,
 """What a host supports that can't be asked: as little as possible."""
 
 
+@dataclass(frozen=True)
+class News:
+    """What a session says and asks, to be stored in one transaction, in this order. Then `taken_in` is called."""
+
+    said: Sequence[NextPost]
+    asks: Opening | None
+    taken_in: Callable[[], None]
+
+
 @dataclass
 class SessionWorker:
-    """`callers`: the host of the door's sessions. `supports`: what each host supported when it was last asked, by its
-    app. `stopping`: no run begins here any more."""
+    """`supports`: what the host supported when it was last asked. `stopping`: no run begins here any more."""
 
     host: Host
     slack: Slack
     database: Database
     intake: Intake
     rules: Rules
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    callers: Host | None = None
-    supports: dict[str, Capabilities] = field(default_factory=dict)
+    supports: Capabilities = UNKNOWN_HOST
+    stopping: bool = False
 
     def look(self, tx: Tx, key: str) -> tuple[Session, Mail, Capabilities]:
         """What is due for a session, for a host that supports what this one did when it was last asked."""
-        host = self.supports.get(self.host_of(key).app, UNKNOWN_HOST)
+        host = self.supports
         return *read_first(tx, key, together=host.siblings_together, several=host.several_answers), host
 
     async def attend(self, key: str, lease: Lease, look: tuple[Session, Mail, Capabilities]) -> None:
         """Does everything that is due for a session."""
         with lease.waiter(STOPS) as stops:
-            await _LeasedSession(self, self.host_of(key), lease, stops).attend(key, *look)
-
-    def host_of(self, key: str) -> Host:
-        return self.callers if self.callers is not None and key.startswith(f"{DOOR}/") else self.host
+            await _LeasedSession(self, lease, stops).attend(key, *look)
 
 
 class _LeasedSession:
     """One period of work on a session, while this process holds its lease."""
 
-    def __init__(self, parts: SessionWorker, host: Host, lease: Lease, stops: Waiter) -> None:
+    def __init__(self, parts: SessionWorker, lease: Lease, stops: Waiter) -> None:
         self._parts = parts
-        self._host, self._slack, self._database = host, parts.slack, parts.database
+        self._host, self._slack, self._database = parts.host, parts.slack, parts.database
         self._intake, self._rules = parts.intake, parts.rules
         self._lease, self._stops = lease, stops
-        self._deliveries = Deliveries(lease, host)
+        self._deliveries = Deliveries(lease, parts.host)
         self._under_way: frozenset[int] = frozenset()
 
     async def attend(self, key: str, session: Session, mail: Mail, assumed: Capabilities) -> None:
@@ -151,9 +155,9 @@ class _LeasedSession:
             self._under_way = frozenset(letter.id for letter in letters)
             try:
                 with work_span("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
-                    held: list[AgentMessage] = []
-                    await self._deliver(session, mail, held)
-                    last = await self._store_news(session, letters[0], held)
+                    held: list[NextPost] = []
+                    heard = await self._deliver(session, mail, held)
+                    news = await self._store_news(session, mail.rows, letters[0], held, after_exchange=heard)
             except SendSeparately as error:
                 log.info("answers are sent one by one: %s", error)
                 several = False
@@ -165,8 +169,9 @@ class _LeasedSession:
             # Runs of a host without patience have ended.
             how = {"together": together, "several": several, "may_end": not host.patience}
             mail = await self._lease.finish_if(
-                _has_ended, open_and_finish, key, last, self._rules.limits, letters, **how
+                _has_ended, open_and_finish, key, news.said, news.asks, self._rules.limits, letters, **how
             )
+            news.taken_in()
             if mail.ended:
                 return
             sent_any = True
@@ -177,17 +182,17 @@ class _LeasedSession:
     async def _capabilities(self) -> Capabilities:
         """What the host supports. If it can't be asked now, as little as possible."""
         try:
-            supports = self._parts.supports[self._host.app] = await self._host.capabilities()
+            self._parts.supports = await self._host.capabilities()
         except Unreachable:
             return UNKNOWN_HOST
-        return supports
+        return self._parts.supports
 
     def _wait(self, mail: Mail) -> NotNow | None:
         """Why the agent gets nothing from here now."""
         if mail.paused:
             return NotNow(5.0, "Runs are paused.")
         stops = "This process is being stopped. Another one continues, or the next start."
-        return NotNow(0.0, stops) if self._parts.stopping.is_set() else None
+        return NotNow(0.0, stops) if self._parts.stopping else None
 
     async def _wait_and_send_decisions(
         self, session: Session, asking: Coroutine[Any, Any, T], turns: Collection[str] = ()
@@ -218,7 +223,10 @@ class _LeasedSession:
                 return
             sent.update(one.id for one in mail.letters)
             try:
-                await self._deliver(session, mail, [])
+                held: list[NextPost] = []
+                await self._deliver(session, mail, held)
+                if not self._may_hide(mail.rows):  # otherwise they are masked and said when its turn comes
+                    await self._say(session, held)
                 await self._observe(session)
             except (Unreachable, SendSeparately, NotNow) as error:
                 log.info("said again when its turn comes: %s", error)
@@ -226,8 +234,8 @@ class _LeasedSession:
 
     # Out: messages and decisions for the agent
 
-    async def _deliver(self, session: Session, mail: Mail, held: list[AgentMessage]) -> None:
-        """Sends letters and shows what the agent does."""
+    async def _deliver(self, session: Session, mail: Mail, held: list[NextPost]) -> bool:
+        """Sends letters and shows what the agent does. Returns whether there was an exchange that came to its end."""
         letters = mail.letters
         attachments: tuple[Blob, ...] = ()
         stopped = mail.stopped
@@ -239,13 +247,13 @@ class _LeasedSession:
             stop.set()
         exchange = await self._deliveries.exchange(session, mail, attachments, stop)
         if exchange is None:
-            return
+            return False
         await self._lease.sure()
         display = RunDisplay(self._slack, self._database, self._lease, session)
         try:
-            hides = self._may_hide(mail.rows)
-            listening = self._listen(session, letters[0], exchange, display, held if hides else None)
+            listening = self._listen(session, letters[0], exchange, display, held, hides=self._may_hide(mail.rows))
             await self._run_and_watch(session, letters[0], listening, stop)
+            return True
         except Unreachable:
             await self._deliveries.record_not_reached(session, letters)
             raise
@@ -253,7 +261,7 @@ class _LeasedSession:
             await self._deliveries.record_lost(letters, lost)
         except DeliveryUnknown as error:
             if error.again_after is not None:
-                await self._put_in_outbox(session, delivery_unknown_line(letters[0]))
+                await self._say(session, [_post(delivery_unknown_line(letters[0]))])
                 raise NotNow(error.again_after, str(error)) from error
             # The session is read for the outcome. The error is not logged, since it may quote the call.
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
@@ -262,6 +270,7 @@ class _LeasedSession:
             if isinstance(exchange, AsyncGenerator):
                 await exchange.aclose()  # a run that goes on ends before the session is released
             await display.end()
+        return False
 
     async def _fetch(self, files: Sequence[JsonObject]) -> tuple[Blob, ...]:
         """Downloads the files that came with a person's message. An unreadable file becomes a sentence that says
@@ -273,7 +282,7 @@ class _LeasedSession:
         for letter in letters:
             if letter.confirmation is not None:
                 await self._lease.run(record_out_of_reach, letter.confirmation)
-        await self._put_in_outbox(session, unreachable_line(letters[0], error))
+        await self._say(session, [_post(unreachable_line(letters[0], error))])
 
     async def _say_held_back(self, session: Session, rows: Sequence[Confirmation]) -> Collection[str]:
         """Says once, for each approval that waits for other decisions of its turn, why nothing happens. Returns their
@@ -282,7 +291,7 @@ class _LeasedSession:
         for row, undecided in held_back:
             text = decision_texts.held_back(row.asked.tool, [one.asked.tool for one in undecided])
             said = AgentMessage(event=f"held:{row.id}", author="", text=text, failed=True)
-            await self._put_in_outbox(session, said)
+            await self._say(session, [_post(said)])
         return [row.id for row, _ in held_back]
 
     async def _listen(
@@ -291,10 +300,12 @@ class _LeasedSession:
         letter: Letter,
         exchange: Exchange,
         display: RunDisplay,
-        held: list[AgentMessage] | None,
+        held: list[NextPost],
+        *,
+        hides: bool,
     ) -> None:
-        """Stores what the agent says. If `held` is a list, messages are collected there, because they may quote a call
-        before it is known what the call's policy hides.
+        """Stores what the agent says. In `held` are collected its last words, which are stored with the end of the
+        letter, and all of them if a policy `hides` something: they may quote a call before it is known what.
 
         If something can't be stored, the rest is heard to its end all the same, since a server stops a tool whose
         reader hangs up. Then the error is raised, and the letter is sent again as after a crash.
@@ -310,15 +321,18 @@ class _LeasedSession:
             if looks:  # the thread shows the outcome of a call before the agent's words about it
                 await self._look_while_running(session)
             looks = self._looks(letter) and isinstance(item, AgentMessage)
-            if held is not None:
-                held += [item] if isinstance(item, AgentMessage) else []
-            elif isinstance(item, MessageDelta):
-                display.add_part(item)
+            if isinstance(item, MessageDelta):
+                if not hides:
+                    display.add_part(item)
+            elif hides or self._lease.carries:
+                into = display.end_reply()
+                display.taken_over(into)  # if it is not stored, what shows it is looked for
+                held.append(_post(item, letter, into))
             else:
                 try:
-                    into = display.end_reply()
-                    if await self._put_in_outbox(session, item, letter, into) and into is not None:
-                        display.taken_over(into)
+                    post = _post(item, letter, display.end_reply())
+                    if await self._lease.run(say, session.key, post):
+                        display.taken_over(post.into)
                 except ConfirmError as error:
                     log.warning("what an agent said could not be stored: %s", error)
                     failed = error
@@ -386,51 +400,68 @@ class _LeasedSession:
     # In: what the session says
 
     async def _store_news(
-        self, session: Session, letter: Letter | None = None, held: Sequence[AgentMessage] = ()
-    ) -> Opening | None:
-        """Stores what the agent says and asks. `letter`: what it was just told, if anything. Returns the last request,
-        if there is one: the caller opens it together with what else is to be stored."""
-        look = await self._host.look(session.session, after_exchange=letter is not None)
-        said_now = (*look.said, *held)
-        known = await self._lease.read(read_known, session, look)
-        rows, spoken = known.rows, known.spoken
+        self,
+        session: Session,
+        rows: Sequence[Confirmation] = (),
+        letter: Letter | None = None,
+        held: Sequence[NextPost] = (),
+        *,
+        after_exchange: bool = False,
+    ) -> News:
+        """Stores what the agent says and asks. `rows`: what was known before. `letter`: what it was just told, if
+        anything. Returns what the caller stores together with what else is to be stored."""
+        look = await self._host.look(session.session, after_exchange=after_exchange)
+        asked, known = {row.asked.request_id for row in rows}, NOTHING_NEW
+        if look.calls or look.said or look.waits or any(one.request_id not in asked for one in look.requests):
+            known = await self._lease.read(read_known, session, look)
+            rows = known.rows
         # First, so that the agent's words about a call come after its outcome, and are masked.
         await self._copy_outcomes(rows, look)
         kept = {row.asked.request_id for row in rows if not row.is_void}
-        unkept = [request for request in look.closed if request.request_id not in kept]
-        for said in said_now:
-            if said.event not in spoken:
-                spoken.add(said.event)
-                masked = await self._mask(session, said, (*look.open_requests, *unkept))
-                await self._put_in_outbox(session, masked, letter)
+        secret = (*look.open_requests, *(one for one in look.closed if one.request_id not in kept))
+        heard = {one.event: _post(one, letter) for one in look.said} | {_event(post): post for post in held}
+        said = [await self._mask(session, post, secret) for event, post in heard.items() if event not in known.spoken]
         operations = [one.request for one in look.waits if one.request and self._intake.decides(session, one.request)]
+        new = [request for request in (*look.requests, *operations) if request.request_id in known.asked_by]
+        if look.calls or look.waits or len(new) > 1:  # these come after it
+            said = await self._say(session, said)
         for waits in look.waits:
-            if waits.said.event not in spoken and waits.request not in operations:
+            if waits.said.event not in known.spoken and waits.request not in operations:
                 log.warning("the agent %s waits for %s, which is not answered from here", waits.said.author, waits.kind)
                 await self._lease.run(say_waits, session.key, waits)
-        new = [request for request in (*look.requests, *operations) if request.request_id in known.asked_by]
         turns, last = {request.turn for request in new}, None
-        for request in new:
-            if last is not None:
-                await self._open(session, last)
-            with work_span("ask", session=session.session, tool=request.tool):
-                preparing = self._intake.prepare(self._lease, session, request, known)
-                last = await self._wait_and_send_decisions(session, preparing, turns)
+        try:
+            for request in new:
+                if last is not None:
+                    await self._open(session, last)
+                with work_span("ask", session=session.session, tool=request.tool):
+                    preparing = self._intake.prepare(self._lease, session, request, known)
+                    last = await self._wait_and_send_decisions(session, preparing, turns)
+        except BaseException:
+            await self._say(session, said)
+            raise
         if last is not None and {request.request_id for request in new} & look.calls.keys():
             await self._open(session, last)
             await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
-            return None
-        return last
+            last = None
+        return News(said, last, look.taken_in)
+
+    async def _say(self, session: Session, said: Sequence[NextPost]) -> list[NextPost]:
+        """Puts messages into the outbox at once. Returns those that are left: none."""
+        for post in said:
+            await self._lease.run(say, session.key, post)
+        return []
 
     async def _open(self, session: Session, opening: Opening) -> None:
         await self._lease.run(open_request, session.key, opening, self._rules.limits)
 
-    async def _mask(self, session: Session, said: AgentMessage, requests: Sequence[HostRequest]) -> AgentMessage:
+    async def _mask(self, session: Session, post: NextPost, requests: Sequence[HostRequest]) -> NextPost:
         """Masks what the policies of these requests hide: of open ones, and of those about which nobody was asked or
         whose row is void. The thread masks what stored calls hide."""
+        assert post.said is not None
         calls = (asked_call(session, request, session.starter).facts() for request in requests)
-        (text,) = await mask_said(map(self._rules.policies.redactor, calls), said.text)
-        return replace(said, text=text)
+        (text,) = await mask_said(map(self._rules.policies.redactor, calls), post.said.text)
+        return replace(post, said=replace(post.said, text=text))
 
     async def _look_again(self, session: Session, sent_any: bool) -> float | None:
         """Seconds until the session must be looked at again because a run that broke off may still end, or None."""
@@ -438,8 +469,10 @@ class _LeasedSession:
             patience = (await self._host.capabilities()).patience
             if not patience or not await self._lease.read(may_still_end, session.key, patience):
                 return None
-            if not sent_any and (last := await self._store_news(session)) is not None:
-                await self._open(session, last)
+            if not sent_any:
+                news = await self._store_news(session)
+                await self._lease.run(take_in, session.key, news.said, news.asks, self._rules.limits)
+                news.taken_in()
         except Unreachable as error:
             raise NotNow(error.again_after, str(error)) from error
         return LOOK_AGAIN if await self._lease.read(may_still_end, session.key, patience) else None
@@ -456,15 +489,16 @@ class _LeasedSession:
             if call is not None and copy_outcome(row, call, row.changed_at).row is not row:
                 await self._lease.run(follow_outcome, row.id, call)
 
-    async def _put_in_outbox(
-        self, session: Session, said: AgentMessage, letter: Letter | None = None, into: str | None = None
-    ) -> bool:
-        """Puts a message into the outbox, and returns whether it was not there before. If the agent failed on a
-        person's message (`letter`), the person can try again. Other failures are retried automatically. `into`: the
-        message that showed it while it was written."""
-        words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
-        retry = str(letter.id) if letter is not None and words_of_somebody else None
-        return await self._lease.run(say_later, session.key, said, retry, into)
+
+def _post(said: AgentMessage, letter: Letter | None = None, into: str | None = None) -> NextPost:
+    """What the thread gets of a message. If the agent failed on a person's message (`letter`), the person can try
+    again. Other failures are retried automatically. `into`: the message that showed it while it was written."""
+    words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
+    return NextPost(said=said, retry=str(letter.id) if letter is not None and words_of_somebody else None, into=into)
+
+
+def _event(post: NextPost) -> str:
+    return post.said.event if post.said is not None else ""
 
 
 def _has_ended(mail: Mail) -> bool:

@@ -76,8 +76,8 @@ class RunDisplay:
             self._left.add(reply.ts)
         return reply.ts
 
-    def taken_over(self, ts: str) -> None:
-        """A reply is stored. It will be put into this message."""
+    def taken_over(self, ts: str | None) -> None:
+        """A reply is stored, or will be: then it is put into this message."""
         self._left.discard(ts)
 
     async def end(self) -> None:

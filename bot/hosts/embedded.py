@@ -27,7 +27,7 @@ from adk_confirm.runtime.calls.call import Call, CallState, Word
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.recent_dict import RecentDict
-from adk_confirm.runtime.run.runner import Position
+from adk_confirm.runtime.run.journal import Position, SessionNews
 from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.lease import TERM, Lease
@@ -57,10 +57,9 @@ class EmbeddedHost:
             agent, database, clock=clock, on_change=on_change, desk=SLACK, lease_term=lease_term, asks_why=asks_why
         )
         self.app = self.runner.app_name
-        # What was said and asked in a session up to a position. Each is read once.
-        self._read: RecentDict[SessionId, tuple[Position, tuple[AgentMessage, ...], dict[str, HostRequest]]] = (
-            RecentDict(_REMEMBERED)
-        )
+        # How far a session was taken in, and what was open then. Each event is read once, or never if a run told it.
+        self._seen: RecentDict[SessionId, tuple[Position, dict[str, HostRequest]]] = RecentDict(_REMEMBERED)
+        self._told: RecentDict[SessionId, SessionNews] = RecentDict(_REMEMBERED)
 
     def _start(
         self, session: SessionId, message: Content, stop: asyncio.Event | None, held: Lease | None, **how: Any
@@ -76,7 +75,7 @@ class EmbeddedHost:
         held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
         run = await self._start(session, words.as_content(), stop, held, create=True, mark=words.mark)
-        async with aclosing(self._events_heard(run)) as heard:
+        async with aclosing(self._heard(session, run, held)) as heard:
             async for said in heard:
                 yield said
 
@@ -94,9 +93,23 @@ class EmbeddedHost:
             case word:
                 run = await self._settle(session, answers[0], word, stop, held)
         if run is not None:
-            async with aclosing(self._events_heard(run)) as heard:
+            async with aclosing(self._heard(session, run, held)) as heard:
                 async for said in heard:
                     yield said
+
+    async def _heard(self, session: SessionId, run: Run, held: Lease | None) -> AsyncGenerator[RunOutput]:
+        self._told.pop(session, None)
+        try:
+            async for event in run:
+                for heard in run_output(event, _message_in(event)):
+                    yield heard
+        finally:
+            await run.close()  # whoever stops listening releases the session next
+        since, _ = self._seen.get(session, (None, {}))
+        if run.news is not None and run.news.since == since:
+            self._told[session] = run.news
+        elif held is not None:  # the session will be read
+            await held.write_carried()
 
     async def _answer(
         self, session: SessionId, answers: Sequence[HostAnswer], stop: asyncio.Event | None, held: Lease | None
@@ -131,44 +144,33 @@ class EmbeddedHost:
         self,
         session: SessionId,
         *,
-        after_exchange: bool = False,  # noqa: ARG002  (of `Host`)
+        after_exchange: bool = False,
         held: Lease | None = None,
     ) -> SessionSnapshot:
         if held is not None:
             async for _ in await self.runner.take_up(**_named(session), held=held, begins=False):
                 pass
-        since, said, asked = self._read.pop(session, (None, (), {}))
-        news = await self.runner.news(**_named(session), since=since)
+        since, before = self._seen.get(session, (None, {}))
+        told = self._told.pop(session, None)
+        told = told if after_exchange else None
+        news = told or await self.runner.news(**_named(session), since=since)
         if news is None:
             return SessionSnapshot()
-        heard = tuple(one for event in news.events if (one := self.message_in(event)) is not None)
-        said = (*said, *heard) if news.continues else heard
-        asked = (asked if news.continues else {}) | {call.id: _request(call) for call in news.calls if _is_told(call)}
-        self._read[session] = news.position, said, asked
-        open_calls = {call.id for call in news.calls if call.state is CallState.HELD}
+        new = {call.id: _request(call) for call in news.calls if _is_told(call)}
+        asked = (before if news.since else {}) | new
+        waiting = news.held
+        if waiting is None:
+            waiting = {call.id for call in news.calls if call.state is CallState.HELD} | (before.keys() - new.keys())
+        still = {call: one for call, one in asked.items() if call in waiting}
+
+        def taken_in() -> None:
+            self._seen[session] = news.position, still
+
         return SessionSnapshot(
-            requests=tuple(one for call, one in asked.items() if call in open_calls),
-            said=said,
-            closed=tuple(one for call, one in asked.items() if call not in open_calls),
-        )
-
-    async def _events_heard(self, run: Run) -> AsyncGenerator[RunOutput]:
-        try:
-            async for event in run:
-                for heard in run_output(event, self.message_in(event)):
-                    yield heard
-        finally:
-            await run.close()  # whoever stops listening releases the session next
-
-    def message_in(self, event: Event) -> AgentMessage | None:
-        """What people read of an event."""
-        failed = bool(event.error_code) and "callId" not in (event.custom_metadata or {})
-        why = event.error_message or event.error_code if failed else None
-        text = "\n\n".join(filter(None, [event.text, why]))
-        if event.author == USER or not text.strip():
-            return None
-        return AgentMessage(
-            event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed
+            requests=tuple(still.values()),
+            said=() if told else tuple(filter(None, map(_message_in, news.events))),
+            closed=tuple(one for call, one in asked.items() if call not in waiting),
+            taken_in=taken_in,
         )
 
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:
@@ -189,6 +191,16 @@ class _Named(TypedDict):
 
 def _named(session: SessionId) -> _Named:
     return {"user_id": session.user_id, "session_id": session.id}
+
+
+def _message_in(event: Event) -> AgentMessage | None:
+    failed = bool(event.error_code) and "callId" not in (event.custom_metadata or {})
+    text = "\n\n".join(filter(None, [event.text, event.error_message or event.error_code])) if failed else event.text
+    if event.author == USER or not text.strip():
+        return None
+    return AgentMessage(
+        event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed
+    )
 
 
 def _answer(given: HostAnswer) -> Answer:

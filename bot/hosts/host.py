@@ -150,7 +150,8 @@ class UnansweredWait:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionSnapshot:
-    """The session as its host has it, oldest first."""
+    """The session as its host has it, oldest first. `taken_in` is called once all of it is stored: until then the host
+    says it again."""
 
     requests: tuple[HostRequest, ...] = ()
     calls: Mapping[str, Call] = field(default_factory=dict)  # by request; none from a host that tells
@@ -158,6 +159,7 @@ class SessionSnapshot:
     waits: tuple[UnansweredWait, ...] = ()
     closed: tuple[HostRequest, ...] = ()  # nobody can answer these any more; of some, nobody was ever asked
     origins: Mapping[str, str] = field(default_factory=dict)  # of an invocation that an answer began: whose request
+    taken_in: Callable[[], None] = lambda: None
 
     @property
     def open_requests(self) -> tuple[HostRequest, ...]:
@@ -212,9 +214,9 @@ class Host(Protocol):
     async def look(
         self, session: SessionId, *, after_exchange: bool = False, held: Lease | None = None
     ) -> SessionSnapshot:
-        """What the session says now. `after_exchange`: an exchange has just ended, so what the host read at its end is
-        new enough. `held`: the caller's lease, under which our own runtime first finds out what became of calls whose
-        process died. Nothing begins."""
+        """What the session says now. `after_exchange`: an exchange has just ended, and all that it yielded is known.
+        What the host read or did in it is new enough, and its messages are not said again. `held`: the caller's lease,
+        under which our own runtime first finds out what became of calls whose process died. Nothing begins."""
         ...
 
     async def capabilities(self) -> Capabilities: ...

@@ -54,16 +54,21 @@ class SaidInThread:
     ts: str
 
 
-def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, into: str | None = None) -> bool:
-    """Stores an agent's message for posting, and returns whether it was not stored before. `into`: the message that
-    showed it while it was written."""
+def say_later(tx: Tx, key: str, said: AgentMessage) -> bool:
+    return say(tx, key, NextPost(said=said))
+
+
+def say(tx: Tx, key: str, post: NextPost) -> bool:
+    """Stores an agent's message for posting, and returns whether it was not stored before."""
+    said = post.said
+    assert said is not None
     lock_session(tx, key)
     if has_spoken(tx, key, said.event):
         return False
     number = tx.value("SELECT coalesce(max(number), 0) + 1 FROM bot_spoken WHERE session = :key", key=key)
     after = find_head(tx, key).seq
     said = replace(said, event=storable(said.event))
-    body = to_json(NextPost(said=said, retry=retry, into=into), exclude_defaults=True)
+    body = to_json(replace(post, said=said), exclude_defaults=True)
     row = {"session": key, "event": said.event, "ts": "", "body": body, "after_seq": after, "number": number}
     tx.insert("bot_spoken", row)
     mark_thread_due(tx, key)

@@ -28,6 +28,7 @@ from adk_confirm.bot.store.grants_in_force import grant_for
 from adk_confirm.bot.store.ledger_rows import write_step
 from adk_confirm.bot.store.mailbox import Letter, Mail, finish_and_read_next
 from adk_confirm.bot.store.marks import begin_attempt
+from adk_confirm.bot.store.outbox import NextPost, say
 from adk_confirm.bot.store.repository import (
     Session,
     has_mail,
@@ -101,12 +102,26 @@ def open_request(tx: Tx, key: str, opening: Opening, limits: WaitingLimits) -> C
     return save(tx, session, change, new=True)
 
 
+def take_in(tx: Tx, key: str, said: Sequence[NextPost], asks: Opening | None, limits: WaitingLimits) -> None:
+    """Stores what an agent said last, and what it asks then."""
+    for post in said:
+        say(tx, key, post)
+    if asks is not None:
+        open_request(tx, key, asks, limits)
+
+
 def open_and_finish(
-    tx: Tx, /, key: str, last: Opening | None, limits: WaitingLimits, letters: Sequence[Letter], **how: bool
+    tx: Tx,
+    /,
+    key: str,
+    said: Sequence[NextPost],
+    asks: Opening | None,
+    limits: WaitingLimits,
+    letters: Sequence[Letter],
+    **how: bool,
 ) -> Mail:
-    """Opens the last request that came of letters, marks these as received, and returns the next mail."""
-    if last is not None:
-        open_request(tx, key, last, limits)
+    """Takes in what came of letters, marks these as received, and returns the next mail."""
+    take_in(tx, key, said, asks, limits)
     return finish_and_read_next(tx, key, letters, **how)
 
 

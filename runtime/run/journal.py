@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
+from functools import wraps
 
-from adk_confirm.runtime.calls.call import Call
+from adk_confirm.runtime.calls.call import Call, CallState
 from adk_confirm.runtime.calls.model_history import ModelHistory
 from adk_confirm.runtime.errors import Busy, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject
-from adk_confirm.runtime.store.database import Database, OutcomeUnknown, Tx
+from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import Lease, LeaseLost
 from adk_confirm.runtime.store.seal import seal_in
-from adk_confirm.runtime.store.sessions import OnChange, read_events_and_size, was_written, write
+from adk_confirm.runtime.store.sessions import OnChange, read_events_and_size, write
 from adk_confirm.runtime.store.stored_session import Invocation, SessionChange, StoredSession
 from adk_confirm.runtime.wire import Event, SessionId
 
@@ -73,13 +74,40 @@ def _identity(stored: StoredSession) -> tuple[int, float]:
     return stored.key, stored.created
 
 
+@dataclass(frozen=True)
+class Position:
+    """How far a session was read. A database may give the key of a deleted session to another one."""
+
+    key: int
+    created: float
+    events: int
+    turn: int
+    version: int
+
+    @classmethod
+    def in_session(cls, stored: StoredSession) -> Position:
+        return cls(stored.key, stored.created, stored.events, stored.turn, stored.version)
+
+
+@dataclass(frozen=True)
+class SessionNews:
+    """What is new in a session since a position, or since its beginning: its events, and its calls. `held`: all calls
+    that wait for people. None: those from before that are not among `calls` still wait."""
+
+    since: Position | None
+    position: Position
+    events: tuple[Event, ...]
+    calls: tuple[Call, ...]
+    held: Set[str] | None = None
+
+
 # A tool may have taken an hour for its result, so writing it is tried several times.
 _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)
 
 
 class Journal:
-    """`emit` gets every event once it is written. `temporary` is the state that ends with the run. `change` is what is
-    already to be written."""
+    """`emit` gets every event once it is written, or handed over. `temporary` is the state that ends with the run.
+    `change` is what is already to be written. `before`: the session before the message that is `stored`."""
 
     def __init__(
         self,
@@ -90,9 +118,14 @@ class Journal:
         temporary: JsonObject,
         on_change: OnChange | None,
         change: SessionChange,
+        *,
+        before: StoredSession,
+        stored: SessionChange,
     ) -> None:
         self.emit = emit
         self.temporary = temporary
+        self._since = Position.in_session(before) if before.events else None
+        self._all_events, self._all_calls = [*stored.events], {**stored.calls}
         self._database, self._live, self._lease = database, live, lease
         self._on_change = on_change
         self._change = change
@@ -147,12 +180,44 @@ class Journal:
             change, self._change, self._arrived = self._change, SessionChange(), 0
             change.release = release
             refused: dict[str, Call] = {}
-            self._live.stored = await self._write(change, refused)
-            for event in change.events:
-                self.emit(event)
+            self._live.stored = await self._write(self._write_of(change, refused))
+            self._tell(change, refused)
             return refused
 
-    async def _write(self, change: SessionChange, refused: dict[str, Call]) -> StoredSession:
+    def hand_over(self, written: Callable[[], None]) -> bool:
+        """Has the holder's next transaction write what was collected, and sends its events now: whatever the holder
+        makes of them is in that transaction as well. `written` is called then. False if it can't wait for that: the
+        result of a tool."""
+        change = self._change
+        if any(call.state is not CallState.HELD for call in change.calls.values()):
+            return False
+
+        def done(stored: StoredSession) -> None:
+            self._live.stored = stored
+            written()
+
+        if change.any:
+            self._change = SessionChange()
+            self._lease.carry(self._write_of(change, {}), done)
+            self._live.stored = self.stored.after(change)
+            self._tell(change, {})
+        else:
+            written()
+        return True
+
+    @property
+    def news(self) -> SessionNews:
+        """All that this run did."""
+        position = Position.in_session(self.stored)
+        return SessionNews(self._since, position, tuple(self._all_events), tuple(self._all_calls.values()))
+
+    def _tell(self, change: SessionChange, otherwise: dict[str, Call]) -> None:
+        self._all_events += change.events
+        self._all_calls |= {**change.calls, **otherwise}
+        for event in change.events:
+            self.emit(event)
+
+    def _write_of(self, change: SessionChange, refused: dict[str, Call]) -> Callable[[Tx], StoredSession]:
         before, on_change = self.stored, self._on_change
         rows = change.rows(before, seal_in(self._database.context))
 
@@ -162,19 +227,19 @@ class Journal:
             refused.update({} if stored is call else {call.id: stored})
             return stored
 
-        unsure = False
+        @wraps(write)
+        def writing(tx: Tx) -> StoredSession:
+            return write(tx, before, self._lease, change, rows, changes if on_change else None)
+
+        return writing
+
+    async def _write(self, writing: Callable[[Tx], StoredSession]) -> StoredSession:
         for pause in (*_PAUSES, None):
             try:
-                return await self._database.run(
-                    write, before, self._lease, change, rows, changes if on_change else None
-                )
+                return await self._database.run(writing)
             except LeaseLost:
-                after = before.after(change)
-                if unsure and await self._database.read(was_written, after, self._lease, change):
-                    return after
                 raise
-            except (StoreError, Busy) as error:
-                unsure = unsure or isinstance(error, OutcomeUnknown)
+            except (StoreError, Busy):
                 if pause is None or self._lease.lost.is_set():
                     raise
             await asyncio.sleep(pause)

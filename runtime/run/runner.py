@@ -8,13 +8,13 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from adk_confirm.runtime.agent import Agent
-from adk_confirm.runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, Finish, Refuse, RunAgain, Word
+from adk_confirm.runtime.calls.call import NOBODY_KNOWS, Call, CallEvent, CallState, Finish, Refuse, RunAgain, Word
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import Busy, Invalid, NotFound, StoreError
 from adk_confirm.runtime.fence import Failed, fenced
@@ -37,6 +37,7 @@ from adk_confirm.runtime.run.arrival import (
     one_per_call,
 )
 from adk_confirm.runtime.run.execute import CallEnvironment, preview_of
+from adk_confirm.runtime.run.journal import Position, SessionNews
 from adk_confirm.runtime.run.sequencer import Run, Sequencer
 from adk_confirm.runtime.run.turn_loop import AppContext
 from adk_confirm.runtime.store.database import Database, Tx
@@ -68,27 +69,6 @@ from adk_confirm.runtime.wire import USER, Dialect, Event, EventActions, Session
 log = logging.getLogger(__name__)
 
 STATE_PATIENCE = 60.0
-
-
-@dataclass(frozen=True)
-class Position:
-    """How far a session was read. A database may give the key of a deleted session to another one."""
-
-    key: int
-    created: float
-    events: int
-    turn: int
-
-
-@dataclass(frozen=True)
-class SessionNews:
-    """A session's events since a position, and its calls: those that are held, and those of the turns since then. For
-    another session, all are new."""
-
-    position: Position
-    continues: bool
-    events: tuple[Event, ...]
-    calls: tuple[Call, ...]
 
 
 _WORDS: dict[Word, CallEvent] = {
@@ -224,11 +204,14 @@ class Runner:
             stored = find(tx, self._name(user_id, session_id))
             if stored is None:
                 return None
-            continues = since is not None and (since.key, since.created) == (stored.key, stored.created)
-            first, turn = (since.events, since.turn) if since is not None and continues else (0, 0)
+            after = since
+            if after is not None and (after.key, after.created) != (stored.key, stored.created):
+                after = None  # another session of that name
+            first, turn = (after.events, after.turn) if after is not None else (0, 0)
             events = tuple(read_events(tx, stored.key, first)) if first < stored.events else ()
-            position = Position(stored.key, stored.created, stored.events, stored.turn)
-            return SessionNews(position, continues, events, tuple(read_calls(tx, stored.key, turn)))
+            calls = tuple(read_calls(tx, stored.key, turn))
+            held = frozenset(call.id for call in calls if call.state is CallState.HELD)
+            return SessionNews(after, Position.in_session(stored), events, calls, held)
 
         database = await self.open()
         return await database.read(read)

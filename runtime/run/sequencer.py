@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from adk_confirm.runtime.calls.call import ALTERED, CallState
 from adk_confirm.runtime.errors import Busy, ConfirmError
 from adk_confirm.runtime.run.arrival import AcceptedMessage, Arrival, enter, look_in
-from adk_confirm.runtime.run.journal import Journal, SessionCache
+from adk_confirm.runtime.run.journal import Journal, SessionCache, SessionNews
 from adk_confirm.runtime.run.turn_loop import AppContext, TurnLoop
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import Lease
@@ -31,6 +31,7 @@ class Run:
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self.ended = False
         self.failure: Exception | None = None
+        self.news: SessionNews | None = None  # all that it did, once it has ended
 
     def emit(self, event: Event) -> None:
         self._queue.put_nowait(event)
@@ -167,12 +168,24 @@ class Sequencer:
         live.stored = message.stored
         for event in message.change.events:
             live.add(event)
-        to_write = message.change if message.stored is message.before else SessionChange()
+        to_write, stored = message.change, SessionChange()
+        if message.stored is not message.before:
+            to_write, stored = stored, to_write
         if live.views or to_write.any:  # otherwise they are read with all the others
             live.size += message.change.size
         async with nullcontext() if lease is arrival.held else lease:
             temporary, on_change = dict(message.temporary), arrival.on_change
-            journal = Journal(app.database, live, lease, run.emit, temporary, on_change, to_write)
+            journal = Journal(
+                app.database,
+                live,
+                lease,
+                run.emit,
+                temporary,
+                on_change,
+                to_write,
+                before=message.before,
+                stored=stored,
+            )
             work = TurnLoop(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
             try:
                 for invocation, calls in message.work:
@@ -185,16 +198,19 @@ class Sequencer:
                     lease.leave(tool_threads)
                 raise
             ends = lease.job == job  # otherwise it is a job of the sender's, who has more to do
-            await journal.flush(release=ends)
+            if ends or not journal.hand_over(lambda: self._cache.put(live)):
+                await journal.flush(release=ends)
+                self._cache.put(live)
             if ends:
                 lease.stop()
-        self._cache.put(live)
+            run.news = journal.news
 
 
 async def _begin(database: Database, arrival: Arrival) -> AcceptedMessage | None:
     """The message, with its session leased. None: nothing is to be done."""
     message: AcceptedMessage | Literal["nothing to do"] | None
     if arrival.held is not None:
+        await arrival.held.write_carried()
         message = await database.read(look_in, arrival) or await database.run(enter, arrival)
     elif (message := await _enter(database, arrival)) is None:
         with database.waiter(topic(arrival.name)) as waiter:

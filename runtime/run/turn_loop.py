@@ -1,7 +1,8 @@
 """Works on a session under its lease, until the turn waits or ends.
 
 It writes to the store at three points only: before a tool runs (the intent), before the model is asked (the results),
-and at the end, when the lease is released as well.
+and at the end, when the lease is released as well. A sender that has the lease gets what is written at the end, for its
+own next transaction.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import wraps
 from types import TracebackType
-from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar
 
 from adk_confirm.runtime.errors import Busy, StoreError
 from adk_confirm.runtime.store.database import Clocks, Database, Tx, Waiter
@@ -139,6 +139,18 @@ class Kept:
     lives: Callable[[], object] | None = None
 
 
+@dataclass(frozen=True)
+class _Carried(Generic[R]):
+    """What the holder's next transaction writes first, and who hears that it is written."""
+
+    write: Callable[[Tx], R]
+    written: Callable[[R], None]
+
+
+def _nothing(tx: Tx) -> None:
+    """A transaction of which only what is carried counts."""
+
+
 class Lease:
     """A claimed job. It is renewed while the `async with` block runs, then released. `keeper`: who renews it together
     with others. `work`: what is done under it, for those who take turns.
@@ -169,6 +181,8 @@ class Lease:
         self._topic = topic
         self.term = term
         self._keeper = keeper or Keeper(database, term)
+        self._carried: _Carried[Any] | None = None
+        self._one_carries = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         self.keep()
@@ -209,22 +223,53 @@ class Lease:
         """Like `finish` if the work has `ended` with the transaction's result, otherwise like `run`."""
         return await self._fenced(ended, fn, *args, **kwargs)
 
+    @property
+    def carries(self) -> bool:
+        return self._carried is not None
+
+    def carry(self, write: Callable[[Tx], R], written: Callable[[R], None]) -> None:
+        """The holder's next transaction begins with this `write`. Then `written` is called with its result. What is
+        never written is like what was lost in a crash."""
+        self._carried = _Carried(write, written)
+
+    async def write_carried(self) -> None:
+        """Writes what is carried at once, for those who read it in the store."""
+        if self.carries:
+            await self.run(_nothing)
+
     async def _fenced(
         self, ended: Callable[[R], bool], fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
+        if not self.carries:
+            return await self._commit(None, ended, fn, *args, **kwargs)
+        async with self._one_carries:
+            return await self._commit(self._carried, ended, fn, *args, **kwargs)
+
+    async def _commit(
+        self,
+        carried: _Carried[Any] | None,
+        ended: Callable[[R], bool],
+        fn: Callable[Concatenate[Tx, P], R],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
         @wraps(fn)
-        def fenced(tx: Tx) -> tuple[R, bool]:
+        def fenced(tx: Tx) -> tuple[R, bool, object]:
+            first = None if carried is None else carried.write(tx)
             result = fn(tx, *args, **kwargs)
             released = ended(result) and self.kept.lives is None and self._end(tx)
             if not (released or holds(tx, self.job, self.token)):
                 raise LeaseLost
-            return result, released
+            return result, released, first
 
         try:
-            result, released = await self._database.run(fenced)
+            result, released, first = await self._database.run(fenced)
         except LeaseLost:
             self.lost.set()
             raise
+        if carried is not None:
+            self._carried = None
+            carried.written(first)
         if released:
             self.stop()
         return result

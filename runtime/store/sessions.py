@@ -457,8 +457,14 @@ def write(
     on_change: OnChange | None = None,
 ) -> StoredSession:
     """Adds to a session under its lease, and returns the session as it is now. Where a call begins, nobody else may
-    take the session for dead, and begin the call too."""
-    after = add(tx, session, change, on_change, rows)
+    take the session for dead, and begin the call too. A write whose outcome nobody knew is found, and not repeated."""
+    try:
+        after = add(tx, session, change, on_change, rows)
+    except LeaseLost:
+        after = session.after(change)
+        if _was_written(tx, after, held, change):
+            return after
+        raise
     term = held.term if any(call.state is CallState.RUNNING for call in change.calls.values()) else 0.0
     if not (_end(tx, session, held) if change.release else holds(tx, held.job, held.token, term=term)):
         raise LeaseLost
@@ -520,8 +526,8 @@ def _refused(tx: Tx, session: StoredSession, change: SessionChange, on_change: O
     return refused
 
 
-def was_written(tx: Tx, after: StoredSession, held: Lease, change: SessionChange) -> bool:
-    """Whether a write with an unknown outcome was the last one, and not somebody else's with the same version."""
+def _was_written(tx: Tx, after: StoredSession, held: Lease, change: SessionChange) -> bool:
+    """Whether this was the last write, and not somebody else's with the same version."""
     found = tx.first(
         """
         SELECT j.lease_token FROM runtime_sessions s JOIN jobs j ON j.kind = :job_kind AND j.key = :job_key

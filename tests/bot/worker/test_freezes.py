@@ -52,8 +52,7 @@ TRANSACTIONS = (
     "count_next",
     "enter",  # the agent has a message
     "write",  # what became of a call is stored
-    "say_later",
-    "open_and_finish",  # a request is opened, or an answer was sent and the session ends
+    "open_and_finish",  # a request is opened, or an answer was sent and its last words are said, and the session ends
     "note_and_look",
 )
 TAKEN_OVER = (

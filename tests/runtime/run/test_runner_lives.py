@@ -408,6 +408,7 @@ async def test_what_its_sender_keeps_is_stored_with_the_answer_and_once(
     held, first, thoughtful = await a_lease(database, app), Chat(runner(model)), Chat(runner(Thoughtful()))
     thoughtful.session = first.session
     await heard(await start(first, "One", "m1", held))
+    await held.write_carried()
     broken = await start(thoughtful, "Two", "m2", held)
     await thinking.wait()
     assert [event.text for event in await first.history()] == ["One", "Hello."]
@@ -415,6 +416,7 @@ async def test_what_its_sender_keeps_is_stored_with_the_answer_and_once(
     again = first if known else Chat(runner(model), first.session)
     await heard(await start(again, "Two", "m2", held))
     await heard(await start(again, "Three", "m3", held))
+    await held.write_carried()  # as with the sender's next transaction
     said = ["One", "Hello.", "Two", "Hello again.", "Three", "What did you say?"]
     assert [event.text for event in await first.history()] == said
     assert [content.text for content in model.requests[-1]] == said[:-1]

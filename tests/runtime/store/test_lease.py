@@ -252,6 +252,27 @@ async def test_whether_the_work_has_ended_is_seen_in_the_transaction(lively: Dat
     assert not lease.lost.is_set()
 
 
+async def test_what_a_lease_carries_is_in_its_next_transaction_or_not_at_all(lively: Database) -> None:
+    def fails(tx: Tx) -> None:
+        raise StoreError("It is full.")
+
+    written = list[float]()
+    async with await lease_on(lively) as lease:
+        lease.carry(lambda tx: waits_since(tx, waits_since(tx) + 1.0), written.append)
+        assert await lively.read(waits_since) == 1.0
+        with pytest.raises(StoreError):
+            await lease.run(fails)
+        assert await lively.read(waits_since) == 1.0
+        assert [*await asyncio.gather(lease.run(waits_since), lease.run(waits_since))] == [2.0, 2.0]
+        await lease.write_carried()
+        assert (await lively.read(waits_since), written) == (2.0, [2.0])
+        lease.carry(lambda tx: waits_since(tx, 9.0), written.append)
+        await lively.run(stolen)
+        with pytest.raises(LeaseLost):
+            await lease.write_carried()
+    assert (await lively.read(waits_since), written) == (2.0, [2.0])
+
+
 async def test_a_worker_that_lost_the_lease_finishes_nothing(lively: Database) -> None:
     lease = await lease_on(lively)
     await lively.run(stolen)
