@@ -336,7 +336,8 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             return decided(yes, " The agent has the answer.")
         case OutcomeKind.DONE | OutcomeKind.FAILED:
             time = took(view.duration)
-            ran = join([*filter(None, (approved, say(time) if time else ()))], words.DOT) or say("It ran")
+            said = say("reported by {who}", who=code(view.reported_by)) if view.reported_by else ()
+            ran = join([*filter(None, (approved, say(time) if time else (), said))], words.DOT) or say("It ran")
             return (*ran, Say(words.FAILED_STATUS)) if view.stage is OutcomeKind.FAILED else ran
         case State.DENIED | State.WITHDRAWN:
             return decided("Denied" if view.stage is State.DENIED else "Withdrawn", f" {no}")

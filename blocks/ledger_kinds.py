@@ -43,6 +43,7 @@ class LineKind(StrEnum):
     GRANT_USED = "grant used"
     GRANT_REVOKED = "grant revoked"
     HEARD = "heard"  # the agent received a person's message; once
+    FREE_CALL = "free call"  # a program called a tool about which nobody is asked
     STOPPED = "stopped"  # somebody stopped the agent's run
     PAUSED = "paused"
     RESUMED = "resumed"

@@ -261,6 +261,7 @@ class Became:
     start_by: int | None = None
     started_at: int | None = None
     duration: float | None = None
+    reported_by: str | None = None  # the program that ran it, and says so
     result: Json | Absent = ABSENT
     error: str | None = None
     outside: bool | None = None  # None if nobody can tell

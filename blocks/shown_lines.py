@@ -244,14 +244,16 @@ LINES: Mapping[LineKind, LineEntry] = {
         of_operation=False,
     ),
     LineKind.DONE: LineEntry(
-        sentence="✅ {tool} ran{took}.",
+        sentence=_if_nobody("✅ {tool} ran{took}.", "✅ {who} reports that {tool} ran{took}."),
         end=End("✅ ", _RAN, approved=True),
         result=True,
         of_question=False,
         of_operation=False,
     ),
     LineKind.FAILED: LineEntry(
-        sentence="❌ {tool} failed{took}.", end=End("❌ ", "it failed{what}.", approved=True), result=True
+        sentence=_if_nobody("❌ {tool} failed{took}.", "❌ {who} reports that {tool} failed{took}."),
+        end=End("❌ ", "it failed{what}.", approved=True),
+        result=True,
     ),
     LineKind.REFUSED: LineEntry(
         sentence=_by_ask("⛔ The agent did not accept the answer to {tool}.", words.LINE_REFUSED, words.LINE_REFUSED),
@@ -295,6 +297,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     ),
     LineKind.RESUMED: LineEntry(sentence=_if_nobody("▶️ Runs are resumed.", "▶️ {who} resumed runs."), text=True),
     LineKind.HEARD: LineEntry(),
+    LineKind.FREE_CALL: LineEntry(),
     LineKind.RETRIED: LineEntry(),
     LineKind.PURGED: LineEntry(),
     LineKind.CHECKPOINT: LineEntry(),

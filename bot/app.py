@@ -39,6 +39,7 @@ from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.own_identity import BotIdentity, identify, slack_client
 from adk_confirm.bot.store.known_names import SeenNames
 from adk_confirm.bot.store.open import open_store, take_store
+from adk_confirm.bot.store.repository import chain_of
 from adk_confirm.bot.store.transactions import follow_call
 from adk_confirm.bot.telemetry.metrics import Metrics
 from adk_confirm.bot.telemetry.readiness import Readiness, add_probes, store_probe
@@ -81,7 +82,7 @@ async def running_bot(
     tests can let a day pass; `limits` are the limits of calls to Slack; `pauses` are those before a background task
     that failed is started again.
     """
-    stop, readiness, limits = Shutdown(), Readiness(), limits or CallLimits()
+    stop, readiness, limits, stopping = Shutdown(), Readiness(), limits or CallLimits(), asyncio.Event()
     secret, accepted = _secret(settings), settings.environment.accepted_secret
     async with AsyncExitStack() as stack:
         database = await open_store(
@@ -92,7 +93,7 @@ async def running_bot(
         database.listen(metrics.heard)
         database.listen(log_line)
         rules = Rules(settings.policies, settings.limits)
-        hosts = await _open_hosts(stack, stop, settings, database, clock, rules)
+        hosts = await _open_hosts(stack, stop, settings, database, clock, rules, stopping)
         host = hosts[0]
         client = slack_client(settings)
         identity = await identify(client)
@@ -105,17 +106,17 @@ async def running_bot(
         await pause_an_older_copy(database, slack, seal, settings.audit.channel)
         names = SeenNames(database)
         directory = Directory(slack, rules, patience=limits.lookups, seen=names.note)
-        parts = _make_parts(settings, seal, database, metrics, hosts, identity, slack, directory, rules)
+        parts = _make_parts(settings, seal, database, metrics, hosts, identity, slack, directory, rules, stopping)
         readiness.watch("store", store_probe(database, lambda: parts.worker.trouble))
         url = await _serve(stack, stop, readiness, settings, metrics, parts.bolt)
         door = None
         if settings.door is not None:
-            from adk_confirm.bot.door.api import serve_door
+            from adk_confirm.bot.door.api import DoorApi
             from adk_confirm.bot.door.host import DoorHost
 
             callers = hosts[-1]
             assert isinstance(callers, DoorHost)
-            door = await serve_door(stack, stop, settings.door, callers, database, slack, identity.team, rules, metrics)
+            door = await DoorApi(settings.door, callers, slack, identity.team, rules, metrics).serve(stack, stop)
             log.info("callers may ask at %s", door)
         log.info("for %s as %s; agent %s; store %s", identity.team, identity.user, host.app, database.url)
         until_the_end = {"names": names.run}
@@ -138,6 +139,7 @@ async def _open_hosts(
     database: Database,
     clock: Callable[[], float] | None,
     rules: Rules,
+    stopping: asyncio.Event,
 ) -> Sequence[Host]:
     """The agent's host, that of callers at the door, or both in this order."""
     hosts: list[Host] = []
@@ -154,9 +156,9 @@ async def _open_hosts(
             )
         )
     if settings.door is not None:
-        from adk_confirm.bot.door.host import open_door
+        from adk_confirm.bot.door.host import DoorHost
 
-        hosts.append(open_door(settings, database, clock, follow_call))
+        hosts.append(DoorHost(settings, database, clock, follow_call, stopping))
     for host in hosts:
         stack.push_async_callback(stop.close_part, "the agent", host.close, StopDeadline.AGENT)
     if len({host.app for host in hosts}) < len(hosts):
@@ -184,14 +186,10 @@ def _make_parts(
     slack: Slack,
     directory: Directory,
     rules: Rules,
+    stopping: asyncio.Event,
 ) -> _Parts:
-    by_app = {host.app: host for host in hosts}
-    host, intake = hosts[0], Intake(directory, slack, rules)
-    sessions = SessionWorker(host, slack, database, intake, rules)
-    if settings.door is not None:
-        from adk_confirm.bot.door.host import DoorWorker
-
-        sessions = DoorWorker(by_app[DOOR], slack, database, intake, rules, others=sessions)
+    host, callers, intake = hosts[0], hosts[-1] if settings.door else None, Intake(directory, slack, rules)
+    sessions = SessionWorker(host, slack, database, intake, rules, stopping, callers)
     audit = settings.audit
     lists = Lists(database, slack, HomeQuery(database, slack, directory, rules))
     worker = Worker(
@@ -199,7 +197,7 @@ def _make_parts(
         sessions,
         ThreadWorker(Thread(slack, directory), AgentSessions(slack, rules)),
         directory,
-        lambda asked, arguments: by_app[asked.session.app].preview(asked, arguments),
+        lambda asked, arguments: sessions.host_of(chain_of(asked.session)).preview(asked, arguments),
         Cards(slack, directory),
         rules,
         term=settings.store.lease.total_seconds(),

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from adk_confirm.bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
@@ -19,7 +19,7 @@ from adk_confirm.bot.agents.intake import NOTHING_NEW, Intake, read_known
 from adk_confirm.bot.agents.streaming import RunDisplay
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
-from adk_confirm.bot.confirmation.model import Confirmation, HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.model import DOOR, Confirmation, HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import copy_outcome
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
@@ -103,36 +103,41 @@ class News:
 
 @dataclass
 class SessionWorker:
-    """`supports`: what the host supported when it was last asked. `stopping`: no run begins here any more."""
+    """`callers`: the host of the door's sessions. `supports`: what each host supported when it was last asked, by its
+    app. `stopping`: no run begins here any more."""
 
     host: Host
     slack: Slack
     database: Database
     intake: Intake
     rules: Rules
-    supports: Capabilities = UNKNOWN_HOST
-    stopping: bool = False
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    callers: Host | None = None
+    supports: dict[str, Capabilities] = field(default_factory=dict)
 
     def look(self, tx: Tx, key: str) -> tuple[Session, Mail, Capabilities]:
         """What is due for a session, for a host that supports what this one did when it was last asked."""
-        host = self.supports
+        host = self.supports.get(self.host_of(key).app, UNKNOWN_HOST)
         return *read_first(tx, key, together=host.siblings_together, several=host.several_answers), host
 
     async def attend(self, key: str, lease: Lease, look: tuple[Session, Mail, Capabilities]) -> None:
         """Does everything that is due for a session."""
         with lease.waiter(STOPS) as stops:
-            await _LeasedSession(self, lease, stops).attend(key, *look)
+            await _LeasedSession(self, self.host_of(key), lease, stops).attend(key, *look)
+
+    def host_of(self, key: str) -> Host:
+        return self.callers if self.callers is not None and key.startswith(f"{DOOR}/") else self.host
 
 
 class _LeasedSession:
     """One period of work on a session, while this process holds its lease."""
 
-    def __init__(self, parts: SessionWorker, lease: Lease, stops: Waiter) -> None:
+    def __init__(self, parts: SessionWorker, host: Host, lease: Lease, stops: Waiter) -> None:
         self._parts = parts
-        self._host, self._slack, self._database = parts.host, parts.slack, parts.database
+        self._host, self._slack, self._database = host, parts.slack, parts.database
         self._intake, self._rules = parts.intake, parts.rules
         self._lease, self._stops = lease, stops
-        self._deliveries = Deliveries(lease, parts.host)
+        self._deliveries = Deliveries(lease, host)
         self._under_way: frozenset[int] = frozenset()
 
     async def attend(self, key: str, session: Session, mail: Mail, assumed: Capabilities) -> None:
@@ -182,17 +187,17 @@ class _LeasedSession:
     async def _capabilities(self) -> Capabilities:
         """What the host supports. If it can't be asked now, as little as possible."""
         try:
-            self._parts.supports = await self._host.capabilities()
+            supports = self._parts.supports[self._host.app] = await self._host.capabilities()
         except Unreachable:
             return UNKNOWN_HOST
-        return self._parts.supports
+        return supports
 
     def _wait(self, mail: Mail) -> NotNow | None:
         """Why the agent gets nothing from here now."""
         if mail.paused:
             return NotNow(5.0, "Runs are paused.")
         stops = "This process is being stopped. Another one continues, or the next start."
-        return NotNow(0.0, stops) if self._parts.stopping else None
+        return NotNow(0.0, stops) if self._parts.stopping.is_set() else None
 
     async def _wait_and_send_decisions(
         self, session: Session, asking: Coroutine[Any, Any, T], turns: Collection[str] = ()

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -232,6 +233,9 @@ class CallerSettings(_Table):
     asker: ApproverField | None = None  # the person who counts as who asked; the caller itself without one
     waiting: Annotated[StrictInt, Field(ge=1)] = 20
     per_minute: Annotated[StrictInt, Field(ge=1)] = 60
+
+    def may_ask(self, tool: str) -> bool:
+        return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
     @field_validator("asker")
     @classmethod

@@ -17,7 +17,7 @@ from adk_confirm.blocks.shown import OutcomeKind as OutcomeKind
 from adk_confirm.blocks.shown import State as State
 from adk_confirm.bot.confirmation.authorise import VoteKind as VoteKind
 from adk_confirm.bot.confirmation.stored_json import ExactJson, ExactObject
-from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.approvers import Person, caller
 from adk_confirm.bot.policy.model import CallFacts, FrozenPolicy
 from adk_confirm.bot.policy.redaction import Redactor, is_hidden
 from adk_confirm.runtime.calls.preview import Preview
@@ -74,6 +74,7 @@ class HostRequest:
     edited_unseen: bool = False  # they edited the call then, and saw only what the unedited one would do
     misfit: Annotated[str, Field(exclude=True)] = ""  # what its server says is wrong with the arguments
     unbound: bool = False  # nobody says which arguments the tool takes
+    reports: bool = False  # the agent is a program that runs the call itself, and says what became of it
     previews_edits: bool = False  # its host can say what the edited call would do, before people approve that
     can_edit: bool = True  # whether edited arguments reach the tool; if not, an edit becomes a denial that says so
     ask: Ask = Ask.CONFIRMATION
@@ -106,6 +107,11 @@ class AskedCall(HostRequest):
     def by_caller(self) -> bool:
         """Whether a program asked at the door. The agent is then the caller."""
         return self.session.app == DOOR
+
+    @property
+    def reporter(self) -> Person | None:
+        """The program that runs the call itself, and says what became of it."""
+        return caller(self.agent) if self.reports else None
 
     def facts(self, arguments: JsonObject | None = None) -> CallFacts:
         """The call as a policy sees it. With other arguments: as the policy would see the edited call."""

@@ -254,10 +254,12 @@ def _copy_report(
         row = _become_unknown(row, now, begun_at, text)
     else:
         begun_at = begun_at or (now if kind is OutcomeKind.RUNNING else None)
-        outcome = Outcome(kind=kind, attempt=row.attempt, at=now, begun_at=begun_at, text=text)
+        by = row.asked.reporter if kind in (OutcomeKind.DONE, OutcomeKind.FAILED) else None
+        outcome = Outcome(kind=kind, attempt=row.attempt, at=now, begun_at=begun_at, text=text, by=by)
         row = change_outcome(row, outcome, now)
     step = replace(
         step_of(row, LineKind.ALTERED if altered else _LINES[kind], now),
+        who=row.outcome.by if row.outcome else None,
         text=row.redactor.mask_text(text) if text else None,
         seconds=row.outcome.seconds if row.outcome else None,
         until=row.unknown_until,

@@ -185,6 +185,7 @@ def _became(row: Confirmation, redactor: Redactor) -> Became:
         start_by=start_by,
         started_at=epoch(outcome.begun_at) if outcome and outcome.begun_at else None,
         duration=outcome.seconds if outcome else None,
+        reported_by=row.asked.agent if outcome and outcome.by and outcome.by == row.asked.reporter else None,
         result=_as_value(redactor, said or "") if returned else ABSENT,
         error=masked_text(redactor, said or "") if failed else None,
         outside=row.outside.confirmed if row.outside else None,

@@ -12,25 +12,26 @@ import hmac
 import logging
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from fnmatch import fnmatchcase
+from dataclasses import replace
+from typing import Annotated, Literal
 from uuid import NAMESPACE_URL, uuid5
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
+from pydantic import AfterValidator, ConfigDict, Field
 
 from adk_confirm.blocks.click_ids import SaidMark
 from adk_confirm.blocks.notices import notice_message
-from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.config.settings import CallerSettings, DoorSettings, Rules
 from adk_confirm.bot.confirmation.model import DOOR, VoteKind
 from adk_confirm.bot.confirmation.shown import approved_by
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.door import asks
-from adk_confirm.bot.door.asks import Ask, AskMessage, AskState
-from adk_confirm.bot.door.host import DoorHost
+from adk_confirm.bot.door.asks import Ask, AskMessage, AskState, TooMany
+from adk_confirm.bot.door.host import LOOK_AGAIN, DoorHost
 from adk_confirm.bot.door.permit import digest, jcs
 from adk_confirm.bot.policy.approvers import Person, caller
 from adk_confirm.bot.policy.durations import parse_duration
@@ -38,26 +39,22 @@ from adk_confirm.bot.slack.api import Slack
 from adk_confirm.bot.slack.errors import Later, SlackTrouble
 from adk_confirm.bot.slack.rate_limits import MINUTE, Limiter
 from adk_confirm.bot.store.ledger_rows import LINES
-from adk_confirm.bot.store.mailbox import store_message
-from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.repository import chain_of
 from adk_confirm.bot.telemetry.metrics import Metrics
 from adk_confirm.bot.worker.supervision import LAST_REQUESTS, Shutdown, StopDeadline
-from adk_confirm.runtime.context import ToolContext
-from adk_confirm.runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, NotFound, StoreError
-from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical
-from adk_confirm.runtime.mcp.toolset import McpUnavailable, ToolFailed
-from adk_confirm.runtime.rest.bodies import read_object
+from adk_confirm.runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, NotFound
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, canonical
+from adk_confirm.runtime.rest.api import CODES
+from adk_confirm.runtime.rest.bodies import read_body
 from adk_confirm.runtime.rest.guard import SHORTEST, Unauthorized
 from adk_confirm.runtime.rest.listening import NOT_ENCODED, CannotServe, is_encoded, listen, server_for
-from adk_confirm.runtime.store.database import Database
-from adk_confirm.runtime.tool import BadArguments, Tool, ToolOutcomeUnknown, bind, checked
-from adk_confirm.runtime.wire import REQUEST_NAMES
+from adk_confirm.runtime.tool import Tool, bind, checked
+from adk_confirm.runtime.wire import REQUEST_NAMES, WireModel
 
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 1 << 20
-LONGEST_WAIT, LOOK_AGAIN = 50.0, 5.0
+LONGEST_WAIT = 50.0
 """Seconds: programs and proxies give up after a minute."""
 MOST_WAITING = 100
 """Requests of one caller that wait for an answer at the same time."""
@@ -65,73 +62,93 @@ REQUESTS = 1200
 """Requests of one caller in a minute, besides its own limit of asks."""
 TO_BEGIN = 20.0
 """Seconds that a claim waits for its permit."""
-_CONTEXT = ToolContext(
-    agent_name=DOOR,
-    invocation_id="",
-    user_id="",
-    session_id="",
-    state={},
-    function_call_id="",
-    idempotency_key="",
-)
-"""For tools of servers, which do not look at it."""
 _HOOK_WAITS, _MOST_ALIKE = 45.0, 200
 """Seconds that a hook waits for people, unless it says otherwise, and the most calls of a session that are alike."""
 _ASKED = (
     "People are asked about this call in Slack, and it has not run. Once they have approved it, make the same call "
     "again. Do not do it in another way."
 )
-_LONGEST_KEY, _LONGEST_TOOL, _LONGEST_REASON, _LONGEST_PREVIEW = 200, 200, 300, 20_000
-
-
-class TooMany(ConfirmError):
-    """The caller has reached one of its limits."""
-
-    def __init__(self, sentence: str, after: float = 5.0) -> None:
-        super().__init__(sentence)
-        self.after = after
-
-
-CODES: tuple[tuple[type[ConfirmError], int, str], ...] = (
-    (Invalid, 400, "invalid"),
-    (BadArguments, 400, "invalid"),
-    (Unauthorized, 401, "unauthorized"),
-    (Forbidden, 403, "forbidden"),
-    (NotFound, 404, "not_found"),
-    (Conflict, 409, "conflict"),
-    (TooMany, 429, "too_many"),
-    (Busy, 503, "busy"),
-    (StoreError, 503, "busy"),
-    (SlackTrouble, 503, "slack"),
-)
 CALLER = web.RequestKey("caller", CallerSettings)
 
 
+# What callers send
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must have no invisible characters")
+    return text
+
+
+def _checked(value: JsonObject) -> JsonObject:
+    check_json(value, "It")
+    jcs(value)
+    return value
+
+
+_Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+_Object = Annotated[JsonObject, AfterValidator(_checked)]
+
+
+class Body(WireModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class AskBody(Body):
+    tool: _Name
+    arguments: _Object = Field(default_factory=dict)
+    reason: Annotated[str, Field(max_length=300)] = ""
+    preview: Annotated[str, Field(max_length=20_000)] = ""
+
+    @property
+    def text(self) -> str:
+        """As it is stored."""
+        return canonical(self.model_dump(exclude_defaults=True) | {"arguments": self.arguments})
+
+
+class ClaimBody(Body):
+    """`claim`: a random text that only this claimant has."""
+
+    claim: Annotated[str, Field(min_length=16, max_length=200), AfterValidator(_printable)]
+
+
+class ResultBody(ClaimBody):
+    status: Literal["done", "failed"]
+    result: _Object = Field(default_factory=dict)
+
+
+class HookBody(WireModel):
+    """What a PreToolUse hook of Claude Code sends, as far as it is read."""
+
+    hook_event_name: Literal["PreToolUse"]
+    session_id: str
+    tool_name: _Name
+    tool_input: _Object
+    cwd: str = ""
+
+
 class DoorApi:
-    """`tokens` are those of the callers, by their names. `host` has the tools that run here."""
+    """`host` has the tools that run here."""
 
     def __init__(
-        self,
-        settings: DoorSettings,
-        tokens: Mapping[str, str],
-        host: DoorHost,
-        database: Database,
-        slack: Slack,
-        team: str,
-        rules: Rules,
-        metrics: Metrics,
+        self, settings: DoorSettings, host: DoorHost, slack: Slack, team: str, rules: Rules, metrics: Metrics
     ) -> None:
-        self._host = host
-        self._settings, self._database, self._slack, self._team = settings, database, slack, team
-        self._rules, self._metrics = rules, metrics
+        self._settings, self._host, self._slack, self._team = settings, host, slack, team
+        self._database, self._rules, self._metrics, self._limiter = host.database, rules, metrics, Limiter()
+        tokens = {one.name: os.environ.get(one.token_env, "").strip() for one in settings.caller}
+        for name, token in tokens.items():
+            if len(token) < SHORTEST:
+                least = f"at least {SHORTEST} characters: openssl rand -hex 32"
+                raise CannotServe(f"The token of the caller {name} must have {least}")
+        if len({*tokens.values()}) < len(tokens):
+            raise CannotServe("Two callers have the same token: a caller is known by its token, so give each its own.")
         self._tokens = {name: _hashed(token) for name, token in tokens.items()}
-        self._limiter = Limiter()
-        self._asking = {one.name: asyncio.Lock() for one in settings.caller}
-        self._waiting = {one.name: asyncio.Semaphore(MOST_WAITING) for one in settings.caller}
+        self._asking = {name: asyncio.Lock() for name in tokens}
+        self._waiting = {name: asyncio.Semaphore(MOST_WAITING) for name in tokens}
 
-    def site(self) -> web.Application:
-        site = web.Application(client_max_size=MOST_BYTES, middlewares=[self._let_in])
-        one = "/v1/asks/{ask}"
+    async def serve(self, stack: AsyncExitStack, stop: Shutdown) -> str:
+        """Takes requests of callers from now on. Returns the address."""
+        site, one = web.Application(client_max_size=MOST_BYTES, middlewares=[self._let_in]), "/v1/asks/{ask}"
         site.add_routes(
             [
                 web.post("/v1/asks", self.ask),
@@ -140,11 +157,13 @@ class DoorApi:
                 web.post(f"{one}/result", self.result),
                 web.post(f"{one}/cancel", self.cancel),
                 web.get("/v1/tools", self.tools),
-                web.post("/v1/calls", self.call),
                 web.post("/v1/hooks/claude-code", self.hook),
             ]
         )
-        return site
+        served = server_for(site, shutdown_timeout=LAST_REQUESTS)
+        await served.setup()
+        stack.push_async_callback(stop.close_part, "the door", served.cleanup, StopDeadline.REQUESTS)
+        return await listen(served, self._settings.host, self._settings.port, "[door] listen")
 
     # Who comes in, and every error
 
@@ -157,20 +176,22 @@ class DoorApi:
                 raise Invalid(NOT_ENCODED)
             return await handler(request)
         except ConfirmError as error:
-            status, code = next(((at, code) for kind, at, code in CODES if isinstance(error, kind)), (500, "failed"))
-            response = _refusal(status, code, str(error))
+            status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+            response = _error(status, str(error))
+            if isinstance(error, TooMany):
+                self._metrics.refused_at_door(request[CALLER].name)
             if isinstance(error, TooMany | Later):
                 response.headers[hdrs.RETRY_AFTER] = f"{max(1.0, error.after):.0f}"
             return response
         except web.HTTPRequestEntityTooLarge:
-            return _refusal(413, "too_large", f"The body is too large: {MOST_BYTES:,} bytes are the most.")
+            return _error(413, f"The body is too large: {MOST_BYTES:,} bytes are the most.")
         except web.HTTPException as error:
-            return _refusal(error.status, "http", f"{error.reason}.")
+            return _error(error.status, f"{error.reason}.")
         except ConnectionResetError:
             raise
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
-            return _refusal(500, "failed", "It failed here: the bot's log says why. Ask again with the same key.")
+            return _error(500, "It failed here: the bot's log says why. Ask again with the same key.")
 
     def _caller(self, request: web.Request) -> CallerSettings:
         kind, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
@@ -185,209 +206,170 @@ class DoorApi:
         try:
             self._limiter.take(what, [((name, what), most, MINUTE)])
         except Later as later:
-            self._metrics.refused_at_door(name)
             raise TooMany(f"{name} may send {most} {what} a minute. Come back later.", later.after) from None
 
     # Asking and looking
 
     async def ask(self, request: web.Request) -> web.Response:
-        by, key = request[CALLER], request.headers.get("Idempotency-Key", "")
-        if not 0 < len(key) <= _LONGEST_KEY or not key.isprintable():
-            raise Invalid(
-                f"Send an Idempotency-Key of 1 to {_LONGEST_KEY} characters: with the same key, an ask is sent once."
-            )
-        wait, body = _wait(request), await read_object(request)
-        text = _checked(body, by)
-        if (own := await self._own_call(body)) is not None and not own[0].may_ask:
-            raise Invalid(f"Nobody has to approve {own[0].name}: send it to /v1/calls.")
-        return await self._answer(await self.store(by, key, text), wait, new=True)
+        by, key, wait = request[CALLER], request.headers.get("Idempotency-Key", ""), _wait(request)
+        if not 0 < len(key) <= 200 or not key.isprintable():
+            raise Invalid("Send an Idempotency-Key of 1 to 200 characters: with the same key, an ask is sent once.")
+        ask = await self.store(by, key, await read_body(request, AskBody))
+        return await self._answer(ask, *wait, asked=True)
 
-    async def store(self, by: CallerSettings, key: str, text: str) -> Ask:
+    async def store(self, by: CallerSettings, key: str, body: AskBody) -> Ask:
         """The ask of this key: as it is stored, or stored now with a thread of its own."""
-        ask = self._id(by, key)
+        id_ = self._id(by, key)
         async with self._asking[by.name]:
-            found = await self._database.read(asks.find_ask, self._team, by.name, ask)
-            if found is None:
-                self._take(by.name, "asks", by.per_minute)
-                if await self._database.read(asks.count_open, self._team, by.name) >= by.waiting:
-                    self._metrics.refused_at_door(by.name)
-                    raise TooMany(f"{by.name} may have {by.waiting} asks open at once. Wait until one is over.")
-                found = await self._begin(by, ask, text)
-        if found.text != text:
+            ask = await self._find(by, id_) or await self._begin(by, id_, body)
+        if ask.text != body.text:
             raise Conflict("There is another ask with this Idempotency-Key. Use a new key for a new ask.")
-        return found
+        return ask
 
     def _id(self, by: CallerSettings, key: str) -> str:
         return uuid5(NAMESPACE_URL, canonical([self._team, by.name, key])).hex
 
-    async def _begin(self, by: CallerSettings, ask: str, text: str) -> Ask:
+    async def _find(self, by: CallerSettings, ask: str) -> Ask | None:
+        return await self._database.read(asks.find_ask, self._team, by.name, ask)
+
+    async def _begin(self, by: CallerSettings, id_: str, body: AskBody) -> Ask:
         """Posts the message with which the thread begins, and stores the ask in it. If an earlier try may have posted
-        it, it is looked for."""
-        who = caller(by.name) if by.asker is None else Person(self._team, by.asker.value)
+        it, it is looked for. If nobody is asked, nothing is posted."""
+        if body.tool in REQUEST_NAMES or not by.may_ask(body.tool):
+            raise Forbidden(f"{by.name} may not ask for {body.tool}. The settings say for what: {', '.join(by.tools)}.")
+        tool = await self._own_tool(body) if self._host.runs(body.tool) else None
         message = AskMessage(
             app=DOOR,
             team=self._team,
             channel=by.channel,
             thread_ts="",
             ts=asks.ASK,
-            person=who,
-            text=text,
+            person=caller(by.name) if by.asker is None else Person(self._team, by.asker.value),
+            text=body.text,
             caller=by.name,
-            ask=ask,
+            ask=id_,
         )
-        key = chain_of(message.session)
-        said = notice_message(f"{by.name} asks for approval.")
-        said = type(said)(said.text, said.blocks, SaidMark(key, asks.ASK, 0).metadata())
-        since = await self._database.run(begin_attempt, key, asks.ASK)
-        thread = await self._slack.post(by.channel, said, sure=since is None, since=since)
-        await self._database.run(store_message, AskMessage(**{**vars(message), "thread_ts": thread}))
-        found = await self._database.read(asks.find_ask, self._team, by.name, ask)
-        if found is None:
-            raise Busy("The ask could not be stored. Ask again with the same key.")
-        if found.session.thread_ts != thread:  # another replica was faster
-            await self._slack.delete(by.channel, thread)
-        return found
+        if tool is None or tool.may_ask:
+            self._take(by.name, "asks", by.per_minute)
+        since = await self._database.run(asks.make_room, message, by.waiting)
+        if tool is None or tool.may_ask:
+            mark = SaidMark(chain_of(message.session), asks.ASK, 0).metadata()
+            said = replace(notice_message(f"{by.name} asks for approval."), metadata=mark)
+            message = replace(message, thread_ts=await self._slack.post(by.channel, said, sure=not since, since=since))
+        try:
+            ask = await self._database.run(asks.store_ask, message, by.waiting)
+        except TooMany:  # another replica was faster
+            await self._slack.delete(by.channel, message.thread_ts)
+            raise
+        if ask.session.thread_ts != message.thread_ts:  # likewise, with this very ask
+            await self._slack.delete(by.channel, message.thread_ts)
+        return ask
+
+    async def _own_tool(self, body: AskBody) -> Tool:
+        """The tool that runs here. Raises an error if it is not there, or takes other arguments."""
+        tool: Tool | None = (await self._host.tools()).get(body.tool)
+        if tool is None:
+            gone = f"There is no tool {body.tool}, or its server can't be reached now. GET /v1/tools lists them."
+            raise NotFound(gone)
+        await checked(lambda: bind(tool, body.arguments), body.tool, TO_BEGIN)
+        return tool
 
     async def look(self, request: web.Request) -> web.Response:
-        return await self._answer(await self._own(request), _wait(request))
+        return await self._answer(await self._own(request), *_wait(request))
 
     async def _own(self, request: web.Request) -> Ask:
-        by, ask = request[CALLER], request.match_info["ask"]
-        found = await self._database.read(asks.find_ask, self._team, by.name, ask)
+        found = await self._find(request[CALLER], request.match_info["ask"])
         if found is None:
-            raise NotFound(f"{by.name} has no such ask.")
+            raise NotFound(f"{request[CALLER].name} has no such ask.")
         return found
 
-    async def _answer(self, ask: Ask, wait: tuple[float, bool], *, new: bool = False) -> web.Response:
-        state = await self.wait_for(ask, *wait)
-        status = 202 if new and not state.decided else 200
-        response = web.json_response(_as_json(state), status=status)
+    async def _answer(self, ask: Ask, seconds: float, to_the_end: bool, *, asked: bool = False) -> web.Response:
+        state = await self._wait_for(ask, seconds, lambda now: now.over if to_the_end else now.decided)
+        response = web.json_response(_as_json(state), status=202 if asked and not state.decided else 200)
         response.headers[hdrs.LOCATION] = f"/v1/asks/{ask.id}"
         return response
 
-    async def wait_for(self, ask: Ask, seconds: float, to_the_end: bool = False) -> AskState:
-        """What became of an ask, as soon as it is decided, or `to_the_end`, or after this time."""
-        until = asyncio.get_running_loop().time() + seconds
-        if self._waiting[ask.caller].locked():
+    async def _wait_for(self, ask: Ask, seconds: float, enough: Callable[[AskState], bool]) -> AskState:
+        """What became of an ask, as soon as it is enough, or after this time."""
+        clock = asyncio.get_running_loop().time
+        until, waiting = clock() + seconds, self._waiting[ask.caller]
+        if waiting.locked():
             raise TooMany(f"{ask.caller} has {MOST_WAITING} requests that wait already. End some of them.")
-        async with self._waiting[ask.caller]:
-            with self._database.waiter(LINES, asks.topic(ask.session.key)) as waiter:
+        async with waiting:
+            with self._database.waiter(LINES, asks.topic(ask.key)) as waiter:
                 while True:
-                    now = await self._database.read(asks.read_ask, ask.session.key) or ask
-                    state = await self._database.read(asks.read_state, now)
-                    left = until - asyncio.get_running_loop().time()
-                    if (state.over if to_the_end else state.decided) or left <= 0:
+                    state = await self._database.read(asks.read_state, ask)
+                    if enough(state) or (left := until - clock()) <= 0:
                         return state
                     await waiter.wait(min(left, LOOK_AGAIN))
 
     # Claiming and reporting
 
     async def claim(self, request: web.Request) -> web.Response:
-        ask, claimant = await self._own(request), _claimant(await read_object(request))
+        ask, body = await self._own(request), await read_body(request, ClaimBody)
         if self._host.runs(ask.tool):
             raise Conflict("It runs here by itself once it is approved. Wait until it is over.")
-        return web.json_response(await self.permit(ask, claimant))
+        state, permit = await self.permit(ask, body.claim)
+        return web.json_response({**permit, "task": _as_json(state)["task"]})
 
-    async def permit(self, ask: Ask, claimant: str) -> JsonObject:
+    async def permit(self, ask: Ask, claimant: str) -> tuple[AskState, JsonObject]:
         """Claims an approved call, and waits until its start is stored."""
         attempt = await self._database.run(asks.claim, ask, claimant)
-        until = asyncio.get_running_loop().time() + TO_BEGIN
-        with self._database.waiter(LINES, asks.topic(ask.session.key)) as waiter:
-            while True:
-                permit, state = await self._database.read(asks.read_permit_of, ask, attempt)
-                if permit is not None:
-                    return {**permit, "attempt": attempt, "task": _as_json(state)["task"]}
-                if state.status != "approved":
-                    raise Conflict(f"It did not begin, and must not run: {state.why or state.status}")
-                left = until - asyncio.get_running_loop().time()
-                if left <= 0:
-                    raise Busy("It is claimed, and has not begun yet: runs may be paused. Send the same claim again.")
-                await waiter.wait(min(left, LOOK_AGAIN))
+        state = await self._wait_for(ask, TO_BEGIN, lambda now: bool(now.permit) or now.status != "approved")
+        if state.status != "approved":
+            raise Conflict(f"It did not begin, and must not run: {state.why or state.status}")
+        if state.permit is None or state.permit["attempt"] != attempt:
+            raise Busy("It is claimed, and has not begun yet: runs may be paused. Send the same claim again.")
+        return state, state.permit
+
+    async def result(self, request: web.Request) -> web.Response:
+        ask, body = await self._own(request), await read_body(request, ResultBody)
+        if not await self._database.run(asks.report, ask, body.claim, body.status == "done", body.result):
+            raise Conflict("No report came in time, so people are asked what became of it. The thread has yours now.")
+        return await self._answer(ask, 0.0, False)
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        ask = await self._own(request)
+        await self._database.run(asks.cancel, ask, self._rules.policies)
+        return await self._answer(ask, 0.0, False)
+
+    async def tools(self, request: web.Request) -> web.Response:
+        """Those that run here, of which the caller may ask for some."""
+        found = [tool for tool in (await self._host.tools()).values() if request[CALLER].may_ask(tool.name)]
+        listed: list[Json] = [
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.schema, "asks": tool.may_ask}
+            for tool in found
+        ]
+        return web.json_response({"tools": listed})
 
     # A hook of coding agents
 
     async def hook(self, request: web.Request) -> web.Response:
         """Answers a PreToolUse hook: whether this call may run now. An approval that comes later is good for one such
         call of the same session. Of tools that the caller may not ask for, the coding agent decides itself."""
-        by, body, (wait, _) = request[CALLER], await read_object(request), _wait(request)
-        tool, arguments = body.get("tool_name"), body.get("tool_input")
-        if body.get("hook_event_name") != "PreToolUse" or not isinstance(tool, str) or not isinstance(arguments, dict):
-            raise Invalid("This is no PreToolUse hook: it needs hook_event_name, tool_name and tool_input.")
-        if not _may_ask(by, tool):
+        by, body, (wait, _) = request[CALLER], await read_body(request, HookBody), _wait(request)
+        if not by.may_ask(body.tool_name) or self._host.runs(body.tool_name):
             return web.json_response({})
-        where = as_text(body.get("cwd"))[: _LONGEST_REASON - 10]
-        text = _checked({"tool": tool, "arguments": arguments, **({"reason": f"In {where}"} if where else {})}, by)
-        about = digest([body.get("session_id"), tool, arguments])
+        why = f"In {body.cwd}"[:300] if body.cwd else ""
+        call = AskBody(tool=body.tool_name, arguments=body.tool_input, reason=why)
+        about = digest([body.session_id, call.tool, call.arguments])
         for number in range(_MOST_ALIKE):
             key = f"claude-code {about} {number}"
-            known = await self._database.read(asks.find_ask, self._team, by.name, self._id(by, key))
-            state = await self.wait_for(known or await self.store(by, key, text), wait or _HOOK_WAITS)
+            known = await self._find(by, self._id(by, key))
+            ask = known or await self.store(by, key, call)
+            state = await self._wait_for(ask, wait or _HOOK_WAITS, lambda now: now.decided)
             if state.status == "denied" or (state.over and known is None):
                 return _hooked("deny", state.why or f"It is {state.status}.")
             if not state.decided:
                 return _hooked("deny", _ASKED)
-            if not state.over and state.row is not None and state.row.outcome is None:
+            if state.can_begin:
                 try:
-                    permit = await self.permit(state.ask, claim := secrets.token_urlsafe(24))
+                    _, permit = await self.permit(ask, claim := secrets.token_urlsafe(24))
                 except Conflict:  # another such call was faster
                     continue
-                handed: JsonObject = {"handed to": "the coding agent"}
-                await self._database.run(asks.report, state.ask, claim, True, handed)
+                await self._database.run(asks.report, ask, claim, True, {"handed to": "the coding agent"})
                 return _hooked("allow", "Approved in Slack.", as_object(permit["arguments"]))
         raise TooMany("The same call was made too often in this session.")
-
-    # Tools that run here
-
-    async def tools(self, request: web.Request) -> web.Response:
-        by, found = request[CALLER], await self._host.tools()
-        listed: list[Json] = [
-            {"name": tool.name, "description": tool.description, "inputSchema": tool.schema, "asks": tool.may_ask}
-            for tool in found.values()
-            if _may_ask(by, tool.name)
-        ]
-        return web.json_response({"tools": listed})
-
-    async def _own_call(self, body: JsonObject) -> tuple[Tool, JsonObject] | None:
-        """The tool that would run here, and what its server gets. None for a tool of a claimant."""
-        name, arguments = as_text(body.get("tool")), as_object(body.get("arguments"))
-        if not self._host.runs(name):
-            return None
-        tool: Tool | None = (await self._host.tools()).get(name)
-        if tool is None:
-            raise NotFound(f"There is no tool {name}, or its server can't be reached now. GET /v1/tools lists them.")
-        return tool, (await checked(lambda: bind(tool, arguments), name, TO_BEGIN)).args
-
-    async def call(self, request: web.Request) -> web.Response:
-        """Runs a tool about which nobody is asked."""
-        body = await read_object(request)
-        _checked(body, request[CALLER])
-        own = await self._own_call(body)
-        if own is None or own[0].may_ask:
-            raise Forbidden("People have to approve this call: send it to /v1/asks.")
-        try:
-            result = await own[0].run(own[1], _CONTEXT)
-        except (ToolFailed, ToolOutcomeUnknown, McpUnavailable) as error:
-            return web.json_response({"outcome": {"kind": "failed", "text": str(error)}})
-        text = canonical(result if isinstance(result, dict) else {"result": result})
-        return web.json_response({"outcome": {"kind": "done", "text": text}})
-
-    async def result(self, request: web.Request) -> web.Response:
-        ask, body = await self._own(request), await read_object(request)
-        claimant, status = _claimant(body, "status", "result"), body.get("status")
-        if status not in ("done", "failed"):
-            raise Invalid('status must be "done" or "failed": what you say became of the call.')
-        result = body.get("result", {})
-        if not isinstance(result, dict):
-            raise Invalid("result must be an object.")
-        check_json(result, "The result")
-        if not await self._database.run(asks.report, ask, claimant, status == "done", result):
-            raise Conflict("No report came in time, so people are asked what became of it. The thread has yours now.")
-        return await self._answer(ask, (0.0, False))
-
-    async def cancel(self, request: web.Request) -> web.Response:
-        ask = await self._own(request)
-        await self._database.run(asks.cancel, ask, self._rules.policies)
-        return await self._answer(ask, (0.0, False))
 
 
 def _hooked(decision: str, why: str, arguments: JsonObject | None = None) -> web.Response:
@@ -401,8 +383,16 @@ def _hashed(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-def _refusal(status: int, code: str, sentence: str) -> web.Response:
-    response = web.json_response({"error": {"code": code, "message": sentence}}, status=status)
+_STATUS = ((TooMany, 429), (SlackTrouble, 503), (Invalid, 400), *CODES)
+_CODES = {400: "invalid", 401: "unauthorized", 403: "forbidden", 404: "not_found", 409: "conflict"} | {
+    413: "too_large",
+    429: "too_many",
+    503: "busy",
+}
+
+
+def _error(status: int, sentence: str) -> web.Response:
+    response = web.json_response({"error": {"code": _CODES.get(status, "failed"), "message": sentence}}, status=status)
     if status == 401:
         response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
     return response
@@ -414,50 +404,14 @@ def _wait(request: web.Request) -> tuple[float, bool]:
     if until not in ("decided", "over"):
         raise Invalid('until must be "decided" or "over".')
     try:
-        return 0.0 if given is None else min(LONGEST_WAIT, parse_duration(given).total_seconds()), until == "over"
+        return min(LONGEST_WAIT, parse_duration(given).total_seconds()) if given else 0.0, until == "over"
     except ValueError as error:
         raise Invalid(f"wait {error}.") from error
 
 
-def _claimant(body: JsonObject, *others: str) -> str:
-    _only(body, "claim", *others)
-    claim = body.get("claim")
-    if not isinstance(claim, str) or not 16 <= len(claim) <= _LONGEST_KEY or not claim.isprintable():
-        raise Invalid(f"claim must be a random text of 16 to {_LONGEST_KEY} characters that only this claimant has.")
-    return claim
-
-
-def _only(body: JsonObject, *names: str) -> None:
-    if strange := sorted(body.keys() - {*names}):
-        raise Invalid(f"{visible(strange[0])[:60]} is no field here; there are {', '.join(names)}.")
-
-
-def _may_ask(by: CallerSettings, tool: str) -> bool:
-    return any(fnmatchcase(tool, pattern) for pattern in by.tools)
-
-
-def _checked(body: JsonObject, by: CallerSettings) -> str:
-    """The ask as it is stored. Raises an error for one that this caller may not send."""
-    _only(body, "tool", "arguments", "reason", "preview")
-    tool, arguments = body.get("tool"), body.get("arguments", {})
-    if not isinstance(tool, str) or not 0 < len(tool) <= _LONGEST_TOOL or not tool.isprintable():
-        raise Invalid(f"tool must be a name of 1 to {_LONGEST_TOOL} printable characters.")
-    if tool in REQUEST_NAMES or not _may_ask(by, tool):
-        raise Forbidden(f"{by.name} may not ask for {tool}. The settings say for what: {', '.join(by.tools)}.")
-    if not isinstance(arguments, dict):
-        raise Invalid("arguments must be an object.")
-    check_json(arguments, "The call")
-    jcs(arguments)
-    for name, longest in (("reason", _LONGEST_REASON), ("preview", _LONGEST_PREVIEW)):
-        said = body.get(name, "")
-        if not isinstance(said, str) or len(said) > longest:
-            raise Invalid(f"{name} must be a text of at most {longest:,} characters.")
-    return canonical({"tool": tool, "arguments": arguments, **{n: body[n] for n in ("reason", "preview") if n in body}})
-
-
 def _as_json(state: AskState) -> JsonObject:
     """An ask as its caller sees it."""
-    ask, row = state.ask, state.row
+    ask, row, outcome = state.ask, state.row, state.outcome
     at = f"/v1/asks/{ask.id}"
     task: JsonObject = {
         "id": ask.id,
@@ -466,55 +420,22 @@ def _as_json(state: AskState) -> JsonObject:
         "tool": ask.tool,
         "status_endpoint": at,
         "links": {name: f"{at}/{name}" for name in ("claim", "result", "cancel")},
+        **({"reason": state.why} if state.why is not None else {}),
+        **({"nobody_decides": True} if state.nobody else {}),
     }
-    if state.why is not None:
-        task["reason"] = state.why
-    if state.nobody:
-        task["nobody_decides"] = True
-    if row is None:
-        return {"task": task}
-    task["expires_at"] = stamp(row.deadline)
-    votes: Json = len(row.voters(VoteKind.APPROVE))
-    task["progress"] = {"current_step": votes, "total_steps": row.policy.quorum}
-    if state.status != "approved":
-        return {"task": task}
-    approval: JsonObject = {
-        "id": row.id,
-        "approved_at": stamp(row.decision.at) if row.decision else None,
-        "approved_until": stamp(row.start_by) if row.start_by else None,
-        "approved_by": [*approved_by(row)],
-        "attempt": row.attempt,
-        "revision": row.revision.number,
-        "edited": canonical(row.revision.arguments) != canonical(ask.arguments),
-    }
-    outcome: JsonObject = {}
-    if row.outcome is not None:
-        outcome = {"outcome": {"kind": str(row.outcome.kind), "text": row.outcome.text}}
-    return {"task": task, "result": {"approval": approval, **outcome}}
-
-
-async def serve_door(
-    stack: AsyncExitStack,
-    stop: Shutdown,
-    settings: DoorSettings,
-    host: DoorHost,
-    database: Database,
-    slack: Slack,
-    team: str,
-    rules: Rules,
-    metrics: Metrics,
-) -> str:
-    """Takes requests of callers from now on, whose tokens are in the environment. Returns the address."""
-    tokens = {one.name: os.environ.get(one.token_env, "").strip() for one in settings.caller}
-    for name, token in tokens.items():
-        if len(token) < SHORTEST:
-            raise CannotServe(
-                f"The token of the caller {name} must have at least {SHORTEST} characters: openssl rand -hex 32"
-            )
-    if len({*tokens.values()}) < len(tokens):
-        raise CannotServe("Two callers have the same token: a caller is known by its token, so give each its own.")
-    api = DoorApi(settings, tokens, host, database, slack, team, rules, metrics)
-    served = server_for(api.site(), shutdown_timeout=LAST_REQUESTS)
-    await served.setup()
-    stack.push_async_callback(stop.close_part, "the door", served.cleanup, StopDeadline.REQUESTS)
-    return await listen(served, settings.host, settings.port, "[door] listen")
+    result: JsonObject = {"outcome": {"kind": str(outcome.kind), "text": outcome.text}} if outcome else {}
+    if row is not None:
+        task["expires_at"] = stamp(row.deadline)
+        votes: Json = len(row.voters(VoteKind.APPROVE))
+        task["progress"] = {"current_step": votes, "total_steps": row.policy.quorum}
+    if row is not None and state.status == "approved":
+        result["approval"] = {
+            "id": row.id,
+            "approved_at": stamp(row.decision.at) if row.decision else None,
+            "approved_until": stamp(row.start_by) if row.start_by else None,
+            "approved_by": [*approved_by(row)],
+            "attempt": row.attempt,
+            "revision": row.revision.number,
+            "edited": canonical(row.revision.arguments) != canonical(ask.arguments),
+        }
+    return {"task": task, **({"result": result} if result else {})}

@@ -15,27 +15,25 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from adk_confirm import Agent, FunctionCall
-from adk_confirm.bot.agents.session_worker import SessionWorker
+from adk_confirm import Agent, Event, FunctionCall
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.config.settings import McpServerSettings, Settings
 from adk_confirm.bot.confirmation.model import DOOR, HostRequest
-from adk_confirm.bot.door.asks import ASK, claimed, make_permit, read_ask, take_report, topic
+from adk_confirm.bot.door.asks import ASKS, claimed, make_permit, read_ask, take_report, topic
 from adk_confirm.bot.door.permit import jcs
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
-from adk_confirm.bot.hosts.host import AgentMessage, Capabilities, HostAnswer, RunOutput, SessionSnapshot, UserWords
-from adk_confirm.bot.store.mailbox import Mail
-from adk_confirm.bot.store.repository import Session, chain_of
-from adk_confirm.runtime.context import ToolContext
-from adk_confirm.runtime.errors import ConfirmError, Invalid
+from adk_confirm.bot.hosts.host import AgentMessage, Capabilities, HostAnswer, RunOutput, SessionSnapshot
+from adk_confirm.bot.store.repository import chain_of
+from adk_confirm.runtime.context import ReadonlyContext, ToolContext
+from adk_confirm.runtime.errors import ConfirmError, Conflict, Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text
 from adk_confirm.runtime.mcp.toolset import Connection, HttpConnection, McpToolset, StdioConnection
 from adk_confirm.runtime.models.model import ModelRequest, ModelResponse
 from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.signature import BadArguments, Bound
-from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.lease import Lease
+from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.sessions import OnChange
+from adk_confirm.runtime.store.wakeups import until_stopped
 from adk_confirm.runtime.tool import ConfirmationPolicy, Tool, ToolOutcomeUnknown
 from adk_confirm.runtime.wire import Content, Part, SessionId
 
@@ -45,36 +43,42 @@ LOOK_AGAIN = 5.0
 """Seconds between two looks for a report, in case its notification was lost."""
 
 _FOR_PROGRAMS = "There is no agent here to talk to: I take calls from programs only, and ask you about them."
+_NOTHING = "That was all."
 
 
 class CallerModel:
-    """Says what the caller asked, once."""
+    """Says what the caller asked, once. A person's words are never a call."""
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
-        asked = next((content.parts for content in request.contents if content.role == "user"), None) or []
-        if any(part.function_call for content in request.contents for part in content.parts or ()):
-            yield ModelResponse(Content.of_text("That was all.", "model"))
-            return
-        body = as_object(json.loads(as_text(asked[0].text)))
-        call = FunctionCall(name=as_text(body.get("tool")), args=as_object(body.get("arguments")))
-        yield ModelResponse(Content(role="model", parts=[Part(function_call=call)]))
+        if request.instruction != ASKS:
+            yield ModelResponse(Content.of_text(_FOR_PROGRAMS, "model"))
+        elif len(request.contents) > 1:
+            yield ModelResponse(Content.of_text(_NOTHING, "model"))
+        else:
+            body = as_object(json.loads(request.contents[0].text))
+            call = FunctionCall(name=as_text(body.get("tool")), args=as_object(body.get("arguments")))
+            yield ModelResponse(Content(role="model", parts=[Part(function_call=call)]))
+
+
+def _whose_words(context: ReadonlyContext) -> str:
+    return ASKS if context.session_id.startswith(ASKS) else ""
 
 
 class HandedOver(Tool):
-    """A call that its claimant runs, with a permit. `idempotent`: after a crash here, the wait for its report goes
-    on."""
+    """A call that its claimant runs, with a permit. `idempotent`: whichever process goes on, it waits for the same
+    report."""
 
     idempotent = True
+    schema: JsonObject = {"type": "object"}  # noqa: RUF012  (nobody here knows the tool)
 
-    def __init__(self, name: str, door: Door) -> None:
-        self.name, self._door = name, door
-        self.schema = {"type": "object"}
+    def __init__(self, name: str, host: DoorHost) -> None:
+        self.name, self._host = name, host
 
     def requires_confirmation(self, args: JsonObject) -> bool:  # noqa: ARG002  (as the base has it)
         return True
 
     def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:  # noqa: ARG002  (likewise)
-        """Nobody here knows the tool, so it takes whatever has a digest."""
+        """Takes whatever has a digest."""
         try:
             jcs(args)
         except Invalid as error:
@@ -83,7 +87,7 @@ class HandedOver(Tool):
 
     async def preview(self, args: JsonObject, context: ToolContext) -> Json:
         """What the caller says that its own call would do."""
-        ask = await self._door.database.read(read_ask, _key_of(context))
+        ask = await self._host.database.read(read_ask, _key_of(context))
         if ask is None or not ask.preview:
             return None
         if jcs(args) != jcs(ask.arguments):
@@ -91,35 +95,39 @@ class HandedOver(Tool):
         return f"{ask.caller} says:\n{ask.preview}"
 
     async def run(self, args: JsonObject, context: ToolContext) -> Json:
-        door, key = self._door, _key_of(context)
+        """Waits for the report. A process that is being stopped does not: another one, or the next, goes on."""
+        host, key = self._host, _key_of(context)
         context.actions.skip_summarization = True
-        attempt, until = await door.database.run(make_permit, key, args, door.report_within, door.signer)
-        with door.database.waiter(topic(key)) as waiter:
+        attempt, until = await host.database.run(make_permit, key, args, host.report_within, host.signer)
+        with host.database.waiter(topic(key)) as waiter:
             while True:
-                said, left = await door.database.run(take_report, key, attempt, until)
+                try:
+                    said, left = await host.database.run(take_report, key, attempt, until)
+                except Conflict as error:
+                    raise ToolOutcomeUnknown(str(error)) from error
                 if said is not None:
-                    return await self._outcome(key, said)
+                    result = as_object(said["result"])
+                    return result if said["done"] else {"error": json.dumps(result) if result else "It failed."}
                 if not left:
                     raise ToolOutcomeUnknown(f"No report about {self.name} came in time.")
-                await waiter.wait(min(left, LOOK_AGAIN))
+                if host.stopping.is_set() and (task := asyncio.current_task()):
+                    task.cancel()
+                await until_stopped(host.stopping, waiter.wait(min(left, LOOK_AGAIN)))
 
-    async def _outcome(self, key: str, said: JsonObject) -> JsonObject:
-        ask = await self._door.database.read(read_ask, key)
-        caller, result = ask.caller if ask else "its claimant", as_object(said["result"])
-        if said["done"]:
-            return {"reported by": caller, **({"result": result} if result else {})}
-        return {"error": f"{caller} reports that it failed{f': {json.dumps(result)}' if result else '.'}"}
+
+def _key_of(context: ToolContext) -> str:
+    return chain_of(SessionId(DOOR, context.user_id, context.session_id))
 
 
 class _Anything(dict[str, Tool]):
     """The tools of the door's MCP servers, and one of any other name that a caller may use."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, host: DoorHost) -> None:
+        self._host = host
 
     def get(self, name: str, default: object = None) -> Any:
         """A tool that its server does not list, or can't list now, is never handed over to a claimant."""
-        return super().get(name, default) if self._door.runs(name) else HandedOver(name, self._door)
+        return super().get(name, default) if self._host.runs(name) else HandedOver(name, self._host)
 
     __getitem__ = get
 
@@ -128,13 +136,13 @@ class _Anything(dict[str, Tool]):
 
 
 class _Caller(Agent):
-    def __init__(self, door: Door) -> None:
-        servers = [_toolset_of(one) for one in door.servers]
-        super().__init__(DOOR, CallerModel(), description="Whatever callers at the door ask for.", tools=servers)
-        self._door = door
+    def __init__(self, host: DoorHost, servers: Sequence[McpServerSettings]) -> None:
+        super().__init__(DOOR, CallerModel(), instruction=_whose_words, tools=[*map(_toolset_of, servers)])
+        self._host = host
 
     async def resolve_tools(self) -> dict[str, Tool]:
-        found = _Anything(self._door)
+        """Those of its MCP servers, as far as they can be listed, and any other."""
+        found = _Anything(self._host)
         for server in self.tools:
             assert isinstance(server, McpToolset)
             try:
@@ -169,130 +177,54 @@ def _toolset_of(server: McpServerSettings) -> McpToolset:
     return McpToolset(connection, confirmation=held, tool_name_prefix=prefix, preview=server.preview)
 
 
-@dataclass(frozen=True)
-class Door:
-    """What the door's tools need."""
-
-    database: Database
-    report_within: float  # seconds from the permit to the report
-    signer: CheckpointKey
-    servers: tuple[McpServerSettings, ...] = ()
-
-    def runs(self, tool: str) -> bool:
-        """Whether it is a tool of one of its servers: it runs here, and nobody claims it."""
-        return tool.startswith(tuple(f"{one.name}." for one in self.servers))
-
-
 class DoorHost(EmbeddedHost):
+    """Runs callers' calls, in sessions of their own. `stopping`: this process begins and awaits nothing any more."""
+
     def __init__(
         self,
-        door: Door,
-        clock: Callable[[], float] | None = None,
-        on_change: OnChange | None = None,
-        *,
-        lease_term: float,
+        settings: Settings,
+        database: Database,
+        clock: Callable[[], float] | None,
+        on_change: OnChange,
+        stopping: asyncio.Event,
     ) -> None:
-        super().__init__(_Caller(door), door.database, clock, on_change, lease_term=lease_term)
-        self._door = door
-
-    async def tools(self) -> dict[str, Tool]:
-        """Those of its MCP servers, as far as they can be listed."""
-        return await self.runner.agent.resolve_tools()
+        key, door = settings.environment.checkpoint_key, settings.door
+        assert door is not None
+        if key is None:
+            raise CannotServe("The door signs permits: set ADK_CONFIRM_CHECKPOINT_KEY to 64 hexadecimal digits.")
+        self.database, self.stopping, self.signer = database, stopping, CheckpointKey(key.get_secret_value())
+        self.report_within = door.report_within.total_seconds()
+        self._prefixes = tuple(f"{server.name}." for server in door.server)
+        agent = _Caller(self, door.server)
+        super().__init__(agent, database, clock, on_change, lease_term=settings.store.lease.total_seconds())
 
     def runs(self, tool: str) -> bool:
-        return self._door.runs(tool)
+        """Whether the tool is one of our servers', and so runs here."""
+        return tool.startswith(self._prefixes)
+
+    async def tools(self) -> dict[str, Tool]:
+        return await self.runner.agent.resolve_tools()
 
     async def capabilities(self) -> Capabilities:
         return replace(await super().capabilities(), name="the door for callers")
 
-    async def say(
-        self,
-        session: SessionId,
-        words: UserWords,
-        *,
-        stop: asyncio.Event | None = None,
-        held: Lease | None = None,
-    ) -> AsyncIterator[RunOutput]:
-        if words.mark != ASK:  # a person's words are never a call
-            yield AgentMessage(event=f"words:{words.mark}", author=DOOR, text=_FOR_PROGRAMS)
-            return
-        async for said in super().say(session, words, stop=stop, held=held):
-            if _is_news(said):
+    async def answer(self, session: SessionId, answers: Sequence[HostAnswer], **how: Any) -> AsyncIterator[RunOutput]:
+        """Takes what people decided. An approval waits for its claim, which comes as a letter of its own."""
+        waits = [one for one in answers if one.delivery.approves and not self.runs(one.asked.tool)]
+        if due := [one for one in answers if one not in waits or claimed(one.mark)]:
+            async for said in super().answer(session, due, **how):
                 yield said
 
-    async def answer(
-        self,
-        session: SessionId,
-        answers: Sequence[HostAnswer],
-        *,
-        stop: asyncio.Event | None = None,
-        held: Lease | None = None,
-    ) -> AsyncIterator[RunOutput]:
-        """Takes what people decided. An approval waits for its claim, which comes as a letter of its own."""
-        waits = [one for one in answers if one.delivery.approves and not self._door.runs(one.asked.tool)]
-        due = [one for one in answers if one not in waits or claimed(one.mark)]
-        if due:
-            async for said in super().answer(session, due, stop=stop, held=held):
-                if _is_news(said):
-                    yield said
-
-    async def look(
-        self, session: SessionId, *, after_exchange: bool = False, held: Lease | None = None
-    ) -> SessionSnapshot:
+    async def look(self, session: SessionId, **how: Any) -> SessionSnapshot:
         """The session with the caller as the agent that asks, in its own words."""
-        seen = await super().look(session, after_exchange=after_exchange, held=held)
-        ask = await self._door.database.read(read_ask, chain_of(session))
+        seen, ask = await super().look(session, **how), await self.database.read(read_ask, chain_of(session))
 
         def by_caller(request: HostRequest) -> HostRequest:
-            return replace(request, agent=ask.caller, why=ask.reason) if ask else request
+            reports = not self.runs(request.tool)
+            return replace(request, agent=ask.caller, why=ask.reason, reports=reports) if ask else request
 
-        requests, closed = tuple(map(by_caller, seen.requests)), tuple(map(by_caller, seen.closed))
-        return replace(seen, requests=requests, closed=closed, said=tuple(filter(_is_news, seen.said)))
+        return replace(seen, requests=tuple(map(by_caller, seen.requests)), closed=tuple(map(by_caller, seen.closed)))
 
-
-def _is_news(said: RunOutput) -> bool:
-    """Whether it is something else than the model's own words, which nobody needs."""
-    return said.failed if isinstance(said, AgentMessage) else True
-
-
-def _key_of(context: ToolContext) -> str:
-    return chain_of(SessionId(DOOR, context.user_id, context.session_id))
-
-
-@dataclass
-class DoorWorker(SessionWorker):
-    """Works on callers' sessions, and lets `others` work on all others."""
-
-    others: SessionWorker | None = None
-
-    def __setattr__(self, name: str, value: object) -> None:
-        super().__setattr__(name, value)
-        if name == "stopping" and self.others is not None:
-            self.others.stopping = self.stopping
-
-    def look(self, tx: Tx, key: str) -> tuple[Session, Mail, Capabilities]:
-        return super().look(tx, key) if self._has(key) else self._others.look(tx, key)
-
-    async def attend(self, key: str, lease: Lease, look: tuple[Session, Mail, Capabilities]) -> None:
-        await (super().attend(key, lease, look) if self._has(key) else self._others.attend(key, lease, look))
-
-    def _has(self, key: str) -> bool:
-        return self.others is None or key.startswith(f"{DOOR}/")
-
-    @property
-    def _others(self) -> SessionWorker:
-        assert self.others is not None
-        return self.others
-
-
-def open_door(
-    settings: Settings, database: Database, clock: Callable[[], float] | None, on_change: OnChange
-) -> DoorHost:
-    """The host of callers' calls. `serving_problems` has seen that there is a key."""
-    key = settings.environment.checkpoint_key
-    assert settings.door is not None
-    if key is None:
-        raise CannotServe("The door signs permits: set ADK_CONFIRM_CHECKPOINT_KEY to 64 hexadecimal digits.")
-    within, signer = settings.door.report_within.total_seconds(), CheckpointKey(key.get_secret_value())
-    door = Door(database, within, signer, settings.door.server)
-    return DoorHost(door, clock, on_change, lease_term=settings.store.lease.total_seconds())
+    def message_in(self, event: Event) -> AgentMessage | None:
+        said = super().message_in(event)
+        return said if said is None or said.failed or said.text != _NOTHING else None

@@ -18,7 +18,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-from adk_confirm.bot.door.client import NoDesk, Refused, door_client, is_over
+from adk_confirm.bot.door.client import DoorClient, NoDesk, Refused, door_client, is_over
 from adk_confirm.bot.door.permit import jcs
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, objects
@@ -36,11 +36,11 @@ Context = ServerRequestContext[Any, Any]
 
 @dataclass
 class Proxy:
-    """`token`: of the caller that all clients are; without one, each client sends its own. `hold`: for how many seconds
+    """`token`: of the caller that all clients are; if empty, each client sends its own. `hold`: for how many seconds
     a call waits for people."""
 
     url: str
-    token: str | None
+    token: str
     hold: float
     _keys: dict[tuple[str, ...], str] = field(default_factory=dict)  # of the asks that are not over
 
@@ -49,7 +49,7 @@ class Proxy:
 
     def _token(self, context: Context) -> str:
         headers: Any = getattr(context.request, "headers", {})
-        return str(self.token or headers.get("authorization", "").removeprefix("Bearer ")).strip()
+        return (self.token or str(headers.get("authorization", "")).removeprefix("Bearer ")).strip()
 
     async def list_tools(self, context: Context, params: object) -> types.ListToolsResult:  # noqa: ARG002  (the SDK's)
         async with door_client(self.url, self._token(context), _REACHING) as door:
@@ -61,14 +61,11 @@ class Proxy:
         body: JsonObject = {"tool": params.name, "arguments": params.arguments or {}}
         try:
             async with door_client(self.url, self._token(context), _REACHING) as door:
-                tools = objects((await door.send("GET", "/v1/tools"))["tools"])
-                if any(one["name"] == params.name and not one["asks"] for one in tools):
-                    return _result(as_object((await door.send("POST", "/v1/calls", body))["outcome"]))
                 return await self._ask(context, door, body)
-        except (NoDesk, Refused) as error:
+        except (NoDesk, Refused, Invalid) as error:
             return _text(str(error), failed=True)
 
-    async def _ask(self, context: Context, door: Any, body: JsonObject) -> types.CallToolResult:
+    async def _ask(self, context: Context, door: DoorClient, body: JsonObject) -> types.CallToolResult:
         call = (self._token(context), jcs(body))
         key = self._keys.setdefault(call, str(uuid.uuid4()))
         until = time.monotonic() + self.hold

@@ -101,7 +101,7 @@ class EmbeddedHost:
         self._told.pop(session, None)
         try:
             async for event in run:
-                for heard in run_output(event, _message_in(event)):
+                for heard in run_output(event, self.message_in(event)):
                     yield heard
         finally:
             await run.close()  # whoever stops listening releases the session next
@@ -168,9 +168,20 @@ class EmbeddedHost:
 
         return SessionSnapshot(
             requests=tuple(still.values()),
-            said=() if told else tuple(filter(None, map(_message_in, news.events))),
+            said=() if told else tuple(filter(None, map(self.message_in, news.events))),
             closed=tuple(one for call, one in asked.items() if call not in waiting),
             taken_in=taken_in,
+        )
+
+    def message_in(self, event: Event) -> AgentMessage | None:
+        """What people read of an event."""
+        failed = bool(event.error_code) and "callId" not in (event.custom_metadata or {})
+        why = event.error_message or event.error_code if failed else None
+        text = "\n\n".join(filter(None, [event.text, why]))
+        if event.author == USER or not text.strip():
+            return None
+        return AgentMessage(
+            event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed
         )
 
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:
@@ -191,16 +202,6 @@ class _Named(TypedDict):
 
 def _named(session: SessionId) -> _Named:
     return {"user_id": session.user_id, "session_id": session.id}
-
-
-def _message_in(event: Event) -> AgentMessage | None:
-    failed = bool(event.error_code) and "callId" not in (event.custom_metadata or {})
-    text = "\n\n".join(filter(None, [event.text, event.error_message or event.error_code])) if failed else event.text
-    if event.author == USER or not text.strip():
-        return None
-    return AgentMessage(
-        event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed
-    )
 
 
 def _answer(given: HostAnswer) -> Answer:

@@ -10,11 +10,10 @@ from http import HTTPStatus
 import aiohttp
 import click
 
-from adk_confirm.bot.ops.command import JSON, account, open_for_reading, tell
+from adk_confirm.bot.ops.command import JSON, account, json_object, open_for_reading, tell
 from adk_confirm.runtime.errors import Forbidden, Invalid, NotFound, StoreError
-from adk_confirm.runtime.jsontypes import Json, JsonObject, NotJson, read_json
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.requests_and_answers import Answer
-from adk_confirm.runtime.rest.bodies import DEEPEST
 from adk_confirm.runtime.rest.guard import TOKEN_VARIABLE
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.tables import SCHEMA
@@ -30,7 +29,12 @@ _FIND = """
 @click.argument("request", metavar="ID")
 @click.option("--approve", "verdict", flag_value="approve", help="Run the call.")
 @click.option("--deny", "verdict", flag_value="deny", help="Refuse the call.")
-@click.option("--edit", metavar="JSON", help="Run the call with these arguments; those that it leaves out stay.")
+@click.option(
+    "--edit",
+    metavar="JSON",
+    callback=json_object,
+    help="Run the call with these arguments; those that it leaves out stay.",
+)
 @click.option("--reason", metavar="TEXT", help="Why: the agent reads it.")
 @click.option("--as", "name", metavar="NAME", default=account, help="Your name, kept with the answer's events.")
 @click.option("--store", default="sqlite:///adk-confirm.db", metavar="URL", show_default=True, help="The API's store.")
@@ -39,7 +43,7 @@ _FIND = """
 def answer(
     request: str,
     verdict: str | None,
-    edit: str | None,
+    edit: JsonObject | None,
     reason: str | None,
     name: str | None,
     store: str,
@@ -52,23 +56,13 @@ def answer(
     """
     if (verdict is None) == (edit is None):
         raise click.UsageError("Say one of --approve, --deny and --edit JSON.")
-    given = Answer(request, verdict != "deny", None if edit is None else _arguments(edit), reason)
+    given = Answer(request, verdict != "deny", edit, reason)
     events = asyncio.run(_answer(given, name, store, url))
     if json:
         tell(_as_text({"events": [event.to_dict() for event in events]}))
     else:
         said = [f"{event.author}: {event.text}" for event in events if event.text]
         tell(*(said or ["Nothing changed: it was answered before." if not events else "The answer was taken."]))
-
-
-def _arguments(edit: str) -> JsonObject:
-    try:
-        value = read_json(edit, DEEPEST)
-    except NotJson as error:
-        raise Invalid(f"--edit is not JSON: {error}.") from error
-    if not isinstance(value, dict):
-        raise Invalid("--edit takes an object with arguments of the call, such as '{\"amount\": 1200}'.")
-    return value
 
 
 async def _answer(given: Answer, name: str | None, store: str, url: str) -> list[Event]:

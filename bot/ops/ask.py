@@ -12,10 +12,9 @@ import uuid
 import click
 
 from adk_confirm.bot.door.client import DoorClient, NoDesk, Refused, door_client
-from adk_confirm.bot.ops.command import tell
-from adk_confirm.bot.policy.durations import parse_duration
+from adk_confirm.bot.ops.command import json_object, seconds, tell
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import JsonObject, NotJson, as_object, as_text, canonical, read_json
+from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, canonical
 
 URL, TOKEN = "ADK_CONFIRM_DOOR", "ADK_CONFIRM_DOOR_TOKEN"
 DENIED, EXPIRED, NOBODY, PENDING = 1, 3, 4, 75
@@ -26,17 +25,19 @@ _REACHING = 30.0
 
 @click.command()
 @click.option("--tool", required=True, metavar="NAME", help="What you want to do, as the policies name it.")
-@click.option("--args", "given", default="{}", metavar="JSON", help="Its arguments: a JSON object.")
+@click.option("--args", "given", default="{}", metavar="JSON", callback=json_object, help="Its arguments.")
 @click.option("--reason", default="", metavar="TEXT", help="Why, in one sentence, for the people who decide.")
 @click.option("--preview", default="", metavar="TEXT", help="What it would do, in your own words: a plan, a diff.")
-@click.option("--wait", default="10m", metavar="TIME", show_default=True, help="How long to wait for people.")
+@click.option("--wait", default="10m", metavar="TIME", callback=seconds, show_default=True, help="For people.")
 @click.option(
     "--key", default="", metavar="TEXT", help="Asks once, however often it runs. Default: a new one each time."
 )
 @click.option("--door", "url", envvar=URL, required=True, metavar="URL", help=f"The door's address.  [env: {URL}]")
 @click.option("--exec", "execute", is_flag=True, help="Run the command after -- once it is approved, and report.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def ask(url: str, given: str, wait: str, key: str, execute: bool, command: tuple[str, ...], **about: str) -> int:
+def ask(
+    url: str, given: JsonObject, wait: float, key: str, execute: bool, command: tuple[str, ...], **about: str
+) -> int:
     """Ask people to approve what a script is about to do.
 
     The exit code is 0 if it is approved (standard output has the approved arguments, which people may have edited),
@@ -47,19 +48,14 @@ def ask(url: str, given: str, wait: str, key: str, execute: bool, command: tuple
     """
     if execute != bool(command):
         raise click.UsageError("Write the command after --exec --, as in: --exec -- ./deploy.sh")
-    token = os.environ.get(TOKEN, "").strip()
-    if not token:
-        raise Invalid(f"Set {TOKEN} to the token of this caller.")
-    try:
-        arguments, seconds = read_json(given, 64), parse_duration(wait).total_seconds()
-    except NotJson as error:
-        raise Invalid(f"--args is not a JSON object: {error}.") from error
-    except ValueError as error:
-        raise Invalid(f"--wait {error}.") from error
-    if not isinstance(arguments, dict):
-        raise Invalid('--args must be a JSON object, such as \'{"env": "prod"}\'.')
-    body: JsonObject = {"arguments": arguments, **{name: text for name, text in about.items() if text}}
-    return asyncio.run(_asked(url, token, body, key or str(uuid.uuid4()), seconds, command))
+    body: JsonObject = {"arguments": given, **{name: text for name, text in about.items() if text}}
+    return asyncio.run(_asked(url, own_token(), body, key or str(uuid.uuid4()), wait, command))
+
+
+def own_token() -> str:
+    if token := os.environ.get(TOKEN, "").strip():
+        return token
+    raise Invalid(f"Set {TOKEN} to the token of this caller.")
 
 
 async def _asked(url: str, token: str, body: JsonObject, key: str, wait: float, command: tuple[str, ...]) -> int:

@@ -106,6 +106,7 @@ class Tally:
     tools: defaultdict[str, Counter[LineKind]] = field(default_factory=lambda: defaultdict(Counter))
     people: defaultdict[str, _Person] = field(default_factory=lambda: defaultdict(_Person))
     callers: Counter[str] = field(default_factory=Counter)
+    free: Counter[str] = field(default_factory=Counter)  # calls of callers about which nobody is asked
     uncounted: Counter[str] = field(default_factory=Counter)
     denials: list[JsonObject] = field(default_factory=list)
     grants: dict[str, JsonObject] = field(default_factory=dict)
@@ -125,7 +126,7 @@ class Tally:
         self.lines += 1
         self.purged += content is None
         self.kinds[line.kind] += 1
-        if line.tool is not None:
+        if line.tool is not None and line.kind is not LineKind.FREE_CALL:
             self.tools[line.tool][line.kind] += 1
         said, call = content or {}, line.confirmation or ""
         who = as_text(as_object(said.get("who")).get("user"))
@@ -142,6 +143,8 @@ class Tally:
                 self.ends.pop(call, None)
             case kind if kind in _ENDS:
                 self.ends[call] = str(kind)
+            case LineKind.FREE_CALL:
+                self.free[who.removeprefix("caller ")] += 1
             case LineKind.VOTE_REFUSED:
                 self.uncounted[as_text(as_object(said.get("refusal")).get("reason")) or "purged"] += 1
             case LineKind.DENIED:
@@ -180,6 +183,7 @@ class Tally:
             "let_through_by_grants": self.kinds[LineKind.GRANT_USED],
             "refused_without_asking": self.kinds[LineKind.CALL_REFUSED],
             **({"callers": dict(sorted(self.callers.items()))} if self.callers else {}),
+            **({"free_calls_of_callers": dict(sorted(self.free.items()))} if self.free else {}),
             "decisions": self._counts(_DECIDED),
             "ends": {kind: count for kind in words.STATES if (count := [*self.ends.values()].count(kind))},
             "other": self._counts(_OTHER),
@@ -284,6 +288,7 @@ def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
             f"People were asked about {found['asked']}. Grants let {found['let_through_by_grants']} through. "
             f"{found['refused_without_asking']} were refused without asking anybody.",
             *([_counted("Of these, programs asked at the door", found["callers"])] if "callers" in found else []),
+            *([_counted("Programs made free calls", free)] if (free := found.get("free_calls_of_callers")) else []),
             _counted("Decisions", found["decisions"]),
             _counted("How they ended", found["ends"]),
             _counted("Besides", found["other"]),

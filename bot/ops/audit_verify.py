@@ -18,6 +18,7 @@ from adk_confirm.bot.ops.command import CommandLine, options, paint, progress
 from adk_confirm.bot.store.audit_log import LineFilter, Listener, count_lines, verify_ledger
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.tables import SEALED_OTHERWISE, belongs_to
 
 ANCHOR = click.option(
     "--anchor", metavar="FILE", help="The checkpoint lines that you keep elsewhere; - for standard input."
@@ -42,7 +43,10 @@ async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, 
     """
     async with call.reading() as database:
         report = await verified(call, database, anchor, public_keys)
+        known = bool(public_keys) or await database.read(belongs_to, call.seal)
     first, *more = map(visible, verification_results(report))
+    if report.broken is not None and not known:  # a changed mark of the owner does not keep it from being verified
+        more.append(SEALED_OTHERWISE)
     call.tell(
         {**asdict(report), "said": [first, *more]},
         paint(first, "green" if report.broken is None else "red"),

@@ -25,11 +25,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, TextIO
 import click
 
 from adk_confirm.bot.config.settings import DEFAULT_FILE, Settings, load_settings
+from adk_confirm.bot.confirmation.stored_json import DEEPEST, check_json
 from adk_confirm.bot.policy.approvers import OPERATOR, Person, operator
+from adk_confirm.bot.policy.durations import parse_duration
 from adk_confirm.bot.store.known_names import KnownNames, read_names
 from adk_confirm.bot.store.open import SCHEMAS, may_change, sqlite_file
 from adk_confirm.runtime.errors import Invalid, NotFound, StoreError
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject, read_json
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.tables import StoreSchema, lay_out
@@ -120,6 +122,28 @@ async def open_for_reading(
         yield database
     finally:
         await database.close()
+
+
+def json_object(_: click.Context, option: click.Parameter, text: str | None) -> JsonObject | None:
+    """Reads an option that is a JSON object."""
+    name, value = option.opts[0], None
+    try:
+        value = None if text is None else read_json(text, DEEPEST)
+        if not isinstance(value, dict | None):
+            raise ValueError(f"it is {'a list' if isinstance(value, list) else 'one value'}")
+    except ValueError as error:
+        said = f'{name} is not a JSON object: {error}. Write for example {name} \'{{"env": "prod"}}\'.'
+        raise Invalid(said) from error
+    check_json(value, name)
+    return value
+
+
+def seconds(_: click.Context, option: click.Parameter, text: str) -> float:
+    """Reads an option that is a duration."""
+    try:
+        return parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise Invalid(f"{option.opts[0]} {error}.") from error
 
 
 JSON = click.option("--json", is_flag=True, help="Print one JSON object, for programs.")

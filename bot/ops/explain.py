@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 
 import click
 
@@ -19,8 +18,7 @@ from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.edits import editable_names
 from adk_confirm.bot.confirmation.model import DOOR, AskedCall, Confirmation
-from adk_confirm.bot.confirmation.stored_json import check_json
-from adk_confirm.bot.ops.command import CommandLine, options
+from adk_confirm.bot.ops.command import CommandLine, json_object, options
 from adk_confirm.bot.ops.findings import ListedTool, tools_of
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
 from adk_confirm.bot.policy.approvers import caller as who_calls
@@ -47,7 +45,7 @@ from adk_confirm.runtime.wire import SessionId
 @click.command()
 @click.option("--tool", default="", metavar="NAME", help="The tool that is called.")
 @click.option("--input", "asking", default="", metavar="NAME", help="Or the node or tool that asks people a question.")
-@click.option("--args", "given", metavar="JSON", help="Its arguments, as a JSON object.")
+@click.option("--args", "given", metavar="JSON", callback=json_object, help="Its arguments, as a JSON object.")
 @click.option("--asker", default="", metavar="ID", help="The Slack user who asks the agent for it.")
 @click.option("--channel", default="", metavar="ID", help="The session's channel.")
 @click.option("--session", default="", metavar="ID", help="The session, for policies that look at it.")
@@ -55,14 +53,16 @@ from adk_confirm.runtime.wire import SessionId
 @click.option("--app", default="", metavar="NAME", help="The app, for policies that look at it.")
 @click.option("--caller", default="", metavar="NAME", help="The program that asks at the door, instead of an agent.")
 @options(json=True)
-async def explain(call: CommandLine, tool: str, asking: str, given: str | None, caller: str, **about: str) -> int:
+async def explain(
+    call: CommandLine, tool: str, asking: str, given: JsonObject | None, caller: str, **about: str
+) -> int:
     """Show which policy covers a call or a question, why none before it does, and who may decide.
 
     The exit code is 1 if the call would be refused without asking anybody.
     """
     if bool(tool) == bool(asking):
         raise click.UsageError("Name either a tool (--tool) or what asks a question (--input).")
-    args = {} if given is None else _arguments(given)
+    args = given or {}
     settings = call.settings
     called = await _find_tool(settings, tool) if tool and not caller else None
     about |= _of_caller(settings, caller, tool) if caller else {}
@@ -85,25 +85,13 @@ async def explain(call: CommandLine, tool: str, asking: str, given: str | None, 
     return 0 if governed else 1
 
 
-def _arguments(text: str) -> JsonObject:
-    try:
-        arguments = json.loads(text)
-        if not isinstance(arguments, dict):
-            raise ValueError(f"it is {'a list' if isinstance(arguments, list) else 'one value'}")
-    except (ValueError, RecursionError) as error:
-        said = f'--args is not a JSON object: {error}. Write for example --args \'{{"env": "prod"}}\'.'
-        raise Invalid(said) from error
-    check_json(arguments, "--args")
-    return arguments
-
-
 def _of_caller(settings: Settings, name: str, tool: str) -> dict[str, str]:
     """What is known of a call of this caller."""
     found = settings.door.named(name) if settings.door else None
     if found is None:
         known = ", ".join(one.name for one in settings.door.caller) if settings.door else "none: there is no [door]"
         raise Invalid(f"There is no caller {name}. There are: {known}.")
-    if not any(fnmatchcase(tool, pattern) for pattern in found.tools):
+    if not found.may_ask(tool):
         raise Invalid(
             visible(f"{name} may not ask for {tool}, so nobody is asked. It may for: {', '.join(found.tools)}.")
         )
@@ -253,8 +241,9 @@ def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterat
         terms = policy.grant
         length = "the session" if terms.length == "session" else spell_duration(terms.length)
         length += f", {terms.uses} at most" if terms.uses else ""
-        on = "all arguments" if policy.grant_on is None else ", ".join(policy.grant_on) or "no argument"
-        yield f'Approvers may let "the next ones like this" pass for {length}; alike means the same {on}.'
+        on = "arguments" if policy.grant_on is None else ", ".join(policy.grant_on)
+        alike = f"the same tool with the same {on}" if on else "the same tool"
+        yield f"Approvers may also allow the next calls like this one for {length}: {alike}."
     yield f"The card goes to {names.of(policy.channel) if policy.channel else _HERE[policy.card]}."
     if policy.notify:
         yield f"Notified in place of the approvers: [{', '.join(map(str, policy.notify))}]."

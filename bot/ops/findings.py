@@ -256,7 +256,8 @@ def _strange_names(policy: Policy, covered: list[ListedTool]) -> Iterator[tuple[
             elif near := get_close_matches(name, meant, n=1, cutoff=0.75) or [one for one in steps if one in meant]:
                 yield key, Severity.FIX, f"{said}; did you mean {near[-1]}?"
             elif key in _ALSO_RESULTS:
-                yield key, Severity.WARN, f"{said}, so this is only for results and answers"
+                mark = Severity.WARN if key == "redact" else Severity.NOTE
+                yield key, mark, f"{said}, so this is only for results and answers"
             else:
                 yield key, Severity.FIX, f"{said}; there are {', '.join(top) or 'none'}"
 

@@ -8,9 +8,9 @@ import click
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey, PublicKeys
 from adk_confirm.bot.door.permit import read_permit
-from adk_confirm.bot.ops.command import CommandLine, options
+from adk_confirm.bot.ops.command import CommandLine, json_object, options
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import NotJson, read_json
+from adk_confirm.runtime.jsontypes import JsonObject
 
 
 @click.group()
@@ -21,20 +21,14 @@ def permit() -> None:
 @permit.command()
 @click.argument("given", metavar="[PERMIT]", default="-")
 @click.option("--public-key", "public", multiple=True, metavar="HEX", help="The key of the door, as `check` prints it.")
-@click.option("--args", "arguments", metavar="JSON", help="The arguments that are about to run.")
+@click.option("--args", "arguments", metavar="JSON", callback=json_object, help="The arguments that are about to run.")
 @options(json=True)
-def verify(call: CommandLine, given: str, public: tuple[str, ...], arguments: str | None) -> int:
+def verify(call: CommandLine, given: str, public: tuple[str, ...], arguments: JsonObject | None) -> int:
     """Check a permit, from the command line or standard input. The exit code is 1 if it does not count."""
     text = sys.stdin.read() if given == "-" else given
-    try:
-        about = None if arguments is None else read_json(arguments, 64)
-    except NotJson as error:
-        raise Invalid(f"--args is not a JSON object: {error}.") from error
-    if about is not None and not isinstance(about, dict):
-        raise Invalid("--args must be a JSON object.")
     keys = PublicKeys(*(public or [_own(call)]))
     try:
-        claims = read_permit(text, keys, call.now().timestamp(), about)
+        claims = read_permit(text, keys, call.now().timestamp(), arguments)
     except Invalid as error:
         call.tell({"valid": False, "why": str(error)}, str(error))
         return 1

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import secrets
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 import click
 
-from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.config.settings import DEFAULT_FILE, parse_settings
 from adk_confirm.bot.ops.command import FILE, tell
 from adk_confirm.bot.ops.findings import Tools, tools_of
@@ -47,16 +45,7 @@ def init(config: Path, agent: str | None, approvers: tuple[str, ...], force: boo
     except OSError as error:
         raise StoreError(f"{config} can't be written: {error.strerror}. Name another file with --config.") from error
     missing = "Put the ids of your people and channels into it; `adk-confirm check` says what is missing."
-    key = secrets.token_hex(32)
-    tell(
-        f"{config} is written. {missing}",
-        "",
-        "If auditors are to verify the ledger without your secret, sign its checkpoints. Put this key, which is made "
-        "now and kept nowhere, into the service's environment:",
-        f"  ADK_CONFIRM_CHECKPOINT_KEY={key}",
-        "Give the auditors its public key:",
-        f"  adk-confirm audit verify --public-key {CheckpointKey(key).public}",
-    )
+    tell(f"{config} is written. {missing}")
     return 0
 
 

@@ -84,7 +84,7 @@ async def identify(client: AsyncWebClient) -> BotIdentity:
                 raise CannotServe(
                     f"Slack could not be reached at {client.base_url} ({trouble.code}). Check the network."
                 ) from error
-            log.warning("%s", trouble)
+            log.warning("%s", Later(trouble.method, pause, trouble.code))
         await asyncio.sleep(pause)
     if answer.get("is_enterprise_install"):
         raise CannotServe(

@@ -40,8 +40,8 @@ class ShownStatus:
 
 def begin_work(tx: Tx, key: str) -> None:
     """The agent has been at work for a while: people see that, and can stop it."""
-    tx.run("UPDATE bot_sessions SET at_work = 1 WHERE key = :key", key=key)
-    mark_thread_due(tx, key)
+    if tx.run("UPDATE bot_sessions SET at_work = 1 WHERE key = :key AND thread_ts <> ''", key=key):
+        mark_thread_due(tx, key)
 
 
 def end_work(tx: Tx, key: str) -> None:

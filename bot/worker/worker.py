@@ -154,7 +154,7 @@ class Worker:
             ),
             JobKind(
                 "card",
-                lambda tx, key: due_card(tx, key, stopping=session_worker.stopping),
+                lambda tx, key: due_card(tx, key, stopping=session_worker.stopping.is_set()),
                 self._card,
                 at_once=16,
                 log_context=lambda key: log_context(confirmation=key),
@@ -180,7 +180,7 @@ class Worker:
 
     async def drain(self, patience: float) -> None:
         """Begins no run any more, and waits for those that began, for at most `patience` seconds."""
-        self._session_worker.stopping = True
+        self._session_worker.stopping.set()
         await self._loop.drain(patience)
 
     def stop(self) -> None:

@@ -134,10 +134,16 @@ _MAKE_STORE = f"CREATE TABLE IF NOT EXISTS {_STORE} (name VARCHAR(32) PRIMARY KE
 
 def secret_fits(tx: Tx, schemas: Sequence[StoreSchema]) -> bool:
     """Whether the store belongs to the secret with which it was opened, or to none."""
-    seal, mark = seal_in(tx.context), belongings(tx).get("secret")
-    if mark is not None:
-        return seal is not None and seal.fits(mark, *_MARK)
+    seal = seal_in(tx.context)
+    if belongings(tx).get("secret") is not None:
+        return seal is not None and belongs_to(tx, seal)
     return seal is None or all(schema.fits(tx) for schema in schemas if version(tx, schema) is not None)
+
+
+def belongs_to(tx: Tx, seal: Seal) -> bool:
+    """Whether the store says that it belongs to this secret, or to none."""
+    mark = belongings(tx).get("secret")
+    return mark is None or seal.fits(mark, *_MARK)
 
 
 def _belong_to_secret(tx: Tx, schemas: Sequence[StoreSchema]) -> None:

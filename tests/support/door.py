@@ -151,8 +151,22 @@ class Ask:
 class AtTheDoor(Office):
     """An office with callers."""
 
-    ci: Caller
-    nightly: Caller
+    @property
+    def ci(self) -> Caller:
+        return self._caller("CI_TOKEN")
+
+    @property
+    def nightly(self) -> Caller:
+        return self._caller("NIGHTLY_TOKEN")
+
+    def _caller(self, token: str) -> Caller:
+        assert self.bot.door is not None
+        return Caller(self.bot.door, TOKENS[token])
+
+    async def restarts(self) -> None:
+        """The callers find it at another address."""
+        await self.stops()
+        await self.starts(self.policies)
 
     async def hours_pass(self, hours: float) -> None:
         """For what is claimed: whoever waits for a report looks at the clock."""
@@ -194,7 +208,4 @@ async def door(
     ) as at:
         at.__class__ = AtTheDoor
         assert isinstance(at, AtTheDoor)
-        url = at.bot.door
-        assert url is not None
-        at.ci, at.nightly = (Caller(url, token) for token in TOKENS.values())
         yield at

@@ -125,7 +125,7 @@ async def test_exec_runs_what_was_approved_and_reports(at: AtTheDoor, tmp_path: 
     assert (tmp_path / "seen").read_text() == '{"env":"staging"}staging \n'
     failed = await (await at.ci.asks("deploy", env="nothing")).now()
     assert failed.is_now == "pending"
-    await at.ann.finds("ci reports that it failed", at.deploys)
+    await at.ann.finds('{"exit": 7}', at.deploys)
     monkey = tmp_path / "key"
     monkey.write_text(CheckpointKey(KEY).public)
     permit = (tmp_path / "permit").read_text()
@@ -150,7 +150,7 @@ async def test_a_command_that_is_not_there_has_failed(at: AtTheDoor) -> None:
     await at.bob.clicks(await at.card(), "Approve")
     code, _, errors = await script.ends()
     assert (code, "can't be run" in errors) == (127, True)
-    await at.ann.finds("ci reports that it failed", at.deploys)
+    await at.ann.finds('{"exit": 127}', at.deploys)
 
 
 def test_a_permit_is_read_from_standard_input_and_told_as_json(

@@ -11,7 +11,7 @@ import pytest
 
 from adk_confirm.bot.door.permit import digest, jcs, read_permit
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import as_object
+from adk_confirm.runtime.jsontypes import as_object, objects
 from tests.support.door import PUBLIC, Ask, AtTheDoor, door
 from tests.support.office import ONE, operates
 
@@ -58,7 +58,8 @@ async def test_a_call_is_asked_approved_claimed_run_and_reported(at: AtTheDoor) 
     assert (await ask.reports(version="2.4.1")).status == 200
     assert (await ask.becomes("done")).task["over"] is True
     said = await at.sees(root, "Done. Approved by bob.")
-    assert '"reported by": "ci"' in at.bob.now(card).text
+    assert "Approved by bob" in at.bob.now(card).text
+    assert "reported by ci" in at.bob.now(card).text
     await at.rests()
     assert said.text.count("Approved by bob") == 1
 
@@ -162,12 +163,54 @@ async def test_of_two_claimants_one_gets_the_permit_and_gets_it_again(at: AtTheD
     assert (await ask.claims(won[0])).body["permit"] == again.body["permit"]
 
 
+async def test_the_ledger_says_who_reported(at: AtTheDoor, database_url: str) -> None:
+    ask = await is_approved(at, env="prod")
+    await ask.claims()
+    await ask.reports()
+    await ask.becomes("done")
+    call = objects((await operates(at, database_url, "audit", "list"))["calls"])[0]
+    shown = await operates(at, database_url, "audit", "show", str(call["id"]))
+    (done,) = (one["content"] for one in objects(shown["lines"]) if one["kind"] == "done")
+    assert as_object(as_object(done)["who"])["user"] == "caller ci"
+    await at.bob.clicks(next(card for card in at.cards()), "History")
+    assert "caller ci reports that it ran." in (await at.bob.gets_modal("History")).text
+
+
+async def test_a_restart_does_not_wait_for_what_is_claimed(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only the claimant knows when it ends. Whichever process runs then takes the report."""
+    async with door(database_url, tmp_path / "log", monkeypatch, f'{ONE}[serve]\ndrain = "10m"\n') as at:
+        ask = await at.ci.asks("deploy", key="the one", env="prod")
+        await at.bob.clicks(await at.card(), "Approve")
+        await ask.is_decided()
+        given = await ask.claims()
+        async with asyncio.timeout(30):
+            await at.restarts()
+        ask = await at.ci.asks("deploy", key="the one", env="prod")
+        assert (await ask.claims()).body["permit"] == given.body["permit"]
+        assert (await ask.reports(version="2.4.1")).status == 200
+        assert (await ask.becomes("done")).task["over"] is True
+    assert "failed" not in caplog.text
+
+
+async def test_no_grants_are_offered_on_a_callers_card(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each ask is a session of its own, so a grant would never cover another."""
+    async with door(database_url, tmp_path / "log", monkeypatch, f'{ONE}grant = "30m"\n') as at:
+        await at.ci.asks("deploy", env="prod")
+        assert "allow" not in " ".join((await at.card()).buttons)
+        card = await at.ask("deploy checkout 2.4.1")
+        assert "allow" in " ".join(card.buttons)
+
+
 async def test_a_failure_is_what_the_claimant_says(at: AtTheDoor) -> None:
     ask = await is_approved(at, env="prod")
     await ask.claims()
     await ask.reports("failed", exit=3)
     failed = await ask.becomes("failed")
-    assert failed.outcome["text"] == 'ci reports that it failed: {"exit": 3}'
+    assert failed.outcome["text"] == '{"exit": 3}'
     await at.sees(at.ann.messages(at.deploys)[0], "Failed")
 
 

@@ -44,7 +44,7 @@ async def test_an_interrupt_of_langgraph_is_approved(at: AtTheDoor, graph: Any) 
     assert "Asked by ci" in card.text
     await at.bob.clicks(card, "Approve")
     assert await running == "deployed to prod"
-    await at.ann.finds('"said": "deployed to prod"', at.deploys)
+    await at.ann.finds("deployed to prod", at.deploys)
 
 
 async def test_an_interrupt_of_langgraph_is_edited(at: AtTheDoor, graph: Any) -> None:
@@ -118,4 +118,4 @@ async def test_a_shell_script(at: AtTheDoor, tmp_path: Path) -> None:
     await at.bob.clicks(await at.card(), "Approve")
     out, _ = await script.communicate()
     assert (script.returncode, out) == (0, b"deployed to staging\n")
-    await at.ann.finds('"exit": 0', at.deploys)
+    await at.ann.finds("exit 0", at.deploys)

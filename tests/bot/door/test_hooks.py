@@ -83,7 +83,7 @@ async def test_a_late_approval_is_good_for_one_such_call(at: AtTheDoor) -> None:
 
 @ON_SQLITE
 async def test_what_the_caller_may_not_ask_for_is_the_coding_agents_own_matter(at: AtTheDoor) -> None:
-    body = {"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"file_path": "x"}}
+    body = {"session_id": "abc", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"file_path": "x"}}
     answer = await at.ci.sends("POST", "/v1/hooks/claude-code", body)
     assert (answer.status, answer.body) == (200, {})
     for broken in ({}, {**body, "hook_event_name": "PostToolUse"}, {**body, "tool_input": "x"}):

@@ -60,22 +60,24 @@ async def test_without_a_callers_token_nothing_is_answered(at: AtTheDoor, author
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
-        (None, 403, "may not ask for"),
-        ([], 422, "dictionary"),
-        ("deploy", 422, "dictionary"),
-        ({}, 400, "tool must be a name"),
-        ({"tool": 7}, 400, "tool must be a name"),
-        ({"tool": "deploy\n"}, 400, "tool must be a name"),
-        ({"tool": "deploy" + "x" * 200}, 400, "tool must be a name"),
+        ([], 400, "body: Input should be"),
+        ("deploy", 400, "body: Input should be"),
+        (None, 400, "body: Field required"),
+        ({}, 400, "body.tool: Field required"),
+        ({"tool": 7}, 400, "body.tool: Input should be a valid string"),
+        ({"tool": ""}, 400, "body.tool: String should have at least 1 character"),
+        ({"tool": "deploy\n"}, 400, "must have no invisible characters"),
+        ({"tool": "deploy\u202e"}, 400, "must have no invisible characters"),
+        ({"tool": "deploy" + "x" * 200}, 400, "body.tool: String should have at most 200 characters"),
         ({"tool": "delete_project"}, 403, "ci may not ask for delete_project"),
         ({"tool": "adk_request_confirmation"}, 403, "may not ask"),
-        ({**DEPLOY, "arguments": [1]}, 400, "arguments must be an object"),
-        ({**DEPLOY, "approved": True}, 400, "approved is no field here"),
-        ({**DEPLOY, "title": "Harmless"}, 400, "title is no field here"),
-        ({**DEPLOY, "asker": "U0BOB"}, 400, "asker is no field here"),
-        ({**DEPLOY, "reason": 1}, 400, "reason must be a text"),
-        ({**DEPLOY, "reason": "x" * 301}, 400, "reason must be a text of at most"),
-        ({**DEPLOY, "preview": "x" * 20_001}, 400, "preview must be a text"),
+        ({**DEPLOY, "arguments": [1]}, 400, "body.arguments: Input should be an object"),
+        ({**DEPLOY, "approved": True}, 400, "body.approved: Extra inputs are not permitted"),
+        ({**DEPLOY, "title": "Harmless"}, 400, "body.title: Extra inputs are not permitted"),
+        ({**DEPLOY, "asker": "U0BOB"}, 400, "body.asker: Extra inputs are not permitted"),
+        ({**DEPLOY, "reason": 1}, 400, "body.reason: Input should be a valid string"),
+        ({**DEPLOY, "reason": "x" * 301}, 400, "body.reason: String should have at most 300 characters"),
+        ({**DEPLOY, "preview": "x" * 20_001}, 400, "body.preview: String should have at most 20000 characters"),
         ({"tool": "deploy", "arguments": {"n": 2**53 + 1}}, 400, "too large a number"),
         ({"tool": "deploy", "arguments": {"n": ["x"] * 60_000}}, 400, "more than"),
     ],
@@ -83,9 +85,9 @@ async def test_without_a_callers_token_nothing_is_answered(at: AtTheDoor, author
 async def test_what_is_no_ask_of_this_caller_is_refused_with_a_sentence(
     at: AtTheDoor, body: object, status: int, said: str
 ) -> None:
-    answer = await at.ci.posts(body) if body is not None else await at.ci.posts({"tool": "x"})
-    assert answer.status == (400 if status == 422 else status), answer.body
-    assert said in answer.error or status == 422
+    answer = await at.ci.posts(body)
+    assert answer.status == status, answer.body
+    assert said in answer.error
     assert at.cards() == []
 
 

@@ -18,7 +18,7 @@ from adk_confirm.runtime.jsontypes import as_object
 from tests.support.door import CLAIM, TOKENS, AtTheDoor, door
 from tests.support.forked import ROOT, adk_confirm
 from tests.support.mcp_servers import Watched, accepts
-from tests.support.office import ON_EITHER, ON_SQLITE, ONE
+from tests.support.office import ON_EITHER, ON_SQLITE, ONE, operates
 from tests.support.waiting import until
 
 mcp = pytest.importorskip("mcp", reason="needs the mcp package")
@@ -41,9 +41,9 @@ def server(watched: Watched, monkeypatch: pytest.MonkeyPatch, *, bare: bool = Fa
     for name, value in made.env.items():
         monkeypatch.setenv(name, value)
     command = [made.command, *made.args]
-    named = '[[door.server]]\nname = "files"\nfree = ["list_*"]\npreview = { delete_file = "look" }\n'
+    named = '[[door.server]]\nname = "files"\nfree = ["list_*", "fail"]\npreview = { delete_file = "look" }\n'
     if bare:
-        named = '[[door.server]]\nname = "files"\nfree = ["list_*"]\n'
+        named = '[[door.server]]\nname = "files"\nfree = ["list_*", "fail"]\n'
     return f'{named}command = {command!r}\nenv = ["WATCH"]\n'.replace("'", '"')
 
 
@@ -149,20 +149,42 @@ async def test_a_callers_tools_are_all_that_it_sees_and_nobody_claims_what_runs_
     at: AtTheDoor, watched: Watched
 ) -> None:
     assert (await at.ci.sends("GET", "/v1/tools")).body == {"tools": []}
-    refused = await at.ci.sends("POST", "/v1/calls", {"tool": "files.list_files", "arguments": {}})
+    refused = await at.ci.posts({"tool": "files.list_files", "arguments": {}})
     assert refused.status == 403
-    held = await at.nightly.sends("POST", "/v1/calls", {"tool": "files.delete_file", "arguments": {"path": "x"}})
-    assert (held.status, "People have to approve" in held.error) == (403, True)
-    free = await at.nightly.posts({"tool": "files.list_files"})
-    assert (free.status, "Nobody has to approve" in free.error) == (400, True)
     ask = await at.nightly.asks("files.say", text="hello")
     await at.bob.clicks(await at.card(), "Approve")
     done = await ask.becomes("done")
     assert done.outcome["text"] == '{"result":"hello"}'
     claim = await ask.claims(CLAIM)
     assert (claim.status, "runs here by itself" in claim.error) == (409, True)
-    other = await at.nightly.sends("POST", "/v1/calls", {"tool": "pay", "arguments": {}})
-    assert other.status == 403
+
+
+@ON_EITHER
+async def test_what_is_free_runs_once_for_each_key_and_the_ledger_has_it(
+    at: AtTheDoor, watched: Watched, database_url: str
+) -> None:
+    asked = [at.nightly.asks("files.list_files", key="one", wait="20s", folder="/tmp") for _ in range(4)]
+    asks = await asyncio.gather(*asked)
+    assert {(ask.answer.status, ask.answer.is_now, ask.answer.outcome["kind"]) for ask in asks} == {
+        (200, "approved", "done")
+    }
+    assert "a.txt" in str((await asks[0].now()).outcome["text"])
+    other = await at.nightly.posts({"tool": "files.list_files", "arguments": {"folder": "/"}}, key="one")
+    assert (other.status, "another ask" in other.error) == (409, True)
+    assert (await asks[0].claims(CLAIM)).status == 409
+    assert watched.ran() == ["list_files /tmp"]
+    assert at.ann.messages(at.deploys) == []
+    report = as_object(await operates(at, database_url, "audit", "report"))
+    assert (report["free_calls_of_callers"], report["asked"]) == ({"nightly": 1}, 0)
+
+
+@ON_SQLITE
+async def test_a_free_call_that_fails_or_does_not_fit_says_so(at: AtTheDoor, watched: Watched) -> None:
+    failed = await at.nightly.asks("files.fail", wait="20s", why="The disk is full.")
+    assert (failed.answer.is_now, failed.answer.outcome["kind"]) == ("approved", "failed")
+    assert "The disk is full." in str(failed.answer.outcome["text"])
+    wrong = await at.nightly.posts({"tool": "files.list_files", "arguments": {"path": 1}})
+    assert (wrong.status, "do not fit" in wrong.error) == (400, True)
 
 
 @ON_SQLITE

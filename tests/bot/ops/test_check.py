@@ -212,7 +212,7 @@ async def test_a_name_that_no_tool_has_is_an_error(at: Setup, made: str) -> None
         f"FIX {THERE} its redact: no tool that it covers has an argument steps.amount; did you mean amount?",
         f"FIX {THERE} its edit: no tool that it covers has an argument soil; there are plant, liters, token, to, steps",
         f"warn {THERE} its redact: no tool that it covers has an argument price*, so this is only for",
-        f"warn {THERE} its format: no tool that it covers has an argument cost, so this is only for",
+        f"note {THERE} its format: no tool that it covers has an argument cost, so this is only for",
     ):
         assert line in said
     assert "argument ID" not in said

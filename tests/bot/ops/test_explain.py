@@ -94,7 +94,7 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
         "Arguments: env prod, version 2.4.1, secret_key ••••, note fine.",
         "Hidden everywhere: 1 value, by redact = [secret*].",
         "May be edited: version, token (not in this call).",
-        'Approvers may let "the next ones like this" pass for 30m; alike means the same service.',
+        "Approvers may also allow the next calls like this one for 30m: the same tool with the same service.",
         "The card goes to C0DEPLOYS.",
     ]
 
@@ -209,11 +209,11 @@ def test_a_secret_that_makes_a_condition_fail_is_not_quoted(tmp_path: Path, expl
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        ("{env: 1}", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("{env: 1}", "Expecting property name enclosed in double quotes"),
         ("[1]", "it is a list"),
         ('"x"', "it is one value"),
-        ("", "Expecting value: line 1 column 1 (char 0)"),
-        ("[" * 100_000, "maximum recursion depth exceeded"),
+        ("", "Expecting value"),
+        ("[" * 100_000, "it is nested too deeply"),
     ],
 )
 def test_arguments_that_are_none(explained: Explained, args: str, why: str) -> None:

@@ -145,6 +145,14 @@ async def test_every_line_of_a_service_that_logs_json_is_json(database_url: str,
             lines = [line async for line in until_it_listens(process.stdout)]
             process.send_signal(signal.SIGTERM)
             lines += (await process.stdout.read()).splitlines()
+        async with adk_confirm(
+            "serve", cwd=tmp_path, env={**variables, "SLACK_BOT_TOKEN": "xoxb-wrong"}, errors=asyncio.subprocess.STDOUT
+        ) as process:
+            assert process.stdout is not None
+            refused = [json.loads(line) for line in (await process.stdout.read()).splitlines()]
+            assert await process.wait() == 2
+    assert refused[-1]["level"] == "error"
+    assert refused[-1]["message"].startswith("Slack refused SLACK_BOT_TOKEN (invalid_auth).")
     said = [json.loads(line)["message"] for line in lines]
     assert any(line.startswith("Listening at http://") for line in said)
     assert any(line.startswith("Stopping: what runs") for line in said)

@@ -11,17 +11,28 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.own_identity import identify, slack_client
 from adk_confirm.bot.worker.worker import HELD_FOR
+from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import LONGEST_LAG
 from adk_confirm.sandbox.people.seen import Seen
+from adk_confirm.sandbox.server.server import FakeSlack
 from adk_confirm.sandbox.workspace.records import Channel
 from tests.bot.dialogues.test_faults import time_passing
-from tests.support.office import AT_ONCE, ON_SQLITE, Office, Opens
+from tests.support.office import AT_ONCE, ON_SQLITE, Office, Opens, configured
 
 ONE_GROUP = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 NOT_COUNTED = "so your vote does not count"
 OUTAGE = 10.0
+
+
+async def test_a_start_while_slack_is_away_says_when_it_asks_again(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeSlack(our_app()) as slack:
+        slack.faults.fails("auth.test", status=503)
+        settings = configured(slack, "sqlite://")
+        assert (await identify(slack_client(settings))).team == "T0ACME"
+    assert [record.message.partition(". ")[2] for record in caplog.records] == ["Trying again in 1 s."]
 
 
 @pytest.mark.parametrize("method", ["users.info", "usergroups.users.list"])

@@ -18,6 +18,7 @@ from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.worker.checkpoint_job import seal_moved
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.tables import SEALED_OTHERWISE
 from tests.bot.store.conftest import decide_two
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import NOON
@@ -128,7 +129,10 @@ async def test_with_another_secret_no_seal_fits(at: Backoffice, monkeypatch: pyt
     await at.database.run(seal_moved, KEYS, timedelta(hours=1), at_once=True)
     monkeypatch.setenv("ADK_CONFIRM_SECRET", "another secret, as long")
     said = await at.command("audit", "verify")
-    assert (said.code, said.out) == (1, "broken: checkpoints: checkpoint 1 was not sealed with this secret\n")
+    assert (said.code, said.lines) == (
+        1,
+        ["broken: checkpoints: checkpoint 1 was not sealed with this secret", f"  {SEALED_OTHERWISE}"],
+    )
 
 
 # Two replicas
