@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 from http import HTTPStatus
 
 import aiohttp
 import click
 
-from adk_confirm.bot.ops.command import JSON, account, json_object, open_for_reading, tell
+from adk_confirm.bot.ops.command import CommandLine, account, json_object, open_for_reading, options
 from adk_confirm.runtime.errors import Forbidden, Invalid, NotFound, StoreError
-from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.requests_and_answers import Answer
 from adk_confirm.runtime.rest.guard import TOKEN_VARIABLE
 from adk_confirm.runtime.store.database import Tx
@@ -39,8 +37,9 @@ _FIND = """
 @click.option("--as", "name", metavar="NAME", default=account, help="Your name, kept with the answer's events.")
 @click.option("--store", default="sqlite:///adk-confirm.db", metavar="URL", show_default=True, help="The API's store.")
 @click.option("--url", default="http://127.0.0.1:8000", metavar="URL", show_default=True, help="Where the API listens.")
-@JSON
-def answer(
+@options(json=True, config=False)
+async def answer(
+    call: CommandLine,
     request: str,
     verdict: str | None,
     edit: JsonObject | None,
@@ -48,7 +47,6 @@ def answer(
     name: str | None,
     store: str,
     url: str,
-    json: bool,
 ) -> None:
     """Approve or deny a call of `adk-confirm api`, by the id of its request.
 
@@ -57,12 +55,10 @@ def answer(
     if (verdict is None) == (edit is None):
         raise click.UsageError("Say one of --approve, --deny and --edit JSON.")
     given = Answer(request, verdict != "deny", edit, reason)
-    events = asyncio.run(_answer(given, name, store, url))
-    if json:
-        tell(_as_text({"events": [event.to_dict() for event in events]}))
-    else:
-        said = [f"{event.author}: {event.text}" for event in events if event.text]
-        tell(*(said or ["Nothing changed: it was answered before." if not events else "The answer was taken."]))
+    events = await _answer(given, name, store, url)
+    said = [f"{event.author}: {event.text}" for event in events if event.text]
+    nothing = "The answer was taken." if events else "Nothing changed: it was answered before."
+    call.tell({"events": [event.to_dict() for event in events]}, *(said or [nothing]))
 
 
 async def _answer(given: Answer, name: str | None, store: str, url: str) -> list[Event]:
@@ -100,7 +96,3 @@ def _session_of(tx: Tx, request: str) -> SessionId:
         raise NotFound(f"{len(rows) or 'No'} sessions of this store have a request {request}: nothing was sent.")
     (row,) = rows
     return SessionId(row.app, row.user_id, row.id)
-
-
-def _as_text(value: Json) -> str:
-    return json.dumps(value, indent=2)

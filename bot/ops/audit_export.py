@@ -14,7 +14,16 @@ from typing import Literal, TextIO
 import click
 
 from adk_confirm.bot.audit.ledger import LedgerLine, stamp
-from adk_confirm.bot.ops.command import DATES, CommandLine, options, progress, standard_output, tell, tell_all
+from adk_confirm.bot.ops.command import (
+    DATES,
+    CommandLine,
+    completed_from_store,
+    options,
+    progress,
+    standard_output,
+    tell,
+    tell_all,
+)
 from adk_confirm.bot.ops.times import channel_of, parse_time
 from adk_confirm.bot.store.audit_log import LineFilter, count_lines, find_chain, pages, unheard
 from adk_confirm.bot.store.known_names import KnownNames
@@ -28,12 +37,18 @@ COLUMNS = (
 )
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
+TOOLS = completed_from_store(lambda tx: ((tool, "") for tool in tx.column(_TOOLS)))
+_TOOLS = "SELECT DISTINCT tool FROM bot_confirmations ORDER BY tool"
+
 
 @click.command()
 @click.option("--since", metavar="DATE", help=f"Lines from then on: {DATES}.")
 @click.option("--until", metavar="DATE", help="Lines before then; of a day, to its end.")
 @click.option(
-    "--tool", metavar="NAME", help="Lines about one tool, or about those that match a pattern such as 'deploy*'."
+    "--tool",
+    metavar="NAME",
+    help="Lines about one tool, or about those that match a pattern such as 'deploy*'.",
+    shell_complete=TOOLS,
 )
 @click.option("--session", metavar="ID", help="Lines of one session, or of the system.")
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)

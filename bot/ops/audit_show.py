@@ -26,8 +26,8 @@ from adk_confirm.bot.audit.ledger import LineKind, stamp
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import shown_of, stage_of
 from adk_confirm.bot.confirmation.shown_lines import About, shown_line
-from adk_confirm.bot.ops.audit_export import export_object, filters_given
-from adk_confirm.bot.ops.command import DATES, CommandLine, in_columns, options, tell
+from adk_confirm.bot.ops.audit_export import TOOLS, export_object, filters_given
+from adk_confirm.bot.ops.command import DATES, CommandLine, Completes, completed_from_store, in_columns, options, tell
 from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
 from adk_confirm.bot.store.audit_log import AuditRecord, read_recent, read_record
 from adk_confirm.bot.store.known_names import KnownNames
@@ -41,8 +41,15 @@ STATES = [*dict.fromkeys(words.STATES.values())]
 """As they are shown."""
 
 
+def calls_in(*stages: str) -> Completes:
+    """Completes an id with the latest calls in these states, or in any."""
+    return completed_from_store(
+        lambda tx: ((row.id[:8], headline(shown_of(row))) for row in read_recent(tx, None, stages, None, 100))
+    )
+
+
 @click.command("list")
-@click.option("--tool", metavar="NAME", help="Calls of one tool.")
+@click.option("--tool", metavar="NAME", help="Calls of one tool.", shell_complete=TOOLS)
 @click.option(
     "--state",
     metavar="STATE",
@@ -65,7 +72,7 @@ async def list_(call: CommandLine, tool: str | None, state: str | None, since: s
 
 
 @click.command()
-@click.argument("id")
+@click.argument("id", shell_complete=calls_in())
 @click.option("--full", is_flag=True, help="With everything that each line holds.")
 @options(json=True, names=True)
 async def show(call: CommandLine, id: str, full: bool) -> None:  # noqa: A002  (the argument's name)

@@ -58,8 +58,8 @@ async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, 
 async def verified(
     call: CommandLine,
     database: Database,
-    anchor: str | None,
-    public_keys: tuple[str, ...],
+    anchor: str | None = None,
+    public_keys: tuple[str, ...] = (),
     begin: Callable[[], Listener | None] = lambda: None,
 ) -> Report:
     """`begin` makes the listener: a new one if the connection breaks, since everything is read again then."""

@@ -9,10 +9,12 @@ import click
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.ledger import LineKind, stamp
 from adk_confirm.bot.confirmation.model import VoteKind
-from adk_confirm.bot.ops.command import CommandLine, options
+from adk_confirm.bot.ops.audit_show import calls_in
+from adk_confirm.bot.ops.command import CommandLine, completed_from_store, options
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.audit_log import find_confirmation, too_short
 from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
+from adk_confirm.bot.store.grants_in_force import all_grants
 from adk_confirm.bot.store.pause import pause_runs, resume_runs, switch_runs, write_operation
 from adk_confirm.bot.store.repository import lock_confirmation, moment
 from adk_confirm.runtime.errors import Conflict, NotFound
@@ -51,7 +53,7 @@ async def resume(call: CommandLine) -> None:
 
 
 @click.command()
-@click.argument("id")
+@click.argument("id", shell_complete=calls_in("waiting"))
 @options(changes=True)
 async def withdraw(call: CommandLine, id: str) -> None:  # noqa: A002  (the argument's name on the command line)
     """Withdraw a call that waits for approval. It does not run, and the agent learns why.
@@ -68,7 +70,9 @@ async def withdraw(call: CommandLine, id: str) -> None:  # noqa: A002  (the argu
 
 
 @click.command()
-@click.argument("id")
+@click.argument(
+    "id", shell_complete=completed_from_store(lambda tx: ((one.id[:8], one.tool) for one in all_grants(tx)))
+)
 @options(changes=True)
 async def revoke(call: CommandLine, id: str) -> None:  # noqa: A002  (the argument's name on the command line)
     """End a grant, so that calls like it ask again.
@@ -123,7 +127,11 @@ async def _cast(call: CommandLine, kind: VoteKind, name: str) -> tuple[str, Cast
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument(
+    "name",
+    required=False,
+    shell_complete=completed_from_store(lambda tx: ((str(one["name"]), str(one["kind"])) for one in read_parked(tx))),
+)
 @options(changes=True)
 async def retry(call: CommandLine, name: str | None) -> None:
     """Retry work that failed so often that it is not retried any more.

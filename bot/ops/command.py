@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, wraps
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, TextIO
 
 import click
+from click.shell_completion import CompletionItem
 
 from adk_confirm.bot.config.settings import DEFAULT_FILE, Settings, load_settings
 from adk_confirm.bot.confirmation.stored_json import DEEPEST, check_json
@@ -30,9 +31,9 @@ from adk_confirm.bot.policy.approvers import OPERATOR, Person, operator
 from adk_confirm.bot.policy.durations import parse_duration
 from adk_confirm.bot.store.known_names import KnownNames, read_names
 from adk_confirm.bot.store.open import SCHEMAS, may_change, sqlite_file
-from adk_confirm.runtime.errors import Invalid, NotFound, StoreError
+from adk_confirm.runtime.errors import ConfirmError, Invalid, NotFound, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject, read_json
-from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.tables import StoreSchema, lay_out
 
@@ -53,7 +54,7 @@ Clock = Callable[[], float]
 class CommandLine:
     """One call of a command: its common options, and what they open."""
 
-    config: Path
+    config: Path = Path(DEFAULT_FILE)
     json: bool = False
     person: Person = OPERATOR  # who runs the command
     reason: str | None = None
@@ -146,54 +147,80 @@ def seconds(_: click.Context, option: click.Parameter, text: str) -> float:
         raise Invalid(f"{option.opts[0]} {error}.") from error
 
 
-JSON = click.option("--json", is_flag=True, help="Print one JSON object, for programs.")
-
 Code = int | None
 """What a command returns: its exit code, or nothing for 0."""
 
 Work = Callable[Concatenate[CommandLine, ...], Code | Coroutine[Any, Any, Code]]
 
 
-def options(*, json: bool = False, changes: bool = False, names: bool = False) -> Callable[[Work], Callable[..., Code]]:
-    """Gives a command `--config`, and a `CommandLine` as its first argument. If it is async, it runs in a loop of
-    its own.
+def options(
+    *, json: bool = False, changes: bool = False, names: bool = False, config: bool = True
+) -> Callable[[Work], Callable[..., Code]]:
+    """Gives a command a `CommandLine` as its first argument, and the options for that. If it is async, it runs in a
+    loop of its own.
 
     `changes`: it changes something, so it has `--as`, `--reason` and `--json` as well. `names`: it shows
-    names beside the ids, unless `--no-names` is given.
+    names beside the ids, unless `--no-names` is given. `config`: it reads the settings.
     """
+
+    added: dict[str, Callable[[Callable[..., Code]], Callable[..., Code]]] = {}
+    if config:
+        added["config"] = click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help=_SETTINGS)
+    if json or changes:
+        added["json"] = click.option("--json", is_flag=True, help="Print one JSON object, for programs.")
+    if names:
+        added["names"] = click.option("--names/--no-names", default=True, help=_NAMES)
+    if changes:
+        added["reason"] = click.option("--reason", metavar="TEXT", help="Why: cards, threads and the audit show it.")
+        name = "Your name, which cards, threads and the audit show. Default: your account's."
+        added["person"] = click.option("--as", "person", metavar="NAME", default=account, callback=_person, help=name)
 
     def add(run: Work) -> Callable[..., Code]:
         @wraps(run)
-        def called(
-            config: Path,
-            json: bool = False,
-            person: Person = OPERATOR,
-            reason: str | None = None,
-            names: bool = False,
-            **own: Any,
-        ) -> Code:
-            clock = click.get_current_context().find_root().obj
-            done = run(CommandLine(config, json, person, reason, names, clock), **own)
+        def called(**given: Any) -> Code:
+            common = {option: given.pop(option) for option in added}
+            done = run(CommandLine(**common, clock=click.get_current_context().find_root().obj), **given)
             return asyncio.run(done) if isinstance(done, Coroutine) else done
 
-        added = [click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help="The settings.")]
-        if json or changes:
-            added.append(JSON)
-        if names:
-            added.append(click.option("--names/--no-names", default=True, help=_NAMES))
-        if changes:
-            added.append(click.option("--reason", metavar="TEXT", help="Why: cards, threads and the audit show it."))
-            name = "Your name, which cards, threads and the audit show. Default: your account's."
-            added.append(click.option("--as", "person", metavar="NAME", default=account, callback=_person, help=name))
         wrapped: Callable[..., Code] = called
-        for option in added:
+        for option in added.values():
             wrapped = option(wrapped)
         return wrapped
 
     return add
 
 
+_SETTINGS = "The settings."
 _NAMES = "Show the names of people and channels, as far as the service has seen them.  [default: --names]"
+
+
+# Completing in a shell
+
+Named = Iterable[tuple[str, str]]
+"""Names, each with what it is."""
+
+Completes = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def completed(find: Callable[[CommandLine], Coroutine[Any, Any, Named]]) -> Completes:
+    """Completes a value with what is found with the command's settings. If nothing can be found, with nothing."""
+
+    def complete(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+        call = CommandLine(ctx.params["config"]) if ctx.params.get("config") else CommandLine()
+        with suppress(ConfirmError):
+            found = asyncio.run(find(call))
+            return [CompletionItem(name, help=about) for name, about in found if name.startswith(typed)]
+        return []
+
+    return complete
+
+
+def completed_from_store(read: Callable[[Tx], Named]) -> Completes:
+    async def find(call: CommandLine) -> Named:
+        async with call.reading() as database:
+            return await database.read(lambda tx: [*read(tx)])
+
+    return completed(find)
 
 
 def account() -> str | None:

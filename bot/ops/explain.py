@@ -18,7 +18,7 @@ from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.edits import editable_names
 from adk_confirm.bot.confirmation.model import DOOR, AskedCall, Confirmation
-from adk_confirm.bot.ops.command import CommandLine, json_object, options
+from adk_confirm.bot.ops.command import CommandLine, Named, completed, json_object, options
 from adk_confirm.bot.ops.findings import ListedTool, tools_of
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
 from adk_confirm.bot.policy.approvers import caller as who_calls
@@ -42,8 +42,13 @@ from adk_confirm.runtime.tool import Tool
 from adk_confirm.runtime.wire import SessionId
 
 
+async def _tools(call: CommandLine) -> Named:
+    tools = None if call.settings.agent is None else await tools_of(call.settings.agent)
+    return [(name, "may ask people" if tool.may_ask else "") for name, tool in (tools or {}).items()]
+
+
 @click.command()
-@click.option("--tool", default="", metavar="NAME", help="The tool that is called.")
+@click.option("--tool", default="", metavar="NAME", help="The tool that is called.", shell_complete=completed(_tools))
 @click.option("--input", "asking", default="", metavar="NAME", help="Or the node or tool that asks people a question.")
 @click.option("--args", "given", metavar="JSON", callback=json_object, help="Its arguments, as a JSON object.")
 @click.option("--asker", default="", metavar="ID", help="The Slack user who asks the agent for it.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json as json_module
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
@@ -16,7 +14,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.config.settings import Environment
-from adk_confirm.bot.ops.command import JSON, tell
+from adk_confirm.bot.ops.command import CommandLine, in_columns, options
 from adk_confirm.bot.slack.errors import PATIENT, Later, code_of, trouble_from, why_unreached
 from adk_confirm.bot.slack.names import person_name
 from adk_confirm.runtime.errors import ConfirmError, Invalid
@@ -29,24 +27,19 @@ PAGES = 50
 
 @click.command()
 @click.argument("text", default="")
-@JSON
-def ids(text: str, json: bool) -> None:
+@options(json=True, config=False)
+async def ids(call: CommandLine, text: str) -> None:
     """Find the ids of people, groups and channels for the settings, by a part of their name or address.
 
     It needs SLACK_BOT_TOKEN, and no settings file yet.
     """
-    found = asyncio.run(_find(os.environ, text))
-    if json:
-        tell(json_module.dumps({"found": found}, indent=2))
-        return
-    width = max((len(one["entry"]) for one in found), default=0)
-    notes = [f"  ({one['note']})" if one["note"] else "" for one in found]
-    lines = [f"{one['entry']:<{width}}  {one['name']}{note}" for one, note in zip(found, notes, strict=True)]
+    found = await _find(os.environ, text)
+    rows = [(f"{one['entry']}", f"{one['name']}" + (f"  ({one['note']})" if one["note"] else "")) for one in found]
     nobody = f"Nobody, no group and no channel that the app sees has “{text}” in its name."
-    tell(*(map(visible, lines) if lines else [nobody]))
+    call.tell({"found": [*found]}, *(map(visible, in_columns(rows)) if rows else [nobody]))
 
 
-async def _find(env: Mapping[str, str], wanted: str) -> list[dict[str, str]]:
+async def _find(env: Mapping[str, str], wanted: str) -> list[JsonObject]:
     """Everything whose name, address or id contains `wanted`, in any case. `entry` is what the settings need: `user:…`
     or `group:…` for approvers, or a channel's bare id."""
     environment = Environment.read(env)
@@ -55,7 +48,11 @@ async def _find(env: Mapping[str, str], wanted: str) -> list[dict[str, str]]:
     token = environment.bot_token.get_secret_value()
     client = AsyncWebClient(token, base_url=environment.api_url, retry_handlers=PATIENT)
     try:
-        found = [{"entry": entry, "name": name, "note": note} async for entry, name, note in _everything(client)]
+        return [
+            {"entry": entry, "name": name, "note": note}
+            async for entry, name, note in _everything(client)
+            if wanted.lower().lstrip("@#") in f"{entry} {name} {note}".lower()
+        ]
     except (SlackApiError, aiohttp.ClientError, OSError) as error:
         if isinstance(error, SlackApiError) and (code := code_of(error)):
             method = str(error.response.api_url).rpartition("/")[2]
@@ -64,8 +61,6 @@ async def _find(env: Mapping[str, str], wanted: str) -> list[dict[str, str]]:
                 raise ConfirmError(f"Slack takes no {method} now ({code}). Run this again in a minute.") from error
             raise trouble from error
         raise ConfirmError(f"Slack can't be reached: {why_unreached(error)}. Check the network.") from error
-    text = wanted.lower().lstrip("@#")
-    return [one for one in found if text in " ".join(one.values()).lower()]
 
 
 async def _everything(client: AsyncWebClient) -> AsyncIterator[tuple[str, str, str]]:

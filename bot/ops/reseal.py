@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
-from adk_confirm.bot.ops.audit_verify import verification_results
+from adk_confirm.bot.ops.audit_verify import verification_results, verified
 from adk_confirm.bot.ops.command import CommandLine, options, progress
-from adk_confirm.bot.store.audit_log import LineFilter, count_lines, verify_ledger
 from adk_confirm.bot.store.reseal import SEALED, count_sealed, cover_chains, reseal_page
 from adk_confirm.runtime.errors import Conflict, Invalid
 from adk_confirm.runtime.store.database import Database
@@ -47,8 +46,7 @@ async def reseal(call: CommandLine) -> None:
 
 async def _verify_first(call: CommandLine, database: Database) -> None:
     """What was cut off would be forgotten: the new checkpoints cover only what is there."""
-    with progress("Verifying", await database.read(count_lines, LineFilter())) as more:
-        report = await database.read(lambda tx: verify_ledger(tx, call.seal, None, more))
+    report = await verified(call, database)
     if report.broken is not None:
         raise Conflict(f"{next(verification_results(report))}. Find out why first; nothing was done.")
 

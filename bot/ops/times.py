@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 
 from adk_confirm.bot.ops.command import DATES
-from adk_confirm.bot.policy.durations import parse_duration, spell_duration
+from adk_confirm.bot.policy.durations import parse_duration
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json
@@ -47,20 +47,6 @@ def format_time(at: datetime) -> str:
 def read_stamp(value: Json) -> datetime:
     """A time as --json prints it."""
     return datetime.fromisoformat(str(value))
-
-
-def format_duration(length: timedelta) -> str:
-    """The length in its two largest units: nobody counts the seconds of three days.
-
-    >>> [format_duration(timedelta(seconds=seconds)) for seconds in (266_700, 90, -5)]
-    ['3d2h', '1m30s', '0s']
-    """
-    seconds = max(0, int(length.total_seconds()))
-    for unit, coarser in ((3_600, 86_400), (60, 3_600)):
-        if seconds >= coarser:
-            seconds -= seconds % unit
-            break
-    return spell_duration(timedelta(seconds=seconds))
 
 
 def _to_utc(at: datetime) -> datetime:

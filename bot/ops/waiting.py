@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.text import fit_visible, visible
@@ -16,7 +17,7 @@ from adk_confirm.bot.confirmation.model import Confirmation, Grant, VoteKind
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.ops.changes import read_parked
 from adk_confirm.bot.ops.command import CommandLine, in_columns, options, paint
-from adk_confirm.bot.ops.times import channel_of, format_duration, format_time, place_of, read_stamp
+from adk_confirm.bot.ops.times import channel_of, format_time, place_of, read_stamp
 from adk_confirm.bot.policy.model import may_decide
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.grants_in_force import all_grants, uses_of
@@ -123,7 +124,8 @@ def _waits_row(one: JsonObject, now: datetime, names: KnownNames) -> tuple[str, 
     counted = f"{len(votes)} of {one['quorum']}{again}{by} from {', '.join(approvers) or 'nobody'}"
     channel, until = channel_of(str(one["session"])), read_stamp(one["until"])
     asked = names.short(str(one["asked_by"])) + (f" in {names.short(channel)}" if channel else "")
-    return str(one["id"])[:8], title, counted, asked, f"in {format_duration(until - now)}" if until > now else "now"
+    left = f"in {words.duration((until - now).total_seconds())}" if until > now else "now"
+    return str(one["id"])[:8], title, counted, asked, left
 
 
 def _parked_line(one: JsonObject) -> str:
@@ -181,6 +183,6 @@ def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[
         case uses, most:
             used = f"{uses} of {most} uses"
     until = read_stamp(one["until"])
-    left = f"until {format_time(until)}, {format_duration(until - now)} left"
+    left = f"until {format_time(until)}, {words.duration((until - now).total_seconds())} left"
     given_by = ", ".join(map(names.of, texts(one["given_by"])))
     yield visible(f"    given by {given_by} in {place_of(str(one['session']), names)}; {left}; {used}")

@@ -137,6 +137,8 @@ def test_a_shell_can_complete_it(capsys: pytest.CaptureFixture[str], shell: str)
     typed = ["audit", "list", "--state"]
     states = ShellComplete(commands, {}, "adk-confirm", "_ADK_CONFIRM_COMPLETE").get_completions(typed, "de")
     assert [one.value for one in states] == ["denied"]
+    for nothing in (["withdraw"], ["audit", "list", "--tool"], ["explain", "--tool"]):  # there are no settings here
+        assert ShellComplete(commands, {}, "", "").get_completions(nothing, "") == []
 
 
 def test_init_writes_settings_that_can_be_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

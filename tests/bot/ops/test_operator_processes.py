@@ -14,7 +14,7 @@ import pytest
 
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
-from tests.support.backoffice import Backoffice
+from tests.support.backoffice import POLICIES, Backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.forked import adk_confirm
 from tests.support.office import ON_SQLITE, POLICY, config, environment
@@ -61,6 +61,29 @@ async def test_a_disk_that_is_full(at: Backoffice) -> None:
     for command in ("pending", "audit export", "manifest"):
         code, _, err = await shell(at, f"adk-confirm {command} > /dev/full")
         assert (code, err.partition(": ")[2]) == (2, "The output can't be written: No space left on device.\n")
+
+
+async def test_what_a_shell_completes(at: Backoffice) -> None:
+    """Ids and tools as the store has them now, and the agent's tools; without a store nothing, and no error."""
+    at.policies(f'{POLICIES}[agent]\ntarget = "adk_confirm.examples.garden:agent"\n')
+    deploy, refund = await at.asks("deploy"), await at.asks("refund", {"note": "second"})
+    await at.vote(refund, ANNA)
+
+    async def completed(typed: str, **environment: str) -> list[str]:
+        words = {"_ADK_CONFIRM_COMPLETE": "bash_complete", "COMP_CWORD": str(len(typed.split(" ")) - 1)}
+        code, out, err = await shell(at, "adk-confirm", **words, COMP_WORDS=typed, **environment)
+        assert (code, err) == (0, "")
+        return [line.removeprefix("plain,") for line in out.split()]
+
+    assert await completed("adk-confirm withdraw ") == [deploy[:8]]
+    assert await completed("adk-confirm audit show ") == [refund[:8], deploy[:8]]
+    assert await completed(f"adk-confirm audit show {deploy[:4]}") == [deploy[:8]]
+    assert await completed("adk-confirm audit list --tool ") == ["deploy", "refund"]
+    assert await completed("adk-confirm audit export --tool d") == ["deploy"]
+    assert await completed("adk-confirm explain --tool ") == ["water"]
+    for nothing in ("revoke", "retry"):
+        assert await completed(f"adk-confirm {nothing} ") == []
+    assert await completed("adk-confirm withdraw ", DATABASE_URL="sqlite:///nowhere.db") == []
 
 
 async def test_a_terminal_that_lacks_letters(at: Backoffice) -> None:

@@ -50,8 +50,8 @@ async def test_what_waits_for_whom_since_and_until_when(at: Backoffice) -> None:
     where = "U0ASKER in C0DEPLOYS"
     assert shown == [
         ["id", "call", "approvals", "asked by", "expires"],
-        [deploy[:8], listed[deploy], "1 of 2 (U0ANNA) from user:U0ANNA, user:U0BEN", where, "in 23h"],
-        [refund[:8], listed[refund], "0 of 1 from user:U0ANNA", where, "in 1d"],
+        [deploy[:8], listed[deploy], "1 of 2 (U0ANNA) from user:U0ANNA, user:U0BEN", where, "in 23 h"],
+        [refund[:8], listed[refund], "0 of 1 from user:U0ANNA", where, "in 1 d"],
     ]
 
 
