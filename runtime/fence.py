@@ -87,8 +87,9 @@ class Threads:
         self._free = asyncio.Semaphore(most)
         self._until: dict[object, float] = {}  # by when each that runs should have ended
 
-    async def run(self, call: Callable[[], object]) -> object:
-        """What the function returns. Raises `Failed`, or `Busy` if no turn came within `turn` seconds."""
+    async def run(self, call: Callable[[], object], read: Callable[[object], T]) -> T:
+        """What `read` makes of what the function returns: that is foreign too, so it is read where the function ran.
+        Raises `Failed`, or `Busy` if no turn came within `turn` seconds."""
         try:
             async with asyncio.timeout(self._turn):
                 await self._free.acquire()
@@ -100,10 +101,10 @@ class Threads:
             mark = object()
             self._until[mark] = time.monotonic() + self.seconds
 
-            def begin() -> object:
+            def begin() -> T:
                 try:
                     given = call()
-                    return asyncio.run(_wait(given)) if isawaitable(given) else given
+                    return read(asyncio.run(_wait(given)) if isawaitable(given) else given)
                 finally:
                     del self._until[mark]
 

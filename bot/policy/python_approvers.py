@@ -50,14 +50,14 @@ class PythonApprovers:
             return function(facts)
 
         try:
-            return _check_answer(what, await threads.run(answer))
+            return await threads.run(answer, lambda given: _check_answer(what, given))
         except Busy as busy:
             return Unresolved(what, str(busy), _AGAIN)
         except TooLong:
             return Unresolved(what, f"it did not answer within {threads.seconds:g} s")
         except Failed as failed:
             if isinstance(failed.error, ConfirmError):
-                return Unresolved(what, str(failed.error))
+                return Unresolved(what, str(failed))
             log.error("%s failed", what, exc_info=failed.error)
             return Unresolved(what, f"it raised {type(failed.error).__name__}")
 
@@ -69,4 +69,4 @@ def _check_answer(what: str, answer: object) -> frozenset[str] | Unresolved:
     odd = [item for item in answer if not isinstance(item, str) or not _USER.fullmatch(item)]
     if odd:
         return Unresolved(what, f'it returned {odd[0]!r:.40} among its user ids; those look like "U0LEAD"')
-    return frozenset(answer)
+    return frozenset(map(str, answer))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 asked: list[dict[str, Any]] = []
 hanging = threading.Event()
+stayed: list[bool] = []
 NOBODY_IN_PARTICULAR = "U0ANNA"
 
 
@@ -53,6 +55,17 @@ async def hangs_later(call: dict[str, Any]) -> list[str]:
     return []
 
 
+class _Lazily(list[str]):
+    """A list that is fetched when it is read."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise KeyError("the connection is closed")
+
+
+def names_lazily(call: dict[str, Any]) -> list[str]:
+    return _Lazily(["U0ANNA"])
+
+
 def exits(call: dict[str, Any]) -> list[str]:
     raise SystemExit(3)
 
@@ -66,7 +79,7 @@ async def is_cancelled(call: dict[str, Any]) -> list[str]:
 
 async def stays(call: dict[str, Any]) -> list[str]:
     """Neither ends when it is cancelled nor lets its loop go on."""
-    hanging.wait(20)
+    stayed.append(hanging.wait(20))
     return []
 
 

@@ -271,13 +271,31 @@ async def test_where_nobody_can_be_written_to_the_asker_reads_why(open_office: O
         assert at.ran() == []
 
 
-@pytest.mark.parametrize("function", ["fails", "one_text", "names", "nowhere"])
+@pytest.mark.parametrize("function", ["fails", "one_text", "names", "names_lazily", "nowhere"])
 async def test_a_function_that_names_nobody_is_not_blamed_on_slack(open_office: Opens, function: str) -> None:
     entry = f"{PYTHON}{function}"
     async with open_office(policy(entry)) as at:
         card = await at.ask(DINNER)
         await at.refuses(at.bob, card, "Approve", f"{entry} could not be looked up")
         assert at.ran() == []
+
+
+async def test_a_function_that_stays_holds_up_nobody_elses_click(
+    open_office: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An async one that lets its loop do nothing else."""
+    rules = policy("group:S0ONCALL").replace('"*"', '"deploy*"')
+    async with open_office(f"{rules}{policy(f'{PYTHON}stays', 'user:U0LEAD')}") as at:
+        monkeypatch.setattr(python_approvers, "hanging", answers := threading.Event())
+        monkeypatch.setattr(python_approvers, "stayed", stayed := list[bool]())
+        dinner, deploy = await at.ask(DINNER), await at.ask("deploy checkout 2.4.1 to prod")
+        await at.bob.clicks(dinner, "Approve")
+        await at.cyd.clicks(deploy, "Approve")
+        await at.sees(deploy, "Done: Deploy")
+        assert stayed == []
+        answers.set()
+        await at.bob.gets_modal("The policy names others")
+        assert stayed == [True]
 
 
 # Who asked

@@ -205,6 +205,7 @@ async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
         ("names", "it returned '@anna' among its user ids; those look like \"U0LEAD\""),
         ("fails", "it raised KeyError"),
         ("NOBODY_IN_PARTICULAR", "it is not a function"),
+        ("names_lazily", "it raised KeyError"),
         ("exits", "it raised SystemExit"),
         ("is_cancelled", "it raised CancelledError"),
         ("stays", "it did not answer within 0.1 s"),
