@@ -40,7 +40,7 @@ class Step:
     hidden: int = 0
     preview: MaskedText | None = None  # the digest of what the call would do, as people may see it
     text: MaskedText | StrEnum | None = None
-    seconds: float | None = None
+    seconds: float | None = None  # how long it ran; APPROVAL: how long its voter could see it, at most
     until: datetime | None = None
     people: tuple[Person, ...] = ()
     entries: tuple[str, ...] = ()

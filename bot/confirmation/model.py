@@ -137,7 +137,7 @@ class AskedCall(HostRequest):
 @dataclass(frozen=True, kw_only=True)
 class Revision:
     """What people vote on. An edit makes a new revision, and so does `unknown`, since its votes must all be new.
-    `preview` is what the edited call would do, once that is known."""
+    `preview` is what the edited call would do, once that is known; `at`: since when people could approve it."""
 
     number: int
     arguments: ExactObject

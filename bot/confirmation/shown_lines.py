@@ -95,7 +95,7 @@ def _filled(line: LedgerLine, content: JsonObject, about: About | None) -> Shown
         changes=tuple(FieldDiff(name, before.get(name, ABSENT), value) for name, value in after.items()),
         arguments=tuple(Argument(name, value) for name, value in as_object(content.get("arguments")).items()),
         text=text or None,
-        seconds=_seconds(content.get("seconds")),
+        seconds=read_seconds(content.get("seconds")),
         until=_moment(content.get("until")),
         yes=yes if isinstance(yes, bool) else None,
     )
@@ -153,7 +153,7 @@ def _number(value: Json, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
-def _seconds(value: Json) -> float | None:
+def read_seconds(value: Json) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

@@ -7,6 +7,7 @@ same way, so the first stored click comes first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -284,7 +285,7 @@ def _only_edits(row: Confirmation, vote: Vote) -> bool:
 def take_preview(row: Confirmation, made: JsonObject, now: datetime) -> Transition:
     """What the edited call would do, which people can approve from now on. With its line, no earlier row counts any
     more: from that it would be looked up anew, and its cards would still show this."""
-    seen = replace(row.revision, preview=made)
+    seen = replace(row.revision, preview=made, at=now)
     step = replace(step_of(row, LineKind.PREVIEWED, now), preview=digest_of(row.redactor.mask(made)))
     return Transition(row=next_version(replace(row, revisions=(*row.revisions[:-1], seen)), now), steps=(step,))
 
@@ -316,7 +317,19 @@ def _vote_step(row: Confirmation, vote: Vote, permitted: Permission, kind: LineK
         entries=(str(permitted.by),) if permitted.by else (),
         way=vote.way,
         reason=row.redactor.mask_text(vote.reason) if vote.reason else None,
+        seconds=_could_see(row, vote) if kind is LineKind.APPROVAL else None,
     )
+
+
+def _could_see(row: Confirmation, vote: Vote) -> float:
+    """For how many seconds the voter could see what they approve, at most: since there was this revision, and since
+    Slack had the card that they pressed, by its own time."""
+    ts = vote.seat.message if vote.seat else ""
+    posted = float(ts) if _TS.fullmatch(ts) else 0.0
+    return max(0.0, vote.stored_at.timestamp() - max(row.revision.at.timestamp(), posted))
+
+
+_TS = re.compile(r"\d{1,12}\.\d+", re.ASCII)
 
 
 def _votes_of_barred(row: Confirmation, facts: Facts) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind, stamp
 from adk_confirm.bot.audit.verification import Integrity, Report
-from adk_confirm.bot.confirmation.shown_lines import shown_line
+from adk_confirm.bot.confirmation.shown_lines import read_seconds, shown_line
 from adk_confirm.bot.ops.audit_export import writing
 from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verification_results, verified
 from adk_confirm.bot.ops.command import DATES, CommandLine, in_columns, options, tell
@@ -112,7 +112,6 @@ class Tally:
     grants: dict[str, JsonObject] = field(default_factory=dict)
     operated: list[JsonObject] = field(default_factory=list)
     ends: dict[str, str] = field(default_factory=dict)  # how each call ended, as it was known last
-    asked: dict[str, datetime] = field(default_factory=dict)  # since when it could be shown and approved
 
     def hear(self, line: LedgerLine, proven: bool) -> None:
         if not self.since <= line.at < self.until:
@@ -132,12 +131,9 @@ class Tally:
         who = as_text(as_object(said.get("who")).get("user"))
         about: JsonObject = {"at": stamp(line.at), "tool": line.tool, "confirmation": line.confirmation, "who": who}
         if line.kind in _VOTES and who:
-            seen = self.asked.get(call)
-            took = None if seen is None else (line.at - seen).total_seconds()
-            self.people[who].voted(line.kind, took, opened=said.get("way") == "form")
+            self.people[who].voted(line.kind, read_seconds(said.get("seconds")), opened=said.get("way") == "form")
         match line.kind:
-            case LineKind.ASKED | LineKind.EDITED | LineKind.PREVIEWED | LineKind.RUN_AGAIN:
-                self.asked[call] = line.at
+            case LineKind.ASKED | LineKind.RUN_AGAIN:
                 if line.kind is LineKind.ASKED and (way := as_text(said.get("way"))):
                     self.callers[way.removeprefix("caller ")] += 1
                 self.ends.pop(call, None)

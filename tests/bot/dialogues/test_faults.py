@@ -15,7 +15,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from adk_confirm.bot.slack.api import CallLimits
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject, as_object
 from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of
@@ -23,7 +23,7 @@ from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.faults import Fault, Faults
 from adk_confirm.sandbox.workspace.records import Channel
-from tests.support.office import AT_ONCE, LAB, PAY, POLICY, Office, Opens
+from tests.support.office import AT_ONCE, LAB, PAY, POLICY, Office, Opens, operates
 from tests.support.stores import change_job
 
 STORY = "✅ @ann, done. Approved by bob"
@@ -300,6 +300,20 @@ async def test_slack_is_away_for_a_while_and_nothing_is_lost(at: Office, wrong: 
     assert at.ann.sees(at.deploys).count("I reimbursed 1500") == 1
     assert at.ann.sees(at.deploys).count("✅ @ann, done. Approved by lead") == 1
     assert len(at.ran()) == 1
+
+
+async def test_a_report_counts_no_time_in_which_slack_had_no_card(at: Office, database_url: str) -> None:
+    busy = at.slack.faults.limits("chat.postMessage", retry_after=60)
+    said = await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
+    await busy.reached()
+    await at.later(minutes=1)
+    card = await at.sees(said, "Approve")
+    await at.later(seconds=2)
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "Done: Reimburse")
+    report = await operates(at, database_url, "audit", "report", "--to", "2100-01-01")
+    speed = as_object(report["approvals"])
+    assert (speed["timed"], speed["within_5_s"]) == (1, 1)
 
 
 @pytest.mark.office('[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\n', limits=QUICK)
