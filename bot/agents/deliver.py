@@ -18,6 +18,7 @@ from adk_confirm.bot.hosts.host import (
     CallAltered,
     Host,
     HostAnswer,
+    Misconfigured,
     RefusedByHost,
     RequestLost,
     RunOutput,
@@ -166,6 +167,8 @@ def unreachable_line(letter: Letter, error: Unreachable) -> AgentMessage:
     if isinstance(error, RefusedByHost):
         return AgentMessage(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
     text = decision_texts.UNREACHABLE_APPROVED if _is_approval(letter) else decision_texts.UNREACHABLE
+    if isinstance(error, Misconfigured):
+        text = decision_texts.MISCONFIGURED.format(why=error)
     return AgentMessage(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
 
 

@@ -156,6 +156,7 @@ def held_back(tool: str, others: Sequence[str]) -> str:
 
 
 UNREACHABLE = "The agent's server does not answer right now. We keep trying until it does."
+MISCONFIGURED = "{why} Whoever runs this app has to mend that. We keep trying until then."
 ON_ITS_WAY = (
     "The connection to the agent's server broke. We check whether our message arrived, and send it again only when it "
     "can no longer arrive."

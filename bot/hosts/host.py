@@ -45,6 +45,10 @@ class RefusedByHost(Unreachable):
     """The host refused the whole message. The error says why, to people who may have to fix it."""
 
 
+class Misconfigured(Unreachable):
+    """The host does not take what the settings say. The error says what is wrong, and everybody may read it."""
+
+
 class DeliveryUnknown(ConfirmError):
     """The host may have got the message: read the session before anything else.
 

@@ -15,7 +15,14 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, ServerInfo, Unreachable
+from adk_confirm.bot.hosts.host import (
+    DeliveryUnknown,
+    HostFailed,
+    Misconfigured,
+    RefusedByHost,
+    ServerInfo,
+    Unreachable,
+)
 from adk_confirm.bot.hosts.plugin import BROKEN, DENIALS, EDITS, OUR_PORT, PORT, TOGETHER
 from adk_confirm.runtime.adk.signing import OUR_API
 from adk_confirm.runtime.calls.call import Word
@@ -195,7 +202,7 @@ class RemoteServer:
         names = texts(listed)
         if names and self.app not in names:
             there = ", ".join(sorted(names))
-            raise Unreachable(
+            raise Misconfigured(
                 f'The agent\'s server has no app "{self.app}"; it has {there}. Correct app in [agent].', 60.0
             )
         try:
@@ -333,13 +340,14 @@ class RemoteServer:
             raise RefusedByHost(
                 _refusal("The agent's server did not take this", response.status, body) + ".", REFUSED_FOR
             )
-        raise self._unreachable(_refusal("it did not take the message", response.status, body))
+        raise self._not_taken("it did not take the message", response.status, body)
 
     def _check_place(self, response: aiohttp.ClientResponse) -> None:
         """Refuses redirects: the request and its headers are meant for this server only."""
         if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
             to = response.headers.get("Location", "")[:200]
-            raise self._unreachable(f"it sends us to {to!r} ({response.status}): set [agent] url to where its API is")
+            why = f"it sends us to {to!r} ({response.status}): set [agent] url to where its API is"
+            raise self._unreachable(why, Misconfigured)
 
     def _post(self, path: str, body: JsonObject) -> aiohttp.client._RequestContextManager:
         limit = aiohttp.ClientTimeout(total=self.patience, sock_connect=CONNECT)
@@ -360,7 +368,7 @@ class RemoteServer:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(_words(error)) from error
         if status in (*REFUSED, *GATEWAYS):
-            raise self._unreachable(_refusal("it could not be asked", status, answer))
+            raise self._not_taken("it could not be asked", status, answer)
         if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._failures = 0
         return status, answer
@@ -376,13 +384,20 @@ class RemoteServer:
             )
         return self._http
 
-    def _unreachable(self, why: str) -> Unreachable:
+    def _not_taken(self, what: str, status: int, body: Json) -> Unreachable:
+        why = _refusal(what, status, body).rstrip(".")
+        if status in REFUSED:
+            return self._unreachable(f"{why}; check [agent] token_env and headers", Misconfigured)
+        return self._unreachable(why)
+
+    def _unreachable(self, why: str, kind: type[Unreachable] = Unreachable) -> Unreachable:
         """The error for a server that does not answer. The pauses grow. What was found out is forgotten, since another
         server may answer next."""
         self._about, self._streams = None, True
         pause = min(2.0**self._failures, LONGEST_PAUSE)
         self._failures = min(self._failures + 1, 10)
-        return Unreachable(f"The agent's server at {self._url} can't be used: {why.rstrip('.')}.", pause)
+        where = "" if kind is Misconfigured else f" at {self._url}"  # everybody reads those
+        return kind(f"The agent's server{where} can't be used: {why.rstrip('.')}.", pause)
 
 
 def _path(session: SessionId) -> str:
@@ -436,8 +451,7 @@ async def _event_list(response: aiohttp.ClientResponse) -> list[JsonObject]:
 
 def _refusal(what: str, status: int, body: Json) -> str:
     detail = body.get("detail", body) if isinstance(body, dict) else body
-    hint = "; check [agent] token_env and headers" if status in REFUSED else ""
-    return f"{what}, {status}: {_shorten(detail)}{hint}"
+    return f"{what}, {status}: {_shorten(detail)}"
 
 
 def _shorten(value: Json) -> str:

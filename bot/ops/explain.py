@@ -122,12 +122,15 @@ async def _known_names(call: CommandLine) -> KnownNames:
 
 async def _find_tool(settings: Settings, name: str) -> ListedTool | None:
     """The tool, if the agent's can be listed. Raises `Invalid` if the agent is known to have none of that name."""
+    if settings.agent is None:
+        return None
+    why = "it is on a server." if settings.agent.target is None else "it is a workflow."
     try:
-        tools = None if settings.agent is None else await tools_of(settings.agent)
+        tools = await tools_of(settings.agent)
     except ConfirmError as error:
-        print(f"The agent's tools can't be listed: {error}", file=sys.stderr)
-        tools = None
+        tools, why = None, str(error)
     if tools is None:
+        print(visible(f"The agent's tools can't be listed, so nobody looked for {name}: {why}"), file=sys.stderr)
         return None
     if name not in tools:
         near = get_close_matches(name, tools, n=1)

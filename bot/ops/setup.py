@@ -60,7 +60,7 @@ def settings_for(target: str, approvers: Sequence[str] = _APPROVERS) -> str:
     head = re.sub(r"^target = .*$", lambda _: f"target = {json.dumps(target)}", head, flags=re.MULTILINE)
     agent = parse_settings(head, {}).agent
     assert agent is not None
-    asking = _asking(asyncio.run(tools_of(agent))) or {"*": "Every call that asks."}
+    asking = _asking(asyncio.run(tools_of(agent)))
     who = ", ".join(map(json.dumps, approvers))
     policies = (
         f'# {about}\n[[policy]]\ntools = [{json.dumps(tool)}]\napprovers = [{who}]\nquorum = 1\nexpires_after = "24h"\n'
@@ -79,12 +79,15 @@ _ABOUT_POLICIES = """\
 
 
 def _asking(tools: Tools | None) -> dict[str, str]:
-    """The tools that may ask people, each with its arguments, as far as they can be listed."""
-    return {
+    """The tools that may ask people, each with its arguments."""
+    if tools is None:
+        return {"*": "Every call that asks: the agent is a workflow, so its tools can't be listed here."}
+    found = {
         name: f"{name}({', '.join(as_object((tool.schema or {}).get('properties')))})"
-        for name, tool in (tools or {}).items()
+        for name, tool in tools.items()
         if tool.may_ask
     }
+    return found or {"*": "Every call that asks. No tool of the agent does so now."}
 
 
 @click.command()

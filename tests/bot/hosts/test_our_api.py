@@ -15,11 +15,13 @@ from adk_confirm import Agent, FunctionTool, Runner, ScriptedModel, call
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.plugin import OUR_PORT
 from adk_confirm.bot.hosts.remote import RemoteServer
+from adk_confirm.runtime.rest.guard import Guard
 from adk_confirm.runtime.store.database import Database
 from tests.support.foreign.alone import ran
 from tests.support.foreign.ours import agent
 from tests.support.foreign.tools import deploy
 from tests.support.foreign.visit import Visit
+from tests.support.office import Opens
 from tests.support.served import served
 
 ASK = "adk_request_confirmation"
@@ -41,6 +43,20 @@ async def test_what_it_promises_is_counted_on(visit: Visit) -> None:
     assert (abilities.exactly_once, abilities.siblings_together) == (True, False)
     assert abilities.name.startswith("adk-confirm's own API")
     assert abilities.notes == (OUR_PORT,)
+
+
+async def test_a_wrong_token_is_said_in_the_thread_with_whom_it_concerns(
+    open_office: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLERK_TOKEN", "not the one")
+    async with served(Runner(agent("clerk")), guard=Guard.of("127.0.0.1", "the one and only token")) as url:
+        target = f'url = "{url}"\napp = "clerk"\ntoken_env = "CLERK_TOKEN"'
+        async with open_office(target=target) as at:
+            said = await at.ann.says("@adk-confirm hello", at.deploys)
+            wrong = "the value of ADK_CONFIRM_API_TOKEN; check [agent] token_env and headers."
+            await at.sees(said, f"{wrong} Whoever runs this app has to mend that.")
+            await at.later(minutes=5)
+            assert at.ann.sees(at.deploys, thread=said).count("can't be used") == 1
 
 
 async def test_a_gated_tool_s_arguments_may_be_edited(visit: Visit) -> None:

@@ -143,6 +143,12 @@ def test_a_tool_that_asks_nobody(explained: Explained) -> None:
     assert said[0] == "lookup has no gate: the agent runs it without asking. If it asked, this would hold:"
 
 
+def test_tools_of_a_server_can_not_be_looked_for_and_that_is_said(explained: Explained) -> None:
+    Path("adk-confirm.toml").write_text(f'[agent]\nurl = "http://adk:8000"\napp = "clerk"\n{FILE}')
+    assert explained("--tool", "refnd", code=1)
+    assert explained.warned == "The agent's tools can't be listed, so nobody looked for refnd: it is on a server.\n"
+
+
 def test_a_policy_decides_on_the_arguments_that_the_tool_gets(explained: Explained) -> None:
     """After defaults and coercion, as the runtime stores and shows them."""
     Path("mine.py").write_text(

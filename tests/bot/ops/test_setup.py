@@ -93,3 +93,17 @@ async def test_ids_are_found_by_name(
         monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-wrong")
         assert await asyncio.to_thread(main, ["ids"]) == 2
         assert "Slack does not accept the app's token (invalid_auth). Install the app again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("agent", "about"),
+    [
+        ("tests.support.foreign.pausing:trip", "the agent is a workflow, so its tools can't be listed here."),
+        ("tests.support.talking:agent", "No tool of the agent does so now."),
+    ],
+)
+def test_a_policy_for_every_call_says_why_it_names_no_tool(tmp_path: Path, agent: str, about: str) -> None:
+    file = tmp_path / "adk-confirm.toml"
+    assert main(["init", "--config", str(file), "--agent", agent]) == 0
+    (line,) = [one for one in file.read_text().splitlines() if one.startswith("# Every call that asks")]
+    assert line.endswith(about)
