@@ -93,9 +93,8 @@ from adk_confirm.runtime.adk.signing import (
 )
 from adk_confirm.runtime.calls.call import REJECTED
 from adk_confirm.runtime.calls.preview import Preview
-from adk_confirm.runtime.context import as_json
 from adk_confirm.runtime.errors import Forbidden, Invalid
-from adk_confirm.runtime.jsontypes import JsonObject, canonical, same
+from adk_confirm.runtime.jsontypes import JsonObject, as_json, canonical, same
 from adk_confirm.runtime.run.execute import preview_of
 from adk_confirm.runtime.signature import Signature
 from adk_confirm.runtime.tool import call_with_some, preview_in_time

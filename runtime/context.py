@@ -6,26 +6,11 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
-from pydantic_core import from_json, to_json
 
 from adk_confirm.runtime.calls.call import HeldRequest
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, is_deeper
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_json
 from adk_confirm.runtime.wire import EventActions, ToolConfirmation
-
-DEEPEST = 100  # JSON readers give up at some depth: a value that can't be read again must not be stored
-
-
-def as_json(value: object) -> Json:
-    """Converts a value to JSON, pydantic models included. A value without a JSON form raises an error that names it."""
-    try:
-        text = to_json(value, inf_nan_mode="null")
-        plain: Json = from_json(text)
-    except ValueError as error:
-        raise Invalid(f"A value of type {type(value).__name__} cannot be written as JSON: {error}") from error
-    if text.count(b"[") + text.count(b"{") > DEEPEST and is_deeper(plain, DEEPEST):
-        raise Invalid(f"A value of type {type(value).__name__} is nested deeper than {DEEPEST} levels.")
-    return plain
 
 
 def lost_result(tool: str, why: str) -> JsonObject:

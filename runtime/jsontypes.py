@@ -1,15 +1,21 @@
-"""Types for JSON, its canonical spelling (fingerprints are taken over that), and functions that read it."""
+"""Types for JSON, its canonical spelling (fingerprints are taken over that), and functions that read and write it."""
 
 from __future__ import annotations
 
+import cmath
+import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
+from decimal import Decimal
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
+from pydantic_core import from_json, to_json
+
+from adk_confirm.runtime.errors import Invalid
 
 Json = JsonValue
 JsonObject = dict[str, JsonValue]
@@ -154,3 +160,58 @@ def _plain(value: Json) -> Json:
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _LONE = re.compile("[\ud800-\udfff]")
+
+
+DEEPEST = 100
+"""JSON readers give up at some depth: a value that can't be read again must not be stored."""
+
+
+def as_json(value: object) -> Json:
+    """Converts a value to JSON, pydantic models included. A value without a JSON form raises an error that names it."""
+    try:
+        text = to_json(value, inf_nan_mode="null")
+        plain: Json = from_json(text)
+    except ValueError as error:
+        raise Invalid(f"A value of type {type(value).__name__} cannot be written as JSON: {error}") from error
+    if text.count(b"[") + text.count(b"{") > DEEPEST and is_deeper(plain, DEEPEST):
+        raise Invalid(f"A value of type {type(value).__name__} is nested deeper than {DEEPEST} levels.")
+    return plain
+
+
+_NOT_FINITE = "is not a finite number"
+_HARMLESS = frozenset({str, int, bool, type(None)})
+
+
+def find_non_finite(values: Mapping[str, object]) -> dict[str, str]:
+    """Where arguments have such numbers, at any depth, and what is wrong: `{"lines.0.amount": "is not …"}`."""
+    return {where: f"{_NOT_FINITE}, but {value}" for where, value in _find(values, "")}
+
+
+def _find(value: object, where: str) -> Iterator[tuple[str, object]]:
+    # An explicit stack: deep nesting must not end the process.
+    left: list[tuple[object, str]] = [(value, where)]
+    while left:
+        one, here = left.pop()
+        if type(one) in _HARMLESS:
+            continue
+        if isinstance(one, float | complex):
+            if not cmath.isfinite(one):
+                yield here or "arguments", one
+        elif isinstance(one, Decimal):
+            if not one.is_finite():
+                yield here or "arguments", one
+        else:
+            left += [(inner, f"{here}.{step}" if here else str(step)) for step, inner in _parts_of(one)]
+
+
+def _parts_of(value: object) -> Iterable[tuple[object, object]]:
+    """The parts of a value, each with its name or index."""
+    if isinstance(value, dict | Mapping):  # asking whether a dict is a Mapping takes long
+        return [*value.items(), *((key, key) for key in value if not isinstance(key, str))]
+    if isinstance(value, BaseModel):
+        return [*value.__dict__.items(), *(value.model_extra or {}).items()]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
+    if isinstance(value, list | tuple | Set):
+        return list(enumerate(value))
+    return ()

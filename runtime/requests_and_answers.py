@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ValidationError
 
 from adk_confirm.runtime.calls.preview import Preview
-from adk_confirm.runtime.context import DEEPEST, as_json
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, NotJson, canonical, read_json, same
+from adk_confirm.runtime.jsontypes import DEEPEST, Json, JsonObject, NotJson, as_json, canonical, read_json, same
 from adk_confirm.runtime.wire import (
     REQUEST_CONFIRMATION,
     REQUEST_INPUT,

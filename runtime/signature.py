@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import cmath
-import dataclasses
 import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, partial
@@ -17,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError
 
-from adk_confirm.runtime.context import ReadonlyContext, as_json
+from adk_confirm.runtime.context import ReadonlyContext
 from adk_confirm.runtime.errors import ConfirmError, Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_json, canonical, find_non_finite, same
 from adk_confirm.runtime.wire import json_text
 
 CONTEXT_NAME = "tool_context"
@@ -340,42 +338,3 @@ def _problems(error: ValidationError) -> dict[str, str]:
 def _short_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:59] + "…"
-
-
-NOT_FINITE = "is not a finite number"
-_HARMLESS = frozenset({str, int, bool, type(None)})
-
-
-def find_non_finite(values: Mapping[str, object]) -> dict[str, str]:
-    """Where arguments have such numbers, at any depth, and what is wrong: `{"lines.0.amount": "is not …"}`."""
-    return {where: f"{NOT_FINITE}, but {value}" for where, value in _find(values, "")}
-
-
-def _find(value: object, where: str) -> Iterator[tuple[str, object]]:
-    # An explicit stack: deep nesting must not end the process.
-    left: list[tuple[object, str]] = [(value, where)]
-    while left:
-        one, here = left.pop()
-        if type(one) in _HARMLESS:
-            continue
-        if isinstance(one, float | complex):
-            if not cmath.isfinite(one):
-                yield here or "arguments", one
-        elif isinstance(one, Decimal):
-            if not one.is_finite():
-                yield here or "arguments", one
-        else:
-            left += [(inner, f"{here}.{step}" if here else str(step)) for step, inner in _parts_of(one)]
-
-
-def _parts_of(value: object) -> Iterable[tuple[object, object]]:
-    """The parts of a value, each with its name or index."""
-    if isinstance(value, dict | Mapping):  # asking whether a dict is a Mapping takes long
-        return [*value.items(), *((key, key) for key in value if not isinstance(key, str))]
-    if isinstance(value, BaseModel):
-        return [*value.__dict__.items(), *(value.model_extra or {}).items()]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
-    if isinstance(value, list | tuple | Set):
-        return list(enumerate(value))
-    return ()

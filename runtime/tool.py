@@ -18,11 +18,11 @@ from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from adk_confirm.runtime.adk.type_checks import misfits, with_defaults
 from adk_confirm.runtime.bounded.bounded_check import SCHEMAS, BoundedCheck, CheckBroke, TooCostly
-from adk_confirm.runtime.context import ToolContext, as_json, lost_result
+from adk_confirm.runtime.context import ToolContext, lost_result
 from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
 from adk_confirm.runtime.fence import Failed, TooLong, fenced, in_thread
-from adk_confirm.runtime.jsontypes import LARGEST, Json, JsonObject, is_larger
-from adk_confirm.runtime.signature import BadArguments, BadTool, Bound, Signature, find_non_finite
+from adk_confirm.runtime.jsontypes import LARGEST, Json, JsonObject, as_json, find_non_finite, is_larger
+from adk_confirm.runtime.signature import BadArguments, BadTool, Bound, Signature
 from adk_confirm.runtime.titles import as_title, title_fields
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "ToolOutcomeUnknown",
     "Toolset",
     "as_tool",
-    "default_hint",
     "end_threads",
     "tool_threads",
 ]
@@ -380,10 +379,6 @@ def as_tool(thing: Tool | Callable[..., object]) -> Tool:
     if callable(thing):
         return FunctionTool(thing)
     raise BadTool(f"{thing!r} is not a tool: give a function, a FunctionTool or a toolset.")
-
-
-def default_hint(tool: str) -> str:
-    return f"Approve execution of tool {tool}?"
 
 
 @dataclass(frozen=True)

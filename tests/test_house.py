@@ -82,7 +82,7 @@ def test_rooms_import_one_way() -> None:
 
 
 RUNTIMES_ROOMS = ("telemetry", "bounded", "adk", "calls", "store", "models", "mcp", "run", "rest")
-"""Likewise. The modules at the top of `runtime` are what its users import, and may use every room."""
+"""Likewise. The modules at the top of `runtime` are what its users import. They may use every room, in no circle."""
 
 
 def test_the_runtimes_rooms_import_one_way() -> None:
@@ -95,6 +95,36 @@ def test_the_runtimes_rooms_import_one_way() -> None:
             names = [name.split(".")[1] for name in modules_imported(path) if name.startswith("runtime.")]
             wrong += [f"{path.relative_to(ROOT)}: {name}" for name in names if name in above]
     assert wrong == []
+
+
+def test_nothing_imports_itself_in_a_circle() -> None:
+    """Rooms, and modules at the top of `runtime`, `blocks` and `bot`; and single modules anywhere."""
+    files = [path for package in ("bot", "blocks", "runtime") for path in (ROOT / package).rglob("*.py")]
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+
+    def module_of(name: str) -> str:
+        return name if name in modules or not name else module_of(name.rpartition(".")[0])
+
+    def room_of(module: str) -> str:
+        return ".".join(module.split(".")[:2])
+
+    def circle(arrows: dict[str, set[str]]) -> list[str]:
+        """What is left when those that import nothing that is left are taken away, again and again."""
+        while ends := [one for one, used in arrows.items() if not used & arrows.keys()]:
+            arrows = {one: used for one, used in arrows.items() if one not in ends}
+        return sorted(arrows)
+
+    by_module = {
+        module: {found for name in modules_imported(path) if "." in (found := module_of(name))} - {module}
+        for module, path in modules.items()
+        if "." in module
+    }
+    by_room: dict[str, set[str]] = {}
+    for module, used in by_module.items():
+        by_room.setdefault(room_of(module), set()).update({room_of(one) for one in used} - {room_of(module)})
+    assert len(by_module) > 150
+    assert circle(by_module) == []
+    assert circle(by_room) == []
 
 
 def test_the_local_slack_speaks_of_nothing_of_ours() -> None:

@@ -25,7 +25,7 @@ from adk_confirm.runtime.adk.type_checks import declared
 from adk_confirm.runtime.agent import Agent
 from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
 from adk_confirm.runtime.jsontypes import JsonObject, texts
-from adk_confirm.runtime.models.model import Models
+from adk_confirm.runtime.models.by_name import Models
 from adk_confirm.runtime.rest.guard import SHORTEST
 from adk_confirm.runtime.target import load_object
 from adk_confirm.runtime.titles import title_fields

@@ -9,10 +9,8 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
 
 from adk_confirm.runtime.adk.type_checks import misfit, with_defaults
-from adk_confirm.runtime.context import as_json
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, alike, same, texts
-from adk_confirm.runtime.signature import find_non_finite
+from adk_confirm.runtime.jsontypes import Json, JsonObject, alike, as_json, find_non_finite, same, texts
 
 _SAFETY = "safety_decision"
 """The model's word on whether to ask people. google-adk's tools for a computer read it, and their functions do not get

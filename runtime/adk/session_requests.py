@@ -24,8 +24,7 @@ from adk_confirm.runtime.adk.signing import (
 )
 from adk_confirm.runtime.adk.type_checks import check_edit
 from adk_confirm.runtime.errors import Forbidden, Invalid
-from adk_confirm.runtime.jsontypes import JsonObject, alike
-from adk_confirm.runtime.signature import find_non_finite
+from adk_confirm.runtime.jsontypes import JsonObject, alike, find_non_finite
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, USER
 
 ASK_AGAIN = "Ask the agent again."

@@ -353,3 +353,7 @@ def already_answered(call: Call, request_id: str, confirmed: bool, payload: Json
     if before == now:
         raise Conflict(f"Request {request_id} was already approved with another payload; the first answer stands.")
     raise Conflict(f"Request {request_id} was already {before}; it cannot be {now} any more. The first answer stands.")
+
+
+def default_hint(tool: str) -> str:
+    return f"Approve execution of tool {tool}?"

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from adk_confirm.runtime.adk.signing import Announcement, announcement_metadata
-from adk_confirm.runtime.calls.call import SETTLED, Call, CallState, GateKind, HeldRequest
+from adk_confirm.runtime.calls.call import SETTLED, Call, CallState, GateKind, HeldRequest, default_hint
 from adk_confirm.runtime.jsontypes import JsonObject
-from adk_confirm.runtime.tool import default_hint
 from adk_confirm.runtime.wire import (
     REQUEST_INPUT,
     ConfirmationRequest,

@@ -21,16 +21,17 @@ from adk_confirm.runtime.calls.call import (
     Lose,
     Refuse,
     Retry,
+    default_hint,
     step,
 )
 from adk_confirm.runtime.calls.preview import Preview
-from adk_confirm.runtime.context import ToolContext, as_json, lost_result
+from adk_confirm.runtime.context import ToolContext, lost_result
 from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
 from adk_confirm.runtime.fence import Failed, fenced
-from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, canonical, is_larger, same
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_json, as_object, as_text, canonical, is_larger, same
 from adk_confirm.runtime.signature import BadArguments
 from adk_confirm.runtime.telemetry import tracing
-from adk_confirm.runtime.tool import Declaration, Tool, ToolOutcomeUnknown, bind, checked, default_hint
+from adk_confirm.runtime.tool import Declaration, Tool, ToolOutcomeUnknown, bind, checked
 from adk_confirm.runtime.wire import Dialect, EventActions, FunctionCall, ToolConfirmation, new_call_id
 
 log = logging.getLogger(__name__)

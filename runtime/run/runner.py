@@ -19,7 +19,7 @@ from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import Busy, Invalid, NotFound, StoreError
 from adk_confirm.runtime.fence import Failed, fenced
 from adk_confirm.runtime.jsontypes import Json, JsonObject
-from adk_confirm.runtime.models.model import Models
+from adk_confirm.runtime.models.by_name import Models
 from adk_confirm.runtime.requests_and_answers import (
     Answer,
     IncomingMessage,

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from adk_confirm.runtime.calls.call import Call, CallState
-from adk_confirm.runtime.context import DEEPEST
-from adk_confirm.runtime.jsontypes import Json, JsonObject
+from adk_confirm.runtime.jsontypes import DEEPEST, Json, JsonObject
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.wire import Event, SessionId, json_text

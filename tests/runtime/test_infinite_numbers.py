@@ -16,8 +16,8 @@ from pydantic import BaseModel, Field, RootModel
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from adk_confirm import Agent, FunctionTool, ScriptedModel, call
-from adk_confirm.runtime.jsontypes import Json
-from adk_confirm.runtime.signature import BadArguments, Signature, find_non_finite
+from adk_confirm.runtime.jsontypes import Json, find_non_finite
+from adk_confirm.runtime.signature import BadArguments, Signature
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
 

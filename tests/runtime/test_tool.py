@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from adk_confirm import Agent, ScriptedModel, call
-from adk_confirm.runtime.calls.call import CallState
+from adk_confirm.runtime.calls.call import CallState, default_hint
 from adk_confirm.runtime.context import SessionState, ToolContext
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject
@@ -26,7 +26,6 @@ from adk_confirm.runtime.tool import (
     Tool,
     ToolOutcomeUnknown,
     as_tool,
-    default_hint,
 )
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat

@@ -15,8 +15,9 @@ import pytest
 
 from adk_confirm import Agent, FunctionTool, Runner
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.models.by_name import Models, UnknownModel
 from adk_confirm.runtime.models.gemini import GeminiModel
-from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse, Models, UnknownModel
+from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.models.scripted import ScriptedModel
 from adk_confirm.runtime.run.ask_model import ask_model
 from adk_confirm.runtime.tool import Declaration
@@ -512,7 +513,7 @@ def test_other_names_are_not_known(name: str) -> None:
 
 def test_google_genai_is_loaded_with_the_first_gemini_model_only() -> None:
     program = (
-        "import sys; from adk_confirm import Agent; from adk_confirm.runtime.models.model import Models;"
+        "import sys; from adk_confirm import Agent; from adk_confirm.runtime.models.by_name import Models;"
         "before = 'google.genai' in sys.modules;"
         "Models().resolve('gemini-2.5-flash'); print(before, 'google.genai' in sys.modules)"
     )
