@@ -129,6 +129,15 @@ def test_who_kills_the_service_waits_for_the_drain_that_the_example_has() -> Non
     assert re.findall(r"^    stop_grace_period: (\d+)s", compose, re.MULTILINE) == [str(int(drain) + 15)]
 
 
+def test_a_command_beside_the_service_is_run_as_the_unit_runs_it() -> None:
+    unit, docs = ((ROOT / path).read_text("utf-8") for path in ("docs/adk-confirm.service", "docs/operations.md"))
+    (recipe,) = re.findall(r"^sudo systemd-run (.*?)^```", docs, re.DOTALL | re.MULTILINE)
+    has = dict(re.findall(r"^(User|WorkingDirectory|EnvironmentFile|ExecStart)=(.*)$", unit, re.MULTILINE))
+    for part in (f"--uid={has['User']} ", f"={has['WorkingDirectory']} ", *has["ExecStart"].split(" serve ")):
+        assert part in recipe
+    assert f"EnvironmentFile={has['EnvironmentFile']} " in recipe
+
+
 # README and docs
 
 

@@ -85,8 +85,7 @@ class PolicyReloader:
 
     def _read(self) -> Settings:
         settings = load_settings(self._file, self._env)
-        problems = serving_problems(settings, self._env)
-        if problems:
+        if problems := serving_problems(settings, self._env):
             raise SettingsError(problems)
         return settings
 

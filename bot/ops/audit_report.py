@@ -233,23 +233,11 @@ DEMANDS = (
     ("Calls", "AI Act Art. 12(1), 12(2)", "Each was recorded when it happened, with its time."),
     ("Ledger", "AI Act Art. 12(1); SOC 2 CC7.2", "Whether anybody changed later what the checkpoints cover."),
     ("Denials, People", "AI Act Art. 14(4)(d)", "Who stopped a call before it ran, and why."),
-    (
-        "Calls, Operators, Grants",
-        "AI Act Art. 14(4)(e)",
-        "What people ended: a request, an agent's run, a permission.",
-    ),
-    (
-        "How fast",
-        "AI Act Art. 14(4)(b)",
-        "How long people could see a call at most. It does not show that they read it.",
-    ),
+    ("Calls, Operators, Grants", "AI Act Art. 14(4)(e)", "What people ended: a request, an agent's run, a permission."),
+    ("How fast", "AI Act Art. 14(4)(b)", "How long people could see a call at most. Not whether they read it."),
     ("People: edits", "AI Act Art. 14(4)(d)", "What people changed before it ran."),
     ("Calls: votes that did not count", "SOC 2 CC6.1, CC6.3", "Whose votes were refused, and why."),
-    (
-        "Calls, People",
-        "SOC 2 CC8.1",
-        "Who approved each call that a policy put before people.",
-    ),
+    ("Calls, People", "SOC 2 CC8.1", "Who approved each call that a policy put before people."),
     ("Grants", "SOC 2 CC6.3, CC8.1", "What ran without asking again, by whose permission and until when."),
     ("Calls: alarms", "SOC 2 CC7.2, CC7.3", "Where the service noticed that something stored had been changed."),
     ("Calls: how they ended", "SOC 2 CC7.3", "Calls whose end no machine knew, and what people said about them."),
@@ -370,8 +358,7 @@ def report_page(found: JsonObject, names: KnownNames) -> str:
     intact = bool(as_object(found["ledger"])["intact"])
     since, until = _time(found["since"]), _time(found["until"])
     body = "".join(chain.from_iterable(_html(one) for one in _sections(found, names)))
-    verdict = "The ledger is consistent" if intact else "Somebody changed the ledger"
-    state = "intact" if intact else "broken"
+    state, verdict = ("intact", "The ledger is consistent") if intact else ("broken", "Somebody changed the ledger")
     return page.substitute(since=escape(since), until=escape(until), verdict=verdict, state=state, body=body)
 
 

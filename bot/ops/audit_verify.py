@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -20,8 +18,27 @@ from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.tables import SEALED_OTHERWISE, belongs_to
 
+
+def _read(ctx: click.Context, _: click.Parameter, name: str | None) -> str | None:
+    """Reads the file, or standard input, while the command line is read: Ctrl-C ends that at once."""
+    if name is None or ctx.resilient_parsing:
+        return None
+    try:
+        if name != "-":
+            return Path(name).read_text(encoding="utf-8", errors="replace")
+        if sys.stdin.isatty():
+            print("Paste the checkpoint lines, and end with Ctrl-D.", file=sys.stderr, flush=True)
+        return sys.stdin.read()
+    except OSError as error:
+        said = f"{name} can't be read as an anchor: {error.strerror or error}. "
+        raise Invalid(f"{said}Name the file that keeps the checkpoint lines.") from error
+
+
 ANCHOR = click.option(
-    "--anchor", metavar="FILE", help="The checkpoint lines that you keep elsewhere; - for standard input."
+    "--anchor",
+    metavar="FILE",
+    callback=_read,
+    help="The checkpoint lines that you keep elsewhere; - for standard input.",
 )
 PUBLIC_KEY = click.option(
     "--public-key",
@@ -64,32 +81,9 @@ async def verified(
 ) -> Report:
     """`begin` makes the listener: a new one if the connection breaks, since everything is read again then."""
     proof = PublicKeys(*public_keys) if public_keys else call.seal
-    known = read_anchor(_text_of(anchor), proof) if anchor else None
+    known = None if anchor is None else read_anchor(anchor, proof)
     with progress("Verifying", await database.read(count_lines, LineFilter())) as more:
         return await database.read(lambda tx: verify_ledger(tx, proof, known, more, begin()))
-
-
-def _text_of(anchor: str) -> str:
-    try:
-        return _read_input() if anchor == "-" else Path(anchor).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        said = f"{anchor} can't be read as an anchor: {error.strerror or error}. "
-        raise Invalid(f"{said}Name the file that keeps the checkpoint lines.") from error
-
-
-def _read_input() -> str:
-    """Standard input. Ctrl-C ends it at once: asyncio's own handler would wait until something is read."""
-    if threading.current_thread() is not threading.main_thread():  # only there a signal can be handled
-        return sys.stdin.read()
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        if sys.stdin.isatty():
-            print("Paste the checkpoint lines, and end with Ctrl-D.", file=sys.stderr, flush=True)
-        return sys.stdin.read()
-    except KeyboardInterrupt:
-        raise click.Abort from None
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def verification_results(report: Report) -> Iterator[str]:

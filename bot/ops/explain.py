@@ -43,8 +43,8 @@ from adk_confirm.runtime.wire import SessionId
 
 
 async def _tools(call: CommandLine) -> Named:
-    tools = None if call.settings.agent is None else await tools_of(call.settings.agent)
-    return [(name, "may ask people" if tool.may_ask else "") for name, tool in (tools or {}).items()]
+    tools = await tools_of(call.settings.agent) or {}
+    return [(name, "may ask people" if tool.may_ask else "") for name, tool in tools.items()]
 
 
 @click.command()

@@ -92,12 +92,12 @@ class ListedTool:
 Tools = Mapping[str, ListedTool]
 
 
-async def tools_of(settings: AgentSettings) -> Tools | None:
-    """The agent's tools. None if they can't be listed: the agent is on a server, or is a workflow.
+async def tools_of(settings: AgentSettings | None) -> Tools | None:
+    """The agent's tools. None if they can't be listed: there is no agent, or it is on a server, or is a workflow.
 
     Asks the servers of its tools which tools they offer. Raises `ConfirmError` if one can't be asked.
     """
-    if settings.target is None:
+    if settings is None or settings.target is None:
         return None
     target = load_object(settings.target)
     if isinstance(target, Agent):

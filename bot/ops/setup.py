@@ -58,9 +58,7 @@ def settings_for(target: str, approvers: Sequence[str] = _APPROVERS) -> str:
     is no such agent, or nobody can be an approver of this name."""
     head, _, _ = example_settings().partition("# Policies, in order.")
     head = re.sub(r"^target = .*$", lambda _: f"target = {json.dumps(target)}", head, flags=re.MULTILINE)
-    agent = parse_settings(head, {}).agent
-    assert agent is not None
-    asking = _asking(asyncio.run(tools_of(agent)))
+    asking = _asking(asyncio.run(tools_of(parse_settings(head, {}).agent)))
     who = ", ".join(map(json.dumps, approvers))
     policies = (
         f'# {about}\n[[policy]]\ntools = [{json.dumps(tool)}]\napprovers = [{who}]\nquorum = 1\nexpires_after = "24h"\n'

@@ -70,14 +70,8 @@ KEPT, SHARE = 1.0, 20
 the time: counting a hundred thousand rows that PostgreSQL has not vacuumed takes a while."""
 
 _VERDICTS = {
-    LineKind.APPROVED: "approved",
-    LineKind.DENIED: "denied",
-    LineKind.EXPIRED: "expired",
-    LineKind.WITHDRAWN: "withdrawn",
-    LineKind.ASKED_ANEW: "withdrawn",
-    LineKind.ELSEWHERE: "elsewhere",
-    LineKind.LAPSED: "lapsed",
-    LineKind.GRANT_USED: "granted",
+    **{LineKind(kind): kind for kind in ("approved", "denied", "expired", "withdrawn", "lapsed")},
+    **{LineKind.ASKED_ANEW: "withdrawn", LineKind.ELSEWHERE: "elsewhere", LineKind.GRANT_USED: "granted"},
 }
 """Steps that decide. `lapsed` comes after an `approved` that never began; `granted` means that nobody was asked."""
 _NO_WAIT = ("lapsed", "granted")
@@ -125,16 +119,11 @@ class Metrics:
         self._not_acked = self._counter("clicks_not_acked", "Clicks that the bot could not store.", "way")
         self._slack_errors = self._counter("slack_errors", "Calls that Slack did not do.", "method", "code")
         self._rate_limited = self._counter("slack_rate_limited", "Calls that Slack answered with a 429.", "method")
-        decided, acked, shown = (
-            "From the request to the decision.",
-            "From a click to its ack.",
-            "From a click to its cards.",
-        )
+        decided = "From the request to the decision."
         self._time_to_decision = self._seconds("time_to_decision", decided, _PATIENT, "verdict")
-        self._click_to_ack = self._seconds("click_to_ack", acked, _QUICK, "way")
-        self._click_to_card = self._seconds("click_to_card", shown, _SLOWER)
+        self._click_to_ack = self._seconds("click_to_ack", "From a click to its ack.", _QUICK, "way")
+        self._click_to_card = self._seconds("click_to_card", "From a click to its cards.", _SLOWER)
         self._slack = self._seconds("slack_call", "Calls to Slack.", _SLOWER, "method")
-
         self._down = self._gauge("task_down", "Background tasks that failed.", "task")
         self._outdated = self._gauge("settings_outdated", "Whether the settings file differs from those in force.")
         self._digest = self._gauge("settings_info", "Which settings are in force.", "digest")
