@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from adk_confirm.bot.ops.command import DATES
 from adk_confirm.bot.policy.durations import parse_duration
-from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json
 
@@ -70,8 +69,3 @@ def channel_of(session: str) -> str | None:
     """
     found = _PLACE.search(session)
     return found["channel"] if found else None
-
-
-def place_of(session: str, names: KnownNames) -> str:
-    channel = channel_of(session)
-    return names.of(channel) if channel else f"session {session}"

@@ -17,7 +17,7 @@ from adk_confirm.bot.confirmation.model import Confirmation, Grant, VoteKind
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.ops.changes import read_parked
 from adk_confirm.bot.ops.command import CommandLine, in_columns, options, paint
-from adk_confirm.bot.ops.times import channel_of, format_time, place_of, read_stamp
+from adk_confirm.bot.ops.times import format_time, read_stamp
 from adk_confirm.bot.policy.model import may_decide
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.grants_in_force import all_grants, uses_of
@@ -105,6 +105,7 @@ def _waits(row: Confirmation) -> JsonObject:
         "arguments": arguments,
         "hidden": hidden,
         "session": row.asked.session.id,
+        "channel": row.asked.channel,
         "asked_by": row.asked.asked_by.user,
         "since": stamp(row.outcome.at if unknown and row.outcome else row.asked_at),
         "until": stamp(row.unknown_until or row.deadline if unknown else row.deadline),
@@ -122,8 +123,8 @@ def _waits_row(one: JsonObject, now: datetime, names: KnownNames) -> tuple[str, 
     votes, approvers = ([*map(names.short, texts(one[key]))] for key in ("votes", "approvers"))
     by = f" ({', '.join(votes)})" if votes else ""
     counted = f"{len(votes)} of {one['quorum']}{again}{by} from {', '.join(approvers) or 'nobody'}"
-    channel, until = channel_of(str(one["session"])), read_stamp(one["until"])
-    asked = names.short(str(one["asked_by"])) + (f" in {names.short(channel)}" if channel else "")
+    until = read_stamp(one["until"])
+    asked = names.short(str(one["asked_by"])) + (f" in {names.short(str(one['channel']))}" if one["channel"] else "")
     left = f"in {words.duration((until - now).total_seconds())}" if until > now else "now"
     return str(one["id"])[:8], title, counted, asked, left
 
@@ -164,6 +165,7 @@ def _grant(tx: Tx, grant: Grant) -> JsonObject:
         "given_at": stamp(grant.given_at),
         "until": stamp(grant.until),
         "session": grant.session.id,
+        "channel": row.asked.channel if row is not None else None,
         "uses": uses_of(tx, grant),
         "most": grant.uses,
     }
@@ -185,4 +187,5 @@ def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[
     until = read_stamp(one["until"])
     left = f"until {format_time(until)}, {words.duration((until - now).total_seconds())} left"
     given_by = ", ".join(map(names.of, texts(one["given_by"])))
-    yield visible(f"    given by {given_by} in {place_of(str(one['session']), names)}; {left}; {used}")
+    where = names.of(str(one["channel"])) if one["channel"] else f"session {one['session']}"
+    yield visible(f"    given by {given_by} in {where}; {left}; {used}")

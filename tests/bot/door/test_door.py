@@ -12,7 +12,7 @@ import pytest
 from adk_confirm.bot.door.permit import digest, jcs, read_permit
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import as_object, objects
-from tests.support.door import PUBLIC, Ask, AtTheDoor, door
+from tests.support.door import DEPLOYS, PUBLIC, Ask, AtTheDoor, door
 from tests.support.office import ONE, operates
 
 TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nquorum = 2\n'
@@ -32,13 +32,15 @@ async def is_approved(at: AtTheDoor, **arguments: str) -> Ask:
     return ask
 
 
-async def test_a_call_is_asked_approved_claimed_run_and_reported(at: AtTheDoor) -> None:
+async def test_a_call_is_asked_approved_claimed_run_and_reported(at: AtTheDoor, database_url: str) -> None:
     ask = await at.ci.asks("deploy", service="checkout", env="prod")
     assert (ask.answer.status, ask.answer.is_now) == (202, "pending")
     card = await at.card()
     assert "Asked by ci" in card.text
     root = at.ann.messages(at.deploys)[0]
     assert root.text == "ci asks for approval."
+    (waiting,) = objects((await operates(at, database_url, "pending"))["waiting"])
+    assert (waiting["asked_by"], waiting["channel"]) == ("caller ci", DEPLOYS)
     await at.bob.clicks(card, "Approve")
     approved = await ask.is_decided()
     assert approved.is_now == "approved"

@@ -78,6 +78,7 @@ async def test_the_same_for_programs(at: Backoffice) -> None:
         "arguments": {"token": "abc"},
         "hidden": 0,
         "session": "slack-T0ACME-C0DEPLOYS-1.1",
+        "channel": "C0DEPLOYS",
         "asked_by": "U0ASKER",
         "since": asked.isoformat(timespec="microseconds"),
         "until": (asked + timedelta(days=1)).isoformat(timespec="microseconds"),
