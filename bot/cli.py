@@ -73,15 +73,6 @@ class CommandGroup(click.Group):
         command.help = command.help or f"{entry.summary[0].upper()}{entry.summary[1:]}."
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:
-            said = f"No such command {error.command_name!r}. `{PROGRAM} --help` lists them."
-            raise click.NoSuchCommand(error.command_name, said, COMMANDS, ctx) from None
-
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Completes from the table here, without importing any command."""
         names = [CompletionItem(name, help=of.summary) for name, of in COMMANDS.items() if name.startswith(incomplete)]
@@ -138,14 +129,20 @@ def _sentence(error: click.ClickException) -> str:
     """Click's own, with what to do next. Of an unknown option click would list all that are a little like it."""
     match error:
         case click.NoSuchOption():
-            near = get_close_matches(error.option_name, error.possibilities or (), n=1)
-            meant = f"Did you mean {near[0]!r}?" if near else "Add --help to see its options."
-            return f"No such option {error.option_name!r}. {meant}"
+            return _unknown("option", error.option_name, error.possibilities or (), "Add --help to see its options.")
+        case click.NoSuchCommand(ctx=click.Context(command=click.Group() as group) as ctx):
+            known, instead = group.list_commands(ctx), f"`{ctx.command_path} --help` lists them."
+            return _unknown("command", error.command_name, known, instead)
         case click.MissingParameter():
             missing = error.format_message().partition(" Choose from:")[0]
             return f"{missing} Add --help to see what it takes."
         case _:
             return error.format_message()
+
+
+def _unknown(what: str, name: str, known: Iterable[str], instead: str) -> str:
+    near = get_close_matches(name, list(known), n=1)
+    return f"No such {what} {name!r}. {f'Did you mean {near[0]!r}?' if near else instead}"
 
 
 def _report_refusal(program: str, sentence: str, given: Iterable[str]) -> int:

@@ -111,7 +111,9 @@ def test_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["api", "--help"]) == 0
     assert "--allow-origin" in capsys.readouterr().out
     assert main(["--version"]) == 0
-    assert "`adk-confirm --help` lists them. Did you mean 'api'?" in refusal(capsys, "aip")
+    assert "Did you mean 'api'?" in refusal(capsys, "aip")
+    assert "Did you mean 'show'?" in refusal(capsys, "audit", "shw")
+    assert "No such command 'nothing'. `adk-confirm audit --help` lists them." in refusal(capsys, "audit", "nothing")
     assert "Did you mean '--dialect'?" in refusal(capsys, "api", "--dialct", "x")
     assert "Missing argument 'ID'. Add --help to see what it takes." in refusal(capsys, "withdraw")
 
