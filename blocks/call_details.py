@@ -152,6 +152,7 @@ def content(view: Shown, room: Space) -> DrawnCall:
     whole = view.preview.text.strip() if view.preview and view.preview.failed is None else None
     drawing = _Drawing(room, below=whole, over=view.stage not in (State.WAITING, OutcomeKind.UNKNOWN))
     _say_tool(view, drawing)
+    _say_drift(view, drawing)
     _say_arguments(view, drawing)
     if view.preview and view.preview.failed is None:
         _say_preview(view, view.preview, drawing)
@@ -315,10 +316,10 @@ def _say_arguments(view: Shown, drawing: _Drawing) -> None:
         drawing.say_short((Say("No arguments"),), small=True)
     titled = _in_headline(view)
     if view.question and view.arguments and not drawing.room.small:
-        drawing.add(Line((Say("About"),)))
+        drawing.add(Line((Say("About:"),)))
     _say_values([one for one in view.arguments if one.name not in whole], drawing, titled, small=view.question or None)
     if answer and not drawing.over:
-        drawing.add(Line((Say("The answer" if view.question else "With this answer"),)))
+        drawing.add(Line((Say("The answer:" if view.question else "With this answer:"),)))
     _say_values([one for one in answer if one.name not in whole], drawing, small=False if view.question else None)
 
 
@@ -332,7 +333,7 @@ def _say_values(
         tiny = (drawing.over or argument.name in titled or bool(small)) if small is not False else False
         tiny = tiny and (drawing.over or not argument.is_default)
         if argument.is_default and not tiny and not said_so:
-            drawing.add(Line((Say("Not given, so by default"),)))
+            drawing.add(Line((Say("Not given, so by default:"),)))
             said_so = True
         if index >= drawing.room.arguments or drawing.left < _LEAST:
             drawing.add(Line((Say(words.more_arguments(len(arguments) - index)),)))
@@ -370,12 +371,12 @@ def _say_value(
     small: bool = False,
 ) -> None:
     """`name value`, or `name old → new`. What does not fit on a line gets boxes below the name."""
-    room, begin = drawing.room, _say_name(argument.name, drawing, runs=runs)
+    room, begin = drawing.room, (*_BULLET[: change is not None], *_say_name(argument.name, drawing, runs=runs))
     limit = min(room.value, max(drawing.left, _LEAST))
     now = _written(argument, value, room, limit)
     was = _written(argument, change.old, room, room.old) if change else None
     if now.box or (was and was.box) or right_to_left(argument.name):  # such a name could change places with the value
-        if named := (*begin[:1], *_of_text(value)):
+        if named := (*begin[:-1], *_of_text(value)):
             drawing.add(Line(named))
         drawing.add(Box(drawing.fitted(_exactly(value, room), limit if runs else room.old, room.lines, runs=runs)))
         if change:
@@ -392,7 +393,7 @@ def _say_value(
         drawing.say_short((*begin, *now.beside), small=small)
         return
     before = (*was.beside, Say(words.ARROW)) if was else ()
-    new = tuple(replace(span, bold=True) if was and isinstance(span, Say | Supplied) else span for span in now.beside)
+    new = tuple(replace(span, bold=True) if was and isinstance(span, Say) else span for span in now.beside)
     drawing.add(Line((*begin, *before, *new)), *now.below)
 
 
@@ -424,12 +425,12 @@ def _exactly(value: JsonValue | Absent, room: Space) -> str:
     return "" if value is ABSENT else spell_value(value, room.enough).text
 
 
-_CHANGES = 12
+_CHANGES, _BULLET = 12, (Say("• "),)
 
 
 def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: _Drawing) -> set[str]:
-    """One change a line. Returns the arguments of which that shows all. Of lists and objects it shows what differs, and
-    what runs is among the other arguments."""
+    """One change a line, as a list: what has no bullet did not change. Returns the arguments of which that shows all.
+    Of lists and objects it shows what differs, and what runs is among the other arguments."""
     arguments, whole, room = {one.name: one for one in of}, set[str](), drawing.room
     lines = [(change, leaf) for change in changes for leaf in _leaves(readable_name(change.path), change)]
     for change, leaf in lines if room.exact else lines[:_CHANGES]:
@@ -442,7 +443,7 @@ def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: 
             part = Argument(leaf.path, None, formats=(("", formats),) if formats else ())
             _say_value(part, leaf.new, leaf, drawing, runs=False)
         else:
-            drawing.add(Line((*_say_name(change.path, drawing, runs=False), *leaf)))
+            drawing.add(Line((*_BULLET, *_say_name(change.path, drawing, runs=False), *leaf)))
     if lines[_CHANGES:] and not room.exact:
         drawing.add(Line((Say(words.more(len(lines) - _CHANGES)),)))
         drawing.left_out(runs=False)
@@ -474,16 +475,21 @@ def _leaves(called: str, change: FieldDiff) -> list[FieldDiff | tuple[TextSpan, 
 # -- what the tool says that it would do
 
 
+def _say_drift(view: Shown, drawing: _Drawing) -> None:
+    """How what it would do differs from what was approved: before anything else."""
+    if view.approved_preview is None or view.preview is None or view.preview.failed is not None:
+        return
+    who, when = people_names(view.approved_then), When(view.approved_then_at)
+    since = say("{who} approved it {when}", who=who, when=when) if view.approved_then else say("it was approved")
+    drawing.add(Line((Say("⚠️ "), Say("Changed since ", bold=True), *since, Say(". Decide again.", bold=True))))
+    if changed := plan_of(view.preview).since(plan_of(view.approved_preview)):
+        drawing.add(Box(drawing.fitted("\n".join(changed), drawing.room.preview, drawing.room.preview_lines)))
+    else:
+        drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
+
+
 def _say_preview(view: Shown, preview: Preview, drawing: _Drawing) -> None:
     room, plan = drawing.room, plan_of(preview)
-    if before := view.approved_preview:
-        who, when = people_names(view.approved_then), When(view.approved_then_at)
-        since = say("{who} approved it {when}", who=who, when=when) if view.approved_then else say("it was approved")
-        drawing.add(Line((Say("⚠️ "), Say("Changed since ", bold=True), *since, Say(". Decide again.", bold=True))))
-        if changed := plan.since(plan_of(before)):
-            drawing.add(Box(drawing.fitted("\n".join(changed), room.preview, room.preview_lines)))
-        else:
-            drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
     facts: list[TextSpan] = [code(plan.files[0], 80)] if len(plan.files) == 1 and plan.files[0] else []
     facts += [Say(plan.size)] if plan.size else []
     title = words.PLAN_TITLES[_tense(view)][bool(plan.files)]

@@ -39,6 +39,7 @@ from adk_confirm.blocks.rich_text import (
     code,
     join,
     line,
+    linked,
     name,
     rich,
     say,
@@ -62,7 +63,7 @@ def card(view: Shown) -> Message:
     asked = join([asked_by_line(view).spans, *filter(None, (what.small, returned))], words.DOT)
     small = [Line(asked), *small_facts(view)]
     if cut or what.cut:
-        everything = "Review… shows all of it first." if blind else "⋯ → See everything has all of it."
+        everything = "Review… shows all of it." if blind else "All of it: ⋯ → See everything."
         small.append(line(f"Shortened here. {everything}"))
     ref = Ref(view.id, view.revision)
 
@@ -154,7 +155,7 @@ def withdraw_button(view: Shown) -> JsonObject:
 
 
 def revoke_button(grant: GrantView) -> JsonObject:
-    what = "".join(spoken(span) for span in calls_like(grant.tool, grant.on))
+    what = "".join(spoken(span) for span in calls_like(grant))
     sure = confirm(what, words.CONFIRM_REVOKE, words.REVOKE, "danger")
     return button(Action.REVOKE, words.REVOKE, checked_id(grant.id), about=grant.tool, sure=sure)
 
@@ -177,16 +178,14 @@ def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
 def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), trouble: str | None = None) -> Message:
     """The thread's message that says where the card is: in `channel`, or without one in direct messages to `people`.
     `trouble`: why it can't be posted there."""
-    tool = name(view.tool)
-    call = tool if view.question else call_name(headline(view), view.tool)
+    call = call_name("" if view.question else headline(view), view.tool, view.card_link)
     if trouble is not None:
         where = Channel(channel) if channel else "direct messages"
         sentence = line(
             "The card for {call} can't be posted in {where}: {why}", call=call, where=where, why=prose(trouble, 300)
         )
     elif channel is not None:
-        link = (Say(words.DOT), Link(view.card_link, words.OPEN_CARD)) if view.card_link else ()
-        sentence = Line((*say("The card for {call} is in {channel}", call=call, channel=Channel(channel)), *link))
+        sentence = line("The card for {call} is in {channel}", call=call, channel=Channel(channel))
     else:
         sentence = line(
             "The card for {call} went to {people} as a direct message.", call=call, people=people_names(people)
@@ -200,7 +199,7 @@ def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), tro
 def note(view: Shown) -> Message:
     """A direct message to an approver that links to the card."""
     asker = User(view.asked_by) if view.asked_by else words.SOMEBODY
-    what = call_name(headline(view), view.tool)
+    what = linked(headline(view).removesuffix("" if view.question else "?"), view.card_link)
     said = say(
         "💬 {agent} asks: {what}" if view.question else "⏳ {what}? {asker} needs your approval",
         what=what,
@@ -208,8 +207,7 @@ def note(view: Shown) -> Message:
         agent=Prose(view.agent),
     )
     until = (Say(words.DOT), *say(words.UNTIL, when=When(view.expires_at))) if view.expires_at else ()
-    link = (Say(words.DOT), Link(view.card_link, words.OPEN_CARD)) if view.card_link else ()
-    pieces = [Line((*said, *until, *link)), *content(view, LIST).words]
+    pieces = [Line((*said, *until)), *content(view, LIST).words]
     return message(pieces, rich(pieces, f"note.{view.id}"))
 
 
@@ -220,7 +218,7 @@ SAME_DAY = 12 * 3600  # so soon after the question, the time says enough
 
 
 def title(view: Shown) -> tuple[TextSpan, ...]:
-    return say(_title(view), what=Prose(headline(view)), agent=Prose(view.agent))
+    return say(_title(view), what=linked(headline(view), view.card_link), agent=Prose(view.agent))
 
 
 def heading(view: Shown) -> str:
@@ -360,7 +358,8 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
     if view.drifted:
         newer = (Link(view.newer_link, "Newer card"),) if view.newer_link else say("Use the newer card.")
         return (*decided(yes), Say(" Before it started, what it would do changed. "), *newer)
-    return decided(yes, f" {no}") if view.decided_by else say(no)
+    why = f"{no[:-1]}:" if view.reason else no
+    return decided(yes, f" {why}") if view.decided_by else say(why)
 
 
 def took(seconds: float | None) -> str:
@@ -479,8 +478,8 @@ def audit_line(view: Shown) -> Line:
 
 def grant_text(grant: GrantView) -> Line:
     """What a grant allows, until when, what may differ, and who gave it."""
-    spans = {"calls": calls_like(grant.tool, grant.on), "free": whatever(grant.free), "who": people_names(grant.by)}
-    return line(words.GRANT, when=When(grant.until), uses=words.uses(grant.uses, grant.used), **spans)
+    calls, uses = calls_like(grant), words.uses(grant.uses, grant.used)
+    return line(words.GRANT, calls=calls, when=When(grant.until), who=people_names(grant.by), uses=uses)
 
 
 def whatever(free: Sequence[str]) -> tuple[TextSpan, ...]:
@@ -508,9 +507,11 @@ def _bound(on: Sequence[Argument]) -> tuple[TextSpan, ...]:
     return join([*parts, *([say(words.more(len(on) - _BOUND))] if on[_BOUND:] else [])], last=" and ")
 
 
-def calls_like(tool: str, on: Sequence[Argument]) -> tuple[TextSpan, ...]:
-    """`Calls of deploy with service checkout`: what a grant covers. The card of its own call shows it in full."""
-    return say("Calls of {tool} with {on}" if on else "Calls of {tool}", tool=code(tool), on=_bound(on))
+def calls_like(grant: GrantView | ShownLine) -> tuple[TextSpan, ...]:
+    """`Calls of deploy with service checkout, whatever version,`: what a grant covers."""
+    bound = (" with {on}" if grant.free else " with exactly {on}") if grant.on else ""
+    free = (*say(", "), *whatever(grant.free), *say(",")) if grant.free else ()
+    return say(f"Calls of {{tool}}{bound}{{free}}", tool=code(grant.tool), on=_bound(grant.on), free=free)
 
 
 _BOUND = 5

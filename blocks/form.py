@@ -127,7 +127,7 @@ class Form:
         """What Edit… opens: editable values as fields, the rest as text. Submitting it is a vote for the edited
         call."""
         view = self.view
-        about = [asked_by_line(view, exact=True), *content(replace(view, arguments=()), WHOLE).words]
+        about = [*content(replace(view, arguments=()), WHOLE).words, asked_by_line(view, exact=True)]
         inputs = [*self.inputs, *([] if view.previews_edits else note_blocks(view))]
         above = split_pages(about, "intro", *room_beside(inputs))
         below = split_pages(self.fixed_content(), "page", *above.left)
@@ -299,8 +299,9 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
     inputs, fixed = (form.inputs, form.fixed_content()) if form else ([], [])
     room = room_beside([*inputs, *note_blocks(view)])
     around = [*people_said(view), *preview_notices(view), *notices(view)]
-    pages = split_pages([*status(view), *what_runs(replace(view, answered=False)), *fixed, *around], "page", *room)
-    blocks, may = [_heading(view), *pages.blocks, *cut_note(pages)], pages.whole and approvable(view)
+    pages = split_pages([*what_runs(replace(view, answered=False)), *fixed, *around], "page", *room)
+    blocks = [_heading(view), rich(status(view), "state"), *pages.blocks, *cut_note(pages)]
+    may = pages.whole and approvable(view)
     if may:
         blocks += form.answer_blocks() if form else []
         blocks += note_blocks(view)

@@ -36,7 +36,7 @@ MOST_FIELDS, FIELD_BYTES = 88, 150_000
 MOST_IN_ITEMS = 32
 """How many blocks the values inside lists of objects may take. A list that needs more is one field, as JSON."""
 _NAMES = 50
-_AROUND = 8  # blocks of a view that are neither pages nor fields: title, small print, notes, boxes to tick
+_AROUND = 9  # blocks of a view that are neither pages nor fields: title, state, small print, notes, boxes to tick
 _STATUS_BLOCKS, _STATUS_BYTES = 4, 20_000
 """What "See everything" needs besides the call, while people are asked: who decides and who has voted, notices."""
 
@@ -89,7 +89,7 @@ def _split(parts: Iterable[Piece]) -> Iterable[Piece]:
 
 def what_runs(view: Shown) -> list[Piece]:
     whole = content(view, WHOLE)
-    return [asked_by_line(view, exact=True), *whole.runs, *whole.words]
+    return [*whole.runs, *whole.words, asked_by_line(view, exact=True)]
 
 
 def room_beside(inputs: Iterable[JsonObject] = ()) -> tuple[int, int]:
@@ -118,7 +118,7 @@ def _everything(view: Shown) -> list[Piece]:
     runs = what_runs(view)
     after = [Line(returned)] if returned else []
     notes = [*people_said(view), *preview_notices(view), *notices(view)]
-    return [*status(view, _NAMES), *became, *runs, *after, *notes]
+    return [*became, *runs, *after, *notes]
 
 
 def everything(view: Shown) -> JsonObject:
@@ -126,7 +126,8 @@ def everything(view: Shown) -> JsonObject:
     pages = split_pages(_everything(view), _name(view), *room_beside())
     called = line("In the agent's events the call is {id}.", id=name(view.call_id))
     small = small_print([*small_facts(view), audit_line(view), called], f"facts.{_name(view)}")
-    blocks = [header(heading(view), f"title.{_name(view)}"), *pages.blocks, *small, *cut_note(pages)]
+    top = [header(heading(view), f"title.{_name(view)}"), rich(status(view, _NAMES), f"state.{_name(view)}")]
+    blocks = [*top, *pages.blocks, *small, *cut_note(pages)]
     return modal(Callback.SHOW, "All details", blocks, metadata=Ref(view.id, view.revision).encode())
 
 

@@ -1,6 +1,6 @@
 """Draws the Home tab, and the list that `/approvals` shows.
 
-An item is what one needs to pick a call on a phone: its title, until when, who asks, how many approved, and one button.
+An item is what one needs to pick a call on a phone: its title, who asks, how many approved, until when, and one button.
 That opens a view with everything, in which people approve or deny.
 """
 
@@ -19,7 +19,6 @@ from adk_confirm.blocks.card import (
     preview_notices,
     revoke_button,
     title,
-    whatever,
     withdraw_button,
 )
 from adk_confirm.blocks.click_ids import Action, Ref, block_id, checked_id
@@ -28,15 +27,14 @@ from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.rich_text import (
     Channel,
     Line,
-    Link,
     Piece,
-    Prose,
     Say,
     TextSpan,
     User,
     When,
     join,
     line,
+    linked,
     rich,
     say,
     text,
@@ -158,32 +156,29 @@ def decidable(view: Shown, part: str, version: int, now: int = 0) -> list[JsonOb
 
 
 def _waits(view: Shown, now: int = 0) -> list[Line]:
-    """What the call is, until when, from whom, how many approved, and where its card is."""
+    """What the call is, from whom, how many approved, and until when."""
     soon = view.expires_at - now < _SOON
     until = When(view.expires_at, lead="⏰ by " if soon else "by ", clock=view.expires_at - view.asked_at < _DAY)
     facts: list[Sequence[TextSpan]] = []
     if view.stage is State.WAITING:
-        facts += [(until,), *([(User(view.asked_by),)] if view.asked_by else [])]
+        facts += [say("{asker} asks", asker=User(view.asked_by))] if view.asked_by else []
         facts += [say(f"{len(view.voted)} of {view.quorum}")] if view.quorum > 1 else []
+        facts.append((until,))
     first = _headline(view) if view.stage is State.WAITING else Line(title(view))
-    return [first, Line(join([*facts, *_card_link(view)], words.DOT)), *preview_notices(view)]
+    return [first, *([Line(join(facts, words.DOT))] if facts else []), *preview_notices(view)]
 
 
 _SOON, _DAY = 15 * 60, 24 * 3600
 
 
 def _headline(view: Shown) -> Line:
-    return Line((Prose(headline(view), bold=True),))
-
-
-def _card_link(view: Shown) -> list[Sequence[TextSpan]]:
-    return [(Link(view.card_link, words.OPEN_CARD),)] if view.card_link else []
+    return Line((linked(headline(view), view.card_link),))
 
 
 def _other(view: Shown) -> list[Line]:
     """A call for others to decide."""
-    facts = [*(one.spans for one in approval_status(view)), *_card_link(view)]
-    return [_headline(view), Line(join(facts, words.DOT)), *preview_notices(view)]
+    facts = join([one.spans for one in approval_status(view)], words.DOT)
+    return [_headline(view), Line(facts), *preview_notices(view)]
 
 
 def _over(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:
@@ -194,9 +189,9 @@ def _over(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:
         did = "you said so" if reader in view.decided_by else did
     mine = [say(f"{did} {{when}}", when=When(at, clock=at - view.asked_at < _DAY // 2))] if at else []
     became = [say(words.STATES[view.stage])] if not mine or view.stage is not State.DENIED else []
-    facts = join([*mine, *became, *_card_link(view)], words.DOT)
+    facts = join([*mine, *became], words.DOT)
     sign = "⏳" if view.stage is State.WAITING else words.TITLES[view.stage].split()[0]
-    line = Line((Say(f"{sign} "), Prose(headline(view), bold=True), Say(words.DOT), *facts))
+    line = Line((Say(f"{sign} "), *_headline(view).spans, Say(words.DOT), *facts))
     return rich([line], _block_id(part, view, version))
 
 
@@ -212,8 +207,7 @@ def _grant(grant: GrantView, version: int) -> list[JsonObject]:
     place = say("thread in {channel}", channel=Channel(grant.channel)) if grant.channel else "direct message"
     facts = say(words.GRANT_LISTED, when=When(grant.until), place=place, who=people_names(grant.by))
     uses = say(words.DOT + words.uses(grant.uses, grant.used).strip(" .")) if grant.uses else ()
-    what = (*calls_like(grant.tool, grant.on), Say(", "), *whatever(grant.free))
-    return [section([Line(what), Line((*facts, *uses))], block, revoke_button(grant))]
+    return [section([Line(calls_like(grant)), Line((*facts, *uses))], block, revoke_button(grant))]
 
 
 def _section(title: str, count: int, part: str, view: HomeView) -> list[JsonObject]:

@@ -56,9 +56,15 @@ def name(text: str, limit: int = 60) -> Supplied:
     return Supplied(fit_visible(text, limit).text, bold=True)
 
 
-def call_name(headline: str, tool: str) -> Prose | Supplied:
+def linked(headline: str, card: str | None) -> Prose | Link:
+    """What a call does, as a link to its card if that is elsewhere."""
+    return Link(card, prose(headline, _SENTENCE).replace("|", "¦"), bold=True) if card else Prose(headline, bold=True)
+
+
+def call_name(headline: str, tool: str, card: str | None = None) -> Prose | Supplied | Link:
     """What a call does, as its name in a sentence. Without a headline: the tool."""
-    return Prose(headline.removesuffix("?"), bold=True) if headline else name(tool)
+    called = headline.removesuffix("?") or fit_visible(tool, 60).text
+    return linked(called, card) if headline or card else name(tool)
 
 
 def code(text: str, limit: int = 60) -> Supplied:
@@ -103,6 +109,7 @@ class When:
 class Link:
     url: str
     label: str
+    bold: bool = False
 
 
 TextSpan = Say | Supplied | Prose | User | Group | Channel | When | Link
@@ -190,7 +197,12 @@ def _with_date_leads(spans: Iterable[TextSpan]) -> list[TextSpan]:
     row: list[TextSpan] = []
     for span in spans:
         before = row[-1] if row else None
-        if isinstance(span, When) and isinstance(before, Say) and (word := _LAST_WORD.search(before.text)):
+        if (
+            isinstance(span, When)
+            and not span.lead
+            and isinstance(before, Say)
+            and (word := _LAST_WORD.search(before.text))
+        ):
             row[-1:] = [replace(before, text=before.text[: word.start()])] if word.start() else []
             row.append(replace(span, lead=word[0]))
         else:
@@ -227,8 +239,8 @@ def _element(span: TextSpan) -> JsonObject:
             return part(kind, **{f"{kind}_id": id})
         case When(at) as when:
             return part("date", timestamp=at, format=_date_format(when), fallback=_date_fallback(when))
-        case Link(url, label):
-            return part("link", url=url, text=label)
+        case Link(url, label, bold):
+            return part("link", url=url, text=label, style={"bold": True} if bold else None)
         case other:
             assert_never(other)
 
@@ -281,7 +293,7 @@ def markup(spans: Iterable[TextSpan], longest: int | None = None, *, bold: bool 
     row: list[str] = []
     for span in _with_date_leads(spans):
         said = _span_markup(_well_formed(span), longest)
-        starred = bold and isinstance(span, Say | Prose) and span.bold and said.strip()
+        starred = bold and isinstance(span, Say | Prose | Link) and span.bold and said.strip()
         row.append(said.replace(said.strip(), f"*{said.strip()}*", 1) if starred else said)
     return "".join(row)
 
@@ -303,7 +315,7 @@ def _span_markup(span: TextSpan, longest: int | None) -> str:
         case Say(text):
             return escape(text)
         case Supplied(text, bold=True) if _WORDS.fullmatch(text):
-            return text.replace(" ", "_")
+            return text
         case Supplied(text):
             return inert(text, longest)
         case Prose(text):
@@ -319,7 +331,7 @@ def _span_markup(span: TextSpan, longest: int | None) -> str:
 
 
 _WORDS = re.compile(r"[a-z0-9]+(?: [a-z0-9]+){1,3}", re.ASCII)
-"""A name of several words, as `readable_name` writes an identifier. In markup it would be code; one word needs none."""
+"""A name of several words, as `readable_name` writes an identifier. It is not drawn as code, as values are."""
 
 
 def _text_of(piece: Piece, longest: int | None) -> str:

@@ -35,7 +35,6 @@ from adk_confirm.blocks.rich_text import (
     Box,
     Channel,
     Line,
-    Link,
     Piece,
     Prose,
     Quote,
@@ -95,14 +94,7 @@ def _message(session: str, steps: Sequence[ShownLine]) -> Message:
 
 
 def thread_line(step: ShownLine) -> tuple[Piece, ...]:
-    """A line, with a person's own words about it, and a link to the card for whoever has to act."""
-    first, *rest = _thread_line(step)
-    if step.card_link and isinstance(first, Line):
-        first = Line((*first.spans, Say(words.DOT), Link(step.card_link, words.OPEN_CARD)))
-    return (first, *rest)
-
-
-def _thread_line(step: ShownLine) -> tuple[Piece, ...]:
+    """A line, with a person's own words about it. The call's name leads to its card for whoever has to act."""
     if step.question:
         return _about_question(step)
     if (end := LINES[step.kind].end) is not None:
@@ -196,9 +188,10 @@ def history_pieces(step: ShownLine, *, title_above: bool = False) -> tuple[Piece
 def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
     """All the fields that a template can use."""
     named = name(step.tool)
+    asked = say("the question of {name}", name=call_name("", step.tool, step.card_link))
     called = default_title(step.tool, step.arguments) if step.kind is LineKind.CALL_REFUSED else step.headline
     return {
-        "tool": say("the question of {name}", name=named) if step.question else call_name(called, step.tool),
+        "tool": asked if step.question else call_name(called, step.tool, step.card_link),
         "name": named,
         "who": User(step.who) if step.who else words.SOMEBODY.lower(),
         "people": people_names(step.people),
@@ -208,7 +201,7 @@ def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
         "channel": Channel(step.channel or ""),
         "at": When(step.at),
         "when": When(step.until or 0),
-        "calls": calls_like(step.tool, step.on),
+        "calls": calls_like(step),
         "asker": User(step.asker) if step.asker else words.SOMEBODY.lower(),
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
         "why": step.why.short if step.why else "the policy",

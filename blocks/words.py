@@ -27,7 +27,7 @@ TITLES: Mapping[str, str] = {  # by stage; {what} is the headline: "Deploy check
     "unknown": "⚠️ Did this take effect? {what}",
     "it happened": "📝 Took effect: {what}",
     "it did not": "📝 Did not take effect: {what}",
-    "nobody knows": "❔ Outcome unknown: {what}",
+    "nobody knows": "❓ Outcome unknown: {what}",
 }
 TITLES_ELSEWHERE = {  # of a call, if it is known whether it was approved
     True: "🚨 Approved outside this app: {what}",
@@ -109,7 +109,7 @@ NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
     "whoever runs it."
 )
-GRANT = "🔓 {calls} run here without asking until {when}, {free}. Allowed by {who}.{uses}"
+GRANT = "🔓 {calls} run here without asking until {when}. Allowed by {who}.{uses}"
 GRANT_LISTED = "until {when} · in one {place} · allowed by {who}"
 
 
@@ -132,7 +132,6 @@ HAPPENED = "Yes, it happened"
 NOT_HAPPENED = "No, it didn't"
 RUN_AGAIN = "Run again"
 REVOKE = "Revoke grant"
-OPEN_CARD = "Open card"
 CLOSE = "Close"
 
 
@@ -225,7 +224,7 @@ LINE_SETTLED = {
     False: "📝 {who} said that {tool} did not take effect.",
     None: "📝 {who} said how {tool} ended.",
 }
-LINE_NOBODY_KNOWS = "❔ Nobody said whether {tool} took effect. The agent knows that the outcome is unknown."
+LINE_NOBODY_KNOWS = "❓ Nobody said whether {tool} took effect. The agent knows that the outcome is unknown."
 LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
 
 # the thread's own lines

@@ -136,7 +136,7 @@ def test_what_an_argument_was_before_an_edit_may_be_cut_and_approved_all_the_sam
 
 
 def test_a_card_says_that_something_is_missing() -> None:
-    assert "Review… shows all of it first" in said(samples.LONG)
+    assert "Review… shows all of it" in said(samples.LONG)
     assert "Shortened here" in said(replace(samples.DONE, result="x" * 5000))
     more = tuple(Argument(f"a{n}", n) for n in range(25))
     assert "… and 13 more arguments" in said(replace(samples.WAITING, arguments=more))
@@ -156,7 +156,7 @@ def test_a_text_that_would_be_too_long_is_shortened_in_the_middle() -> None:
     assert text.startswith("Deploy")
     assert "Needs 1 more approval" in text.split("\n")[1]
     assert text.split("\n")[-1].startswith("Shortened here.")
-    assert "argument_5" in text
+    assert "argument 5" in text
     assert "… and 5 more arguments" in text
 
 
@@ -235,8 +235,8 @@ def test_a_direct_message_about_a_question_says_who_asks() -> None:
     view = replace(samples.CARDS["waiting"], question=True, agent="on-call", card_link="https://acme.slack.com/p1")
     message = note(view).payload()
     limits.check(message, "message")
-    assert inert.shown(message).startswith("💬 on-call asks: Ship the checkout fix before the evening peak · ")
-    assert inert.shown(message).rstrip().endswith("Open card")
+    assert inert.shown(message).startswith("💬 on-call asks: Ship the checkout fix before the evening peak? · ")
+    assert "https://acme.slack.com/p1" in str(message["blocks"])
 
 
 def dialogs(part: object) -> list[str]:
@@ -260,7 +260,7 @@ def test_a_question_before_a_click_names_the_call_and_says_what_follows() -> Non
     many = replace(samples.ONE_VOTE, confirm_dialog=True, grant_offer=None, quorum=3)
     assert "It runs once enough people approve" in dialogs(card(many).payload())[0]
     (revokes,) = dialogs(card(replace(samples.DONE, grant=samples.GRANT)).payload())
-    assert revokes.startswith("Calls of deploy with service checkout: ")
+    assert revokes.startswith("Calls of deploy with exactly service checkout: ")
 
 
 ALARM = "🚨 Somebody answered the agent directly, outside this app. Find out who."

@@ -107,7 +107,7 @@ async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoi
     (card,) = out.cards_in(leads, out.lead)
     assert "Conversation" in card
     assert f"p{out.thread.ts.replace('.', '')}" in str(card.message.blocks)
-    line = "The card for Deploy: 2.4.1, 3 replicas is in #leads · Open card"
+    line = "The card for Deploy: 2.4.1, 3 replicas is in #leads"
     assert out.posted() == [f"{line}\n[Withdraw]"]
     out.desk.approve(LEAD)
     await out.drawn()
@@ -133,7 +133,7 @@ async def test_a_channel_that_the_app_is_not_in_is_reported_in_the_thread_until_
     out.slack.workspace.directory.set_members("C0LEADS", add=(out.slack.install.bot_user_id,))
     await out.drawn()
     (line,) = out.posted()
-    assert line == "The card for Deploy: 2.4.1, 3 replicas is in #leads · Open card\n[Withdraw]"
+    assert line == "The card for Deploy: 2.4.1, 3 replicas is in #leads\n[Withdraw]"
     assert len(out.cards_in(leads, out.lead)) == 1
 
 

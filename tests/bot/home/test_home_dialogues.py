@@ -157,7 +157,7 @@ async def test_after_my_vote_it_waits_for_others_only(at: Office) -> None:
     assert len(at.ran()) == 1
 
     for one in (at.bob, at.lead):
-        assert "Decided by you" in await one.opens_home(" · done · Open card")
+        assert "Decided by you" in await one.opens_home(" · done")
     assert "Decided by you" not in await at.ann.opens_home("You asked for (1)")
 
 
