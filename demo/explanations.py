@@ -196,6 +196,7 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.RUN_AGAIN: lambda it: f"{it.people or 'Enough people'} decided that {it.tool} runs again.",
     LineKind.NOBODY_KNOWS: lambda it: f"Nobody said whether {it.tool} took effect. The agent learns that nobody knows.",
     LineKind.GRANTED: lambda it: f"{it.people or it.who} allowed calls like this {it.tool} for a while.",
+    LineKind.FREE_CALL: lambda it: f"A program called {it.tool}, about which nobody is asked.",
     LineKind.GRANT_USED: lambda it: f"{it.tool} runs without asking, because an earlier approval allows it.",
     LineKind.GRANT_REVOKED: lambda it: f"{it.who} ended the permission. Calls like this {it.tool} ask again.",
     LineKind.ASKED_ANEW: lambda it: f"The agent asks about {it.tool} again. Only the newer card counts.",
