@@ -38,9 +38,10 @@ _OWN = """\
 Your agent, with the policies of {file}. A change of its policies holds at once.
 {parts}
 
-  For other commands, such as check, explain and pending, in another terminal:
+  Other commands, such as check, explain and audit, in another terminal:
     export {variables}
-  For serve as well, once you have pressed “Crash now” on the page.
+    adk-confirm pending --config {file}
+  To run `adk-confirm serve` there, choose “Crash now” under “Bot runs” on the page first.
 """
 _POINTS = ("SLACK_API_URL", "SLACK_BOT_TOKEN", "DATABASE_URL", "ADK_CONFIRM_SECRET")
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import re
+import shlex
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -36,11 +37,12 @@ def the_sandbox_s_level() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def demo(cwd: Path, *, anew: bool = True, **env: str) -> AsyncIterator[tuple[str, Process]]:
+async def demo(cwd: Path, *options: str, anew: bool = True, **env: str) -> AsyncIterator[tuple[str, Process]]:
     """What it says until it waits for somebody."""
     plain = {name: value for name, value in os.environ.items() if name not in ("CI", "BROWSER", "SSH_CONNECTION")}
     errors = asyncio.subprocess.STDOUT
-    async with adk_confirm("demo", "--port", "0", cwd=cwd, env={**plain, **env}, anew=anew, errors=errors) as process:
+    line = ("demo", "--port", "0", *options)
+    async with adk_confirm(*line, cwd=cwd, env={**plain, **env}, anew=anew, errors=errors) as process:
         assert process.stdout is not None
         try:
             said = await asyncio.wait_for(process.stdout.readuntil(b"Ctrl-C ends it.\n\n"), START)
@@ -80,6 +82,17 @@ async def test_without_a_screen_it_says_the_address_and_opens_nothing(
         code, rest = await ended(process)
     assert (code, rest.strip()) == (0, "No browser can be opened here: open the address yourself.")
     assert capfd.readouterr().err == ""
+
+
+async def test_what_it_says_for_another_terminal_can_be_typed_there(tmp_path: Path) -> None:
+    own = ("--agent", "adk_confirm.examples.garden:agent")
+    async with demo(tmp_path, *own, anew=False, CI="true") as (said, _):
+        (variables,) = re.findall(r"^ +export (.*)$", said, re.MULTILINE)
+        (line,) = re.findall(r"^ +adk-confirm (.*)$", said, re.MULTILINE)
+        there = {**os.environ, **dict(each.split("=", 1) for each in shlex.split(variables))}
+        async with adk_confirm(*shlex.split(line), cwd=tmp_path, env=there) as other:
+            assert other.stdout is not None
+            assert await other.stdout.read() == b"Nothing waits for approval.\n"
 
 
 @pytest.mark.slow
