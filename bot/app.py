@@ -16,7 +16,6 @@ from slack_bolt.async_app import AsyncApp
 from adk_confirm.blocks.notices import notice_message
 from adk_confirm.bot.agents.intake import Intake
 from adk_confirm.bot.agents.session_worker import SessionWorker
-from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.cards.agent_sessions import AgentSessions
 from adk_confirm.bot.cards.draw import Cards
 from adk_confirm.bot.cards.older_copy import pause_an_older_copy
@@ -213,8 +212,7 @@ def _make_parts(
         await slack.post(audit.channel, notice_message(text))
 
     # Checkpoints go to the log, and to a channel if the settings name one.
-    signing = settings.environment.checkpoint_key
-    key = CheckpointKey(signing.get_secret_value()) if signing else None
+    key = settings.environment.signer
     checkpoints = CheckpointJob(database, seal, audit.checkpoint_every, post if audit.channel else None, key)
     return _Parts(app, after_ack, worker, checkpoints)
 

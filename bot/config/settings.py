@@ -25,6 +25,7 @@ from pydantic import (
     model_validator,
 )
 
+from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.policy.approvers import LONGEST_CALLER, Approver, ApproverField, ApproverKind
 from adk_confirm.bot.policy.checks import Problem, SettingsError, from_pydantic, policy_problems, policy_warnings
 from adk_confirm.bot.policy.durations import Duration
@@ -346,6 +347,11 @@ class Environment(BaseModel):
         """The key for signing: our own secret, or otherwise one of Slack's that all replicas share. Without either,
         nothing can be signed."""
         return self.secret or self.signing_secret or self.bot_token
+
+    @property
+    def signer(self) -> CheckpointKey | None:
+        """Signs checkpoints, and the door's permits."""
+        return None if self.checkpoint_key is None else CheckpointKey(self.checkpoint_key.get_secret_value())
 
     @property
     def seal(self) -> Seal | None:

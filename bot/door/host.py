@@ -16,7 +16,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from adk_confirm import Agent, Event, FunctionCall
-from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.config.settings import McpServerSettings, Settings
 from adk_confirm.bot.confirmation.model import DOOR, HostRequest
 from adk_confirm.bot.door.asks import ASKS, claimed, make_permit, read_ask, take_report, topic
@@ -188,11 +187,11 @@ class DoorHost(EmbeddedHost):
         on_change: OnChange,
         stopping: asyncio.Event,
     ) -> None:
-        key, door = settings.environment.checkpoint_key, settings.door
+        key, door = settings.environment.signer, settings.door
         assert door is not None
         if key is None:
             raise CannotServe("The door signs permits: set ADK_CONFIRM_CHECKPOINT_KEY to 64 hexadecimal digits.")
-        self.database, self.stopping, self.signer = database, stopping, CheckpointKey(key.get_secret_value())
+        self.database, self.stopping, self.signer = database, stopping, key
         self.report_within = door.report_within.total_seconds()
         self._prefixes = tuple(f"{server.name}." for server in door.server)
         agent = _Caller(self, door.server)

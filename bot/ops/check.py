@@ -13,7 +13,6 @@ import aiohttp
 import click
 
 from adk_confirm.blocks.text import visible
-from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.config.settings import Listening, Settings, load_what_fits, serving_problems
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.hosts.plugin import NOT_SIGNED, NOT_TAKEN, NOT_WANTED, PREVENTS
@@ -105,8 +104,8 @@ async def checks(
         yield await _listening(settings.door, "[door] listen")
         for finding in door_findings(settings, os.environ):
             yield finding
-    if (key := settings.environment.checkpoint_key) is not None:
-        yield fine("checkpoints", f"they are signed; the public key is {CheckpointKey(key.get_secret_value()).public}")
+    if (key := settings.environment.signer) is not None:
+        yield fine("checkpoints", f"they are signed; the public key is {key.public}")
     owner: dict[str, str] = {}  # of the store
     async for finding in _store(settings, owner):
         yield finding

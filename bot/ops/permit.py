@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from adk_confirm.bot.audit.checkpoints import CheckpointKey, PublicKeys
+from adk_confirm.bot.audit.checkpoints import PublicKeys
 from adk_confirm.bot.door.permit import read_permit
 from adk_confirm.bot.ops.command import CommandLine, json_object, options
 from adk_confirm.runtime.errors import Invalid
@@ -38,7 +38,7 @@ def verify(call: CommandLine, given: str, public: tuple[str, ...], arguments: Js
 
 
 def _own(call: CommandLine) -> str:
-    key = call.settings.environment.checkpoint_key
+    key = call.settings.environment.signer
     if key is None:
         raise Invalid("Name the key with --public-key, or set ADK_CONFIRM_CHECKPOINT_KEY.")
-    return CheckpointKey(key.get_secret_value()).public
+    return key.public

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.ops.audit_verify import verification_results, verified
 from adk_confirm.bot.ops.command import CommandLine, options, progress
 from adk_confirm.bot.store.reseal import SEALED, count_sealed, cover_chains, reseal_page
@@ -25,9 +24,11 @@ async def reseal(call: CommandLine) -> None:
             "Set ADK_CONFIRM_SECRET to the new secret, and ADK_CONFIRM_SECRET_ACCEPTED to the one of before. Nothing "
             "was done."
         )
-    key = CheckpointKey(environment.checkpoint_key.get_secret_value()) if environment.checkpoint_key else None
+    key = environment.signer
     async with call.changing() as database:
-        await _verify_first(call, database)
+        report = await verified(call, database)
+        if report.broken is not None:  # what was cut off would be forgotten: new checkpoints cover only what is there
+            raise Conflict(f"{next(verification_results(report))}. Find out why first; nothing was done.")
         anew = await _reseal_all(database)
         made, more = await database.run(cover_chains, key, None, None)
         first = made.number
@@ -42,13 +43,6 @@ async def reseal(call: CommandLine) -> None:
         "From now on an anchor begins with this line. Earlier ones can be checked only with the secret of before:",
         f"  {line}",
     )
-
-
-async def _verify_first(call: CommandLine, database: Database) -> None:
-    """What was cut off would be forgotten: the new checkpoints cover only what is there."""
-    report = await verified(call, database)
-    if report.broken is not None:
-        raise Conflict(f"{next(verification_results(report))}. Find out why first; nothing was done.")
 
 
 async def _reseal_all(database: Database) -> int:
