@@ -93,22 +93,28 @@ _SMALL = 70
 
 
 @dataclass(slots=True)
-class _Drawing:
-    """The pieces so far, their units, and whether something was left out."""
+class Drawing:
+    """What a place shows so far, and whether something was left out."""
 
     room: Space
     over: bool = False
     """The call is decided, and so short values are small print."""
     below: str | None = None
     """What stands below the arguments: an argument that is the same says so."""
-    pieces: list[Piece] = field(default_factory=list)
+    runs: list[Piece] = field(default_factory=list)
+    """What would run or ran: what was changed, the arguments, the plan."""
+    words: list[Piece] = field(default_factory=list)
+    """What the tool and the agent say about it."""
     small: list[tuple[TextSpan, ...]] = field(default_factory=list)
+    """The rest of the arguments, for small print."""
     spent: int = 0
     blind: bool = False
+    """Some part of what would run is missing: nobody may approve from here."""
     cut: bool = False
+    """Anything at all is missing: "See everything" shows it."""
 
     def add(self, *pieces: Piece) -> None:
-        self.pieces.extend(pieces)
+        self.runs.extend(pieces)
 
     def say_short(self, spans: tuple[TextSpan, ...], *, small: bool) -> None:
         """Adds a line that is complete in itself, or small print."""
@@ -134,38 +140,23 @@ class _Drawing:
         return self.room.total - self.spent
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnCall:
-    runs: tuple[Piece, ...]
-    """What would run or ran: what was changed, the arguments, the plan."""
-    words: tuple[Piece, ...]
-    """What the tool and the agent say about it."""
-    small: tuple[TextSpan, ...]
-    """The rest of the arguments, for small print."""
-    blind: bool
-    """Some part of what would run is missing: nobody may approve from here."""
-    cut: bool
-    """Anything at all is missing: "See everything" shows it."""
-
-
-def content(view: Shown, room: Space) -> DrawnCall:
+def content(view: Shown, room: Space) -> Drawing:
     whole = view.preview.text.strip() if view.preview and view.preview.failed is None else None
-    drawing = _Drawing(room, below=whole, over=view.stage not in (State.WAITING, OutcomeKind.UNKNOWN))
-    _say_tool(view, drawing)
+    drawing = Drawing(room, below=whole, over=view.stage not in (State.WAITING, OutcomeKind.UNKNOWN))
+    if not fit_visible(view.tool, TOOL_IN_TITLE).whole:  # too long for the line about who asked
+        drawing.add(Box(drawing.fitted(view.tool, max(room.hint, 400))))
     _say_drift(view, drawing)
     _say_arguments(view, drawing)
     if view.preview and view.preview.failed is None:
         _say_preview(view, view.preview, drawing)
-    runs = tuple(drawing.pieces)
     asked = question(view)
     in_title = asked is not None and (not room.exact or plain(asked, _QUESTION) == view.hint)
     if view.hint and not in_title and not _says_nothing(view.hint, view.tool):
-        drawing.add(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
+        drawing.words.append(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
     if view.why:
-        drawing.add(Quote(drawing.fitted(view.why, room.hint, room.lines, runs=False), (Say("the agent"),)))
-    return DrawnCall(
-        runs, tuple(drawing.pieces[len(runs) :]), join(drawing.small, words.DOT), drawing.blind, drawing.cut
-    )
+        why = drawing.fitted(view.why, room.hint, room.lines, runs=False)
+        drawing.words.append(Quote(why, (Say("the agent"),)))
+    return drawing
 
 
 # -- the headline
@@ -266,12 +257,6 @@ def _in_headline(view: Shown) -> frozenset[str]:
     return frozenset(field.split(".")[0] for field in title_fields(view.title or ""))
 
 
-def _say_tool(view: Shown, drawing: _Drawing) -> None:
-    """Draws the tool's name in a box of its own if it is too long for the line about who asked."""
-    if not fit_visible(view.tool, TOOL_IN_TITLE).whole:
-        drawing.add(Box(drawing.fitted(view.tool, max(drawing.room.hint, 400))))
-
-
 def asked_by_line(view: Shown, *, exact: bool = False) -> Line:
     agent, alone = name(view.agent, 80), view.only_agent and not exact
     if view.question:
@@ -304,7 +289,7 @@ _NO_MORE = r"(?:please )?(?:approve|confirm)(?: execution of)?(?: (?:this|the|to
 # -- arguments
 
 
-def _say_arguments(view: Shown, drawing: _Drawing) -> None:
+def _say_arguments(view: Shown, drawing: Drawing) -> None:
     """What was changed, then the rest: the values that somebody chose, then the defaults."""
     answer = view.payload if view.answered else ()
     of = answer if view.wants_payload else view.arguments
@@ -324,7 +309,7 @@ def _say_arguments(view: Shown, drawing: _Drawing) -> None:
 
 
 def _say_values(
-    arguments: Sequence[Argument], drawing: _Drawing, titled: frozenset[str] = frozenset(), *, small: bool | None = None
+    arguments: Sequence[Argument], drawing: Drawing, titled: frozenset[str] = frozenset(), *, small: bool | None = None
 ) -> None:
     """Those `titled` stand in the headline, and so are small print on a card; `small`: all are, or none."""
     arguments = sorted(arguments, key=lambda argument: argument.is_default)
@@ -352,7 +337,7 @@ _LEAST = 80  # with less room than this, too little of a value would be left
 _NAME_ON_A_LINE = 120
 
 
-def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[TextSpan, ...]:
+def _say_name(name: str, drawing: Drawing, *, runs: bool = True) -> tuple[TextSpan, ...]:
     """The spans that begin a line. None for a name that needs a box above the line."""
     name = (name if drawing.room.exact else readable_name(name)) or '""'
     if drawing.room.name > _NAME_ON_A_LINE and not fit_visible(name, _NAME_ON_A_LINE).whole:
@@ -365,7 +350,7 @@ def _say_value(
     argument: Argument,
     value: JsonValue | Absent,
     change: FieldDiff | None,
-    drawing: _Drawing,
+    drawing: Drawing,
     *,
     runs: bool = True,
     small: bool = False,
@@ -428,7 +413,7 @@ def _exactly(value: JsonValue | Absent, room: Space) -> str:
 _CHANGES, _BULLET = 12, (Say("• "),)
 
 
-def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: _Drawing) -> set[str]:
+def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: Drawing) -> set[str]:
     """One change a line, as a list: what has no bullet did not change. Returns the arguments of which that shows all.
     Of lists and objects it shows what differs, and what runs is among the other arguments."""
     arguments, whole, room = {one.name: one for one in of}, set[str](), drawing.room
@@ -475,7 +460,7 @@ def _leaves(called: str, change: FieldDiff) -> list[FieldDiff | tuple[TextSpan, 
 # -- what the tool says that it would do
 
 
-def _say_drift(view: Shown, drawing: _Drawing) -> None:
+def _say_drift(view: Shown, drawing: Drawing) -> None:
     """How what it would do differs from what was approved: before anything else."""
     if view.approved_preview is None or view.preview is None or view.preview.failed is not None:
         return
@@ -488,7 +473,7 @@ def _say_drift(view: Shown, drawing: _Drawing) -> None:
         drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
 
 
-def _say_preview(view: Shown, preview: Preview, drawing: _Drawing) -> None:
+def _say_preview(view: Shown, preview: Preview, drawing: Drawing) -> None:
     room, plan = drawing.room, plan_of(preview)
     facts: list[TextSpan] = [code(plan.files[0], 80)] if len(plan.files) == 1 and plan.files[0] else []
     facts += [Say(plan.size)] if plan.size else []
@@ -523,21 +508,21 @@ def _tense(view: Shown) -> str:
 
 def differences(changes: Sequence[FieldDiff], of: Sequence[Argument]) -> tuple[Piece, ...]:
     """Changes without a card, for the thread."""
-    drawing = _Drawing(LIST)
+    drawing = Drawing(LIST)
     _say_changes(changes, of, drawing)
-    return tuple(drawing.pieces)
+    return tuple(drawing.runs)
 
 
 def values(arguments: Sequence[Argument], room: Space) -> tuple[Piece, ...]:
     """Arguments without a card, for the thread."""
-    drawing = _Drawing(room)
+    drawing = Drawing(room)
     _say_values(arguments, drawing)
-    return tuple(drawing.pieces)
+    return tuple(drawing.runs)
 
 
 def result(value: JsonValue, room: Space, formats: Formats = ()) -> tuple[list[Piece], bool]:
     """What a tool returned, and whether some of it had to be cut."""
-    drawing = _Drawing(replace(room, value=room.result))
+    drawing = Drawing(replace(room, value=room.result))
     if isinstance(value, dict) and all(isinstance(inner, str | int | float | None) for inner in value.values()):
         found = readable(value, words.RESULT, dict(formats), room.result, room.lines)
         if found.box:
@@ -548,7 +533,7 @@ def result(value: JsonValue, room: Space, formats: Formats = ()) -> tuple[list[P
         drawing.add(Box(spell_value(value, room.enough).text))
     else:
         _say_value(Argument(words.RESULT, value, formats=formats), value, None, drawing)
-    return drawing.pieces, drawing.cut
+    return drawing.runs, drawing.cut
 
 
 # -- an answer in words

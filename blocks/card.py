@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import CARD, LIST, Space, asked_by_line, content, headline, named_value, result
-from adk_confirm.blocks.click_ids import Action, CardMark, Ref, block_id, checked_id, more_value
+from adk_confirm.blocks.click_ids import Action, CardMark, block_id, checked_id, more_value
 from adk_confirm.blocks.kit import (
     JsonObject,
     Message,
@@ -15,8 +15,8 @@ from adk_confirm.blocks.kit import (
     button,
     confirm,
     header,
-    menu,
     message,
+    option,
     section,
     small_print,
 )
@@ -41,6 +41,7 @@ from adk_confirm.blocks.rich_text import (
     line,
     linked,
     name,
+    part,
     rich,
     say,
     spoken,
@@ -60,15 +61,14 @@ def card(view: Shown) -> Message:
     blind = what.blind and view.stage is State.WAITING
     runs = [*became, *what.runs, *preview_notices(view)]
     said = [*what.words, *people_said(view), *notices(view)]
-    asked = join([asked_by_line(view).spans, *filter(None, (what.small, returned))], words.DOT)
+    asked = join([asked_by_line(view).spans, *filter(None, (*what.small, returned))], words.DOT)
     small = [Line(asked), *small_facts(view)]
     if cut or what.cut:
         everything = "Review… shows all of it." if blind else "All of it: ⋯ → See everything."
         small.append(line(f"Shortened here. {everything}"))
-    ref = Ref(view.id, view.revision)
 
     def named(part: str) -> str:
-        return block_id(part, ref, view.version)
+        return block_id(part, view.ref, view.version)
 
     blocks = [header(heading(view), named("title")), section(status(view), named("state"), _menu(view))]
     blocks += [rich(pieces, named(part)) for part, pieces in (("what", runs), ("said", said)) if pieces]
@@ -86,10 +86,9 @@ ASKED_AGAIN = (State.DENIED, State.EXPIRED, State.LAPSED, OutcomeKind.FAILED, Ou
 
 def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     """The buttons that can be used now. Slack shows them to everybody; rights are checked when somebody presses one."""
-    value = Ref(view.id, view.revision).encode()
     row = _first_buttons(view, blind=blind) + deny_buttons(view)
     if view.stage is State.WAITING and not view.question and _edits(view):
-        row.append(button(Action.EDIT, "Edit…", value, about=view.tool))
+        row.append(button(Action.EDIT, "Edit…", view.ref.encode(), about=view.tool))
     if view.grant:
         row.append(revoke_button(view.grant))
     if view.stage in ASKED_AGAIN and view.asked_by and not (view.question or view.drifted):
@@ -100,8 +99,7 @@ def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
 def deny_buttons(view: Shown) -> list[JsonObject]:
     if view.stage is not State.WAITING or view.question:
         return []
-    value = Ref(view.id, view.revision).encode()
-    return [button(Action.DENY, words.DENY_OPENS, value, about=view.tool, style="danger")]
+    return [button(Action.DENY, words.DENY_OPENS, view.ref.encode(), about=view.tool, style="danger")]
 
 
 def _menu(view: Shown) -> JsonObject:
@@ -114,8 +112,8 @@ def _menu(view: Shown) -> JsonObject:
         ("Withdraw…", Action.WITHDRAW_OPEN, view.stage is State.WAITING),
         ("History", Action.HISTORY, True),
     )
-    ref = Ref(view.id, view.revision)
-    return menu([(label, more_value(action, ref)) for label, action, there in entries if there])
+    options: list[Json] = [option(more_value(act, view.ref), label) for label, act, there in entries if there]
+    return part("overflow", action_id=Action.MORE.value, options=options)
 
 
 def _edits(view: Shown) -> bool:
@@ -128,30 +126,30 @@ def approvable(view: Shown) -> bool:
 
 def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     """The button that most people want, or all answers about an unknown outcome. What opens a form ends with "…"."""
-    value = Ref(view.id, view.revision).encode()
-    if view.stage is State.WAITING and not approvable(view):
+    if view.stage is OutcomeKind.UNKNOWN:
+        return outcome_buttons(view, blind=blind)
+    if not approvable(view):
         return []
-    if view.stage is State.WAITING and view.question:
+    value = view.ref.encode()
+    if view.question:
         return [button(Action.APPROVE_OPEN, "Answer…", value, about=view.agent, style="primary")]
-    if view.stage is State.WAITING:
-        return [_approve(view, value, blind=blind)]
-    return outcome_buttons(view, blind=blind) if view.stage is OutcomeKind.UNKNOWN else []
-
-
-def _approve(view: Shown, value: str, *, blind: bool) -> JsonObject:
     # It opens a view to show the whole call, or to let people fill in a payload.
     if blind or view.wants_payload or view.approve_note == "required":
         label = "Approve…" if view.wants_payload or not blind else words.REVIEW
-        return button(Action.APPROVE_OPEN, label, value, about=view.tool, style="primary")
+        return [button(Action.APPROVE_OPEN, label, value, about=view.tool, style="primary")]
     texts = words.CONFIRM_APPROVE_LAST if view.quorum - len(view.voted) <= 1 else words.CONFIRM_APPROVE
     sure = confirm(headline(view), texts, words.APPROVE) if view.confirm_dialog else None
-    return button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)
+    return [button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)]
+
+
+def _asking(view: Shown, action: Action, label: str, texts: tuple[str, str], style: str | None = None) -> JsonObject:
+    """A button that asks once more, and says what follows."""
+    sure = confirm(headline(view), texts, label, style)
+    return button(action, label, view.ref.encode(), about=view.tool, sure=sure)
 
 
 def withdraw_button(view: Shown) -> JsonObject:
-    sure = confirm(headline(view), confirm_withdraw(view), words.WITHDRAW, "danger")
-    value = Ref(view.id, view.revision).encode()
-    return button(Action.WITHDRAW, words.WITHDRAW, value, about=view.tool, sure=sure)
+    return _asking(view, Action.WITHDRAW, words.WITHDRAW, confirm_withdraw(view), "danger")
 
 
 def revoke_button(grant: GrantView) -> JsonObject:
@@ -161,17 +159,12 @@ def revoke_button(grant: GrantView) -> JsonObject:
 
 
 def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
-    about, value = view.tool, Ref(view.id, view.revision).encode()
-    what = headline(view)
-    yes = confirm(what, words.CONFIRM_HAPPENED, words.HAPPENED)
-    no = confirm(what, words.CONFIRM_NOT_HAPPENED, words.NOT_HAPPENED)
-    again = confirm(what, words.CONFIRM_RUN_AGAIN, words.RUN_AGAIN, "danger")
     return [
-        button(Action.HAPPENED, words.HAPPENED, value, about=about, sure=yes),
-        button(Action.NOT_HAPPENED, words.NOT_HAPPENED, value, about=about, sure=no),
-        button(Action.RUN_AGAIN_OPEN, "Run again…", value, about=about)
+        _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_HAPPENED),
+        _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_NOT_HAPPENED),
+        button(Action.RUN_AGAIN_OPEN, "Run again…", view.ref.encode(), about=view.tool)
         if blind
-        else button(Action.RUN_AGAIN, words.RUN_AGAIN, value, about=about, sure=again),
+        else _asking(view, Action.RUN_AGAIN, words.RUN_AGAIN, words.CONFIRM_RUN_AGAIN, "danger"),
     ]
 
 
@@ -521,21 +514,13 @@ def _problems(view: Shown) -> list[Line]:
     lines: list[Line] = []
     if view.answered_outside and view.stage is not State.ELSEWHERE:  # there, title and state say it
         lines.append(line("🚨 Somebody answered the agent directly, outside this app. Find out who."))
-    lines += [line(words.NOT_SEALED)] if view.unsealed else []
-    lines += (
-        [line("🔌 The agent can't be reached. Trying again until {when}.", when=When(view.tries_until))]
-        if view.tries_until
-        else []
-    )
-    if view.paused and view.paused.by is None:
-        lines.append(line(words.RESTARTING if view.paused.restarts else words.PAUSED))
-    elif view.paused:
+    if view.unsealed:
+        lines.append(line(words.NOT_SEALED))
+    if view.tries_until:
+        lines.append(line("🔌 The agent can't be reached. Trying again until {when}.", when=When(view.tries_until)))
+    if view.paused and view.paused.by:
         why = (Say(": "), Prose(view.paused.reason)) if view.paused.reason else ()
-        lines.append(
-            line(
-                "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed.",
-                who=User(view.paused.by or ""),
-                why=why,
-            )
-        )
+        lines.append(line(words.PAUSED_BY, who=User(view.paused.by), why=why))
+    elif view.paused:
+        lines.append(line(words.RESTARTING if view.paused.restarts else words.PAUSED))
     return lines

@@ -20,7 +20,7 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.exact_values import json_text, spell_on_one_line
 from adk_confirm.blocks.json_schema import Shape
-from adk_confirm.blocks.kit import input_block, label, option, plain_text
+from adk_confirm.blocks.kit import input_block, option, plain_text
 from adk_confirm.blocks.rich_text import JsonObject, part
 from adk_confirm.blocks.shown import ABSENT, Absent
 from adk_confirm.blocks.text import INPUT, OPTION, PLACEHOLDER, fit, plain, units, visible
@@ -100,7 +100,7 @@ class Field:
             hints.append(rule.format(offset=self._spelling[5]))
         hints += ["Leave empty for no value"] if self.shape.nullable and not self.chooses else []
         element = self._choices() if self.chooses else self._box()
-        shown, hint = label(self.label, _LABEL), words.DOT.join(hints)
+        shown, hint = plain_text(plain(self.label, _LABEL)), words.DOT.join(hints)
         return input_block(shown, element, self.block_id, optional=self._optional, hint=hint)
 
     @property

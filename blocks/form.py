@@ -29,7 +29,7 @@ from adk_confirm.blocks.card import (
     preview_notices,
     status,
 )
-from adk_confirm.blocks.click_ids import Callback, Ref
+from adk_confirm.blocks.click_ids import Callback
 from adk_confirm.blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
 from adk_confirm.blocks.full_view import (
     FIELD_BYTES,
@@ -93,7 +93,7 @@ class Form:
         for called, value, masked in values:
             shown = readable_name(called) if labels[readable_name(called)] == 1 else called
             # By its name: an operator may change the policy, and so which fields there are, while somebody fills it in.
-            block_id = f"{_FIELD}{Ref(view.id, view.revision).encode()}.{_digest(called)}"
+            block_id = f"{_FIELD}{view.ref.encode()}.{_digest(called)}"
             shape = known.get(called, Shape())
             added = not masked and called in may and self._add(called, shown, block_id, value, shape)
             if value is not ABSENT and not added:
@@ -404,5 +404,5 @@ def _heading(view: Shown) -> JsonObject:
 def _modal(
     callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None, close: str = "Cancel"
 ) -> JsonObject:
-    metadata = Ref(view.id, view.revision).encode()
-    return modal(callback, title, blocks, metadata=metadata, submit=submit, close=close if submit else words.CLOSE)
+    close = close if submit else words.CLOSE
+    return modal(callback, title, blocks, metadata=view.ref.encode(), submit=submit, close=close)

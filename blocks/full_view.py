@@ -22,7 +22,7 @@ from adk_confirm.blocks.card import (
     small_facts,
     status,
 )
-from adk_confirm.blocks.click_ids import Callback, Ref, block_id
+from adk_confirm.blocks.click_ids import Callback, block_id
 from adk_confirm.blocks.kit import JsonObject, header, modal, small_print
 from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, line, markup, name, rich
@@ -128,7 +128,7 @@ def everything(view: Shown) -> JsonObject:
     small = small_print([*small_facts(view), audit_line(view), called], f"facts.{_name(view)}")
     top = [header(heading(view), f"title.{_name(view)}"), rich(status(view, _NAMES), f"state.{_name(view)}")]
     blocks = [*top, *pages.blocks, *small, *cut_note(pages)]
-    return modal(Callback.SHOW, "All details", blocks, metadata=Ref(view.id, view.revision).encode())
+    return modal(Callback.SHOW, "All details", blocks, metadata=view.ref.encode())
 
 
 def run_again_form(view: Shown) -> JsonObject:
@@ -138,8 +138,7 @@ def run_again_form(view: Shown) -> JsonObject:
     title = header(plain(headline(view), LONGEST_TITLE), f"title.{_name(view)}")
     blocks = [title, *pages.blocks, *cut_note(pages), twice]
     submit = words.RUN_AGAIN if pages.whole else None
-    metadata = Ref(view.id, view.revision).encode()
-    return modal(Callback.RUN_AGAIN, "Run again", blocks, metadata=metadata, submit=submit)
+    return modal(Callback.RUN_AGAIN, "Run again", blocks, metadata=view.ref.encode(), submit=submit)
 
 
 def cut_note(pages: Pages) -> list[JsonObject]:
@@ -152,4 +151,4 @@ def cut_note(pages: Pages) -> list[JsonObject]:
 
 
 def _name(view: Shown) -> str:
-    return block_id("page", Ref(view.id, view.revision), view.version)
+    return block_id("page", view.ref, view.version)

@@ -21,8 +21,8 @@ from adk_confirm.blocks.card import (
     title,
     withdraw_button,
 )
-from adk_confirm.blocks.click_ids import Action, Ref, block_id, checked_id
-from adk_confirm.blocks.kit import JsonObject, Message, actions, bullets, button, header, home, message, section
+from adk_confirm.blocks.click_ids import Action, Callback, block_id, checked_id
+from adk_confirm.blocks.kit import JsonObject, Message, actions, bullets, button, header, message, section
 from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.rich_text import (
     Channel,
@@ -35,6 +35,7 @@ from adk_confirm.blocks.rich_text import (
     join,
     line,
     linked,
+    part,
     rich,
     say,
     text,
@@ -100,7 +101,7 @@ def home_tab(view: HomeView) -> JsonObject:
         blocks += _section("Your grants", len(view.grants), "grants", view)
         blocks += [block for grant in view.grants[:_GRANTS] for block in _grant(grant, view.version)]
         blocks += _more_block(len(view.grants[_GRANTS:]), words.HOME_MORE, "grants", view)
-    return home(blocks)
+    return part("home", callback_id=Callback.HOME.value, blocks=[*blocks])
 
 
 def approvals(view: HomeView) -> Message:
@@ -114,21 +115,21 @@ def approvals(view: HomeView) -> Message:
         pieces = [line(words.HOME_EMPTY)]
         blocks.append(rich(pieces, f"empty.{view.version}"))
     left = 0
-    for heading, items, more, part, said in (
+    for heading, items, more, where, said in (
         (words.HOME_WAITING, view.waiting, view.more_waiting, "waiting", _waits),
         ("Waiting in this channel", view.here, view.more_here, "here", _other),
     ):
         found: list[JsonObject] = []
         shown = 0
         for item in items[:_LISTED]:
-            mine = part == "waiting"
-            other = [rich(_other(item), _block_id(part[0], item, view.version))]
-            drawn = decidable(item, part[0], view.version, view.now) if mine else other
+            mine = where == "waiting"
+            other = [rich(_other(item), _block_id(where[0], item, view.version))]
+            drawn = decidable(item, where[0], view.version, view.now) if mine else other
             if sum(len(json.dumps(block)) for block in (*blocks, *found, *drawn)) > _MESSAGE_BYTES:
                 break
             found, shown = [*found, *drawn], shown + 1
         if shown:
-            blocks += [*_section(heading, len(items) + more, part, view), *found]
+            blocks += [*_section(heading, len(items) + more, where, view), *found]
             pieces += [Line((Say(heading, bold=True),)), *(piece for item in items[:shown] for piece in said(item))]
         left += len(items) + more - shown
     blocks += _more_block(left, words.LIST_MORE, "list", view)
@@ -147,8 +148,7 @@ def help_message() -> Message:
 
 def decidable(view: Shown, part: str, version: int, now: int = 0) -> list[JsonObject]:
     """A call that the reader may decide."""
-    ref = Ref(view.id, view.revision).encode()
-    review = button(Action.REVIEW, words.REVIEW, ref, about=view.tool)
+    review = button(Action.REVIEW, words.REVIEW, view.ref.encode(), about=view.tool)
     if view.stage is not OutcomeKind.UNKNOWN:
         return [section(_waits(view, now), _block_id(part, view, version), review)]
     item = rich(_waits(view, now), _block_id(part, view, version))
@@ -229,4 +229,4 @@ def _number(count: int) -> str:
 
 
 def _block_id(part: str, view: Shown, version: int) -> str:
-    return block_id(part, Ref(view.id, view.revision), version)
+    return block_id(part, view.ref, version)

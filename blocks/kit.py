@@ -110,11 +110,6 @@ def option(value: str, label: str) -> JsonObject:
     return {"value": value, "text": plain_text(label)}
 
 
-def menu(options: Sequence[tuple[str, str]]) -> JsonObject:
-    """The menu behind "⋯": labels and values."""
-    return part("overflow", action_id=Action.MORE.value, options=[option(value, label) for label, value in options])
-
-
 def input_block(
     label: JsonObject, element: JsonObject, block_id: str, *, optional: bool, hint: str | None = None
 ) -> JsonObject:
@@ -140,11 +135,3 @@ def modal(
         blocks=[*blocks],
         private_metadata=metadata or None,
     )
-
-
-def home(blocks: Iterable[JsonObject]) -> JsonObject:
-    return part("home", callback_id=Callback.HOME.value, blocks=[*blocks])
-
-
-def label(text: str, limit: int) -> JsonObject:
-    return plain_text(plain(text, limit))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import cast
 
 from pydantic import JsonValue
@@ -16,7 +15,6 @@ from adk_confirm.blocks.rich_text import Group, Say, TextSpan, User, When, code,
 from adk_confirm.blocks.shown import Approver, ApproverKind
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
 
-NO_TIMES: Mapping[str, When] = MappingProxyType({})
 MOST_NAMED = 8
 """How many people or groups a sentence names. Then it counts the others."""
 
@@ -83,11 +81,12 @@ def _approver(one: Approver) -> tuple[TextSpan, ...]:
             return say("whoever {name} names", name=code(one.value))
 
 
-def people_names(users: Sequence[str], voted_at: Mapping[str, When] = NO_TIMES) -> tuple[TextSpan, ...]:
+def people_names(users: Sequence[str], voted_at: Mapping[str, When] | None = None) -> tuple[TextSpan, ...]:
     """`@ann at 11:29, @ben and 3 more`; "Somebody" when nobody is known."""
     if not users:
         return say(words.SOMEBODY)
-    named = [(User(user), *((Say(" at "), voted_at[user]) if user in voted_at else ())) for user in users[:MOST_NAMED]]
+    at = voted_at or {}
+    named = [(User(user), *((Say(" at "), at[user]) if user in at else ())) for user in users[:MOST_NAMED]]
     rest = [say(words.more(len(users) - MOST_NAMED))] if len(users) > MOST_NAMED else []
     return join([*named, *rest], last=" and ")
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import confirm_withdraw, deciders, state_sentence, who_can, withdraw_button
-from adk_confirm.blocks.click_ids import Action, Callback, Ref, checked_id
+from adk_confirm.blocks.click_ids import Action, Callback, checked_id
 from adk_confirm.blocks.home import decidable
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal, small_print
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
@@ -77,11 +77,11 @@ def verdict(call: Shown, made: Verdict) -> Line:
         return line("Your answer counts. {tool} gets it.", tool=tool)
     if made.kind is LineKind.EDITED and not made.votes:
         return line("You edited {tool}. The card says what it would do now. Approve it there.", tool=tool)
-    template = _TEMPLATES.get(made.kind, _TEMPLATES[LineKind.APPROVAL])[made.decided]
+    template = _SAID.get(made.kind) or _COUNTS.get(made.kind, _COUNTS[LineKind.APPROVAL])[made.decided]
     return line(template, call=tool if call.question else call_name(headline(call), call.tool), tool=tool, votes=votes)
 
 
-_TEMPLATES = {
+_COUNTS = {  # by whether it decided
     LineKind.APPROVAL: (
         "Your approval counts: {votes}.",
         "Your approval counts, and it was the last one needed. {call} runs.",
@@ -90,14 +90,16 @@ _TEMPLATES = {
         "Your edit counts as your approval: {votes}.",
         "Your edit counts, and it was the last approval needed. {call} runs as you edited it.",
     ),
-    LineKind.DENIED: (words.VERDICT_DENIED, words.VERDICT_DENIED),
-    LineKind.WITHDRAWN: (words.VERDICT_WITHDRAWN, words.VERDICT_WITHDRAWN),
-    LineKind.SETTLED: (words.VERDICT_SETTLED, words.VERDICT_SETTLED),
     LineKind.RUN_AGAIN_VOTE: (
         "Your vote counts: {votes}.",
         "Your vote counts, and it was the last one needed. {call} runs again.",
     ),
-    LineKind.GRANT_REVOKED: (words.VERDICT_REVOKED, words.VERDICT_REVOKED),
+}
+_SAID = {
+    LineKind.DENIED: "You denied {call}. It won't run.",
+    LineKind.WITHDRAWN: "You withdrew {call}. It won't run.",
+    LineKind.SETTLED: "Noted. The agent learns what you said about {call}.",
+    LineKind.GRANT_REVOKED: "The grant is revoked. Calls of {tool} ask again.",
 }
 
 
@@ -180,7 +182,7 @@ def stop_message(calls: Sequence[Shown], person: str) -> Message:
         label = verb if len(calls) == 1 else f"{verb} {plain(what, 60)}"
         sure = confirm(what, confirm_withdraw(call), words.WITHDRAW, "danger") if withdraws else None
         action = Action.WITHDRAW if withdraws else Action.DENY
-        row.append(button(action, fit(label, BUTTON).text, Ref(call.id, call.revision).encode(), about=what, sure=sure))
+        row.append(button(action, fit(label, BUTTON).text, call.ref.encode(), about=what, sure=sure))
     # Two buttons of one action can't stand in one block.
     blocks = [block for number, one in enumerate(row) for block in actions([one], f"reply.stop.{number}")]
     return message([said], rich([said], "reply"), *blocks)

@@ -196,17 +196,12 @@ def _with_date_leads(spans: Iterable[TextSpan]) -> list[TextSpan]:
     the format, and "today" elsewhere."""
     row: list[TextSpan] = []
     for span in spans:
-        before = row[-1] if row else None
-        if (
-            isinstance(span, When)
-            and not span.lead
-            and isinstance(before, Say)
-            and (word := _LAST_WORD.search(before.text))
-        ):
-            row[-1:] = [replace(before, text=before.text[: word.start()])] if word.start() else []
-            row.append(replace(span, lead=word[0]))
-        else:
-            row.append(span)
+        match row[-1:], span:
+            case [Say(said) as before], When(lead="") if word := _LAST_WORD.search(said):
+                row[-1:] = [replace(before, text=said[: word.start()])] if word.start() else []
+                row.append(replace(span, lead=word[0]))
+            case _:
+                row.append(span)
     return row
 
 
@@ -268,15 +263,10 @@ def rich(pieces: Iterable[Piece], block_id: str) -> JsonObject:
 # -- as markup, for the text beside the blocks and for small print
 
 
-def utc(at: int) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
 def _in_utc(when: When) -> str:
-    if not when.seconds:
-        return utc(when.at)
     digits = f".{when.fraction}" if when.fraction else ""
-    return datetime.fromtimestamp(when.at, UTC).strftime(f"%Y-%m-%d %H:%M:%S{digits} UTC")
+    clock = f"%H:%M:%S{digits}" if when.seconds else "%H:%M"
+    return datetime.fromtimestamp(when.at, UTC).strftime(f"%Y-%m-%d {clock} UTC")
 
 
 def _date_format(when: When) -> str:

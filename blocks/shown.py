@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Literal
 
+from adk_confirm.blocks.click_ids import Ref
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json
@@ -287,3 +288,7 @@ class Shown(AskedFor, Planned, Voting, Became, Around):
     id: str
     revision: int
     version: int
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.id, self.revision)

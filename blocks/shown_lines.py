@@ -69,23 +69,15 @@ Words = str | Callable[[ShownLine], str]
 """A text with fields, or a function that chooses one for a step."""
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a call was decided or ended, in the thread: a sign, and a sentence to who asked. `approved`: who approved
-    stands behind it."""
-
-    sign: str
-    sentence: Words
-    approved: bool = False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineEntry:
     sentence: Words | None = None
     """The text in histories and audits. None if no thread and no history shows the line: it concerns the installation,
     or only says that the agent received a message."""
-    end: End | None = None
-    """The thread's line, if this kind decides or ends a call."""
+    end: Words | None = None
+    """If this kind decides or ends a call: the thread's sentence to who asked, after the sign of the other sentence."""
+    approved: bool = False
+    """Who approved stands behind that."""
     card: bool = False
     """The thread leaves this line out, since the card shows it."""
     approvers: bool = False
@@ -214,13 +206,12 @@ LINES: Mapping[LineKind, LineEntry] = {
     ),
     LineKind.APPROVED: LineEntry(
         sentence=_by_ask("💬 {people} answered {tool}.", words.LINE_APPROVED, words.LINE_APPROVED),
-        end=End("👍 ", "it can start{what}.", approved=True),
+        end="it can start{what}.",
+        approved=True,
     ),
-    LineKind.DENIED: LineEntry(sentence="🚫 {who} denied {tool}.", end=End("🚫 ", _DENIED), reason=True),
-    LineKind.EXPIRED: LineEntry(sentence="⌛ {tool} has expired with {votes}. {no}", end=End("⌛ ", _expiry_words)),
-    LineKind.WITHDRAWN: LineEntry(
-        sentence="↩️ {who} withdrew {tool}. {no}", end=End("↩️ ", "withdrawn by {who}{what}."), text=True
-    ),
+    LineKind.DENIED: LineEntry(sentence="🚫 {who} denied {tool}.", end=_DENIED, reason=True),
+    LineKind.EXPIRED: LineEntry(sentence="⌛ {tool} has expired with {votes}. {no}", end=_expiry_words),
+    LineKind.WITHDRAWN: LineEntry(sentence="↩️ {who} withdrew {tool}. {no}", end="withdrawn by {who}{what}.", text=True),
     LineKind.ASKED_ANEW: LineEntry(sentence="↩️ The agent asks about {tool} again. Use the newer card."),
     LineKind.ELSEWHERE: LineEntry(sentence=lambda step: words.LINE_ELSEWHERE[step.yes]),
     LineKind.LAPSED: LineEntry(
@@ -229,7 +220,8 @@ LINES: Mapping[LineKind, LineEntry] = {
             words.LINE_NOT_SENT,
             "⌛ {tool} was approved, but did not start in time. It did not run.",
         ),
-        end=End("⌛ ", "it did not start in time{what}.", approved=True),
+        end="it did not start in time{what}.",
+        approved=True,
     ),
     LineKind.PREVIEWED: LineEntry(sentence="👁️ What the edited call would do is on the card.", card=True),
     LineKind.PREVIEW_CHANGED: LineEntry(
@@ -245,19 +237,22 @@ LINES: Mapping[LineKind, LineEntry] = {
     ),
     LineKind.DONE: LineEntry(
         sentence=_if_nobody("✅ {tool} ran{took}.", "✅ {who} reports that {tool} ran{took}."),
-        end=End("✅ ", _RAN, approved=True),
+        end=_RAN,
+        approved=True,
         result=True,
         of_question=False,
         of_operation=False,
     ),
     LineKind.FAILED: LineEntry(
         sentence=_if_nobody("❌ {tool} failed{took}.", "❌ {who} reports that {tool} failed{took}."),
-        end=End("❌ ", "it failed{what}.", approved=True),
+        end="it failed{what}.",
+        approved=True,
         result=True,
     ),
     LineKind.REFUSED: LineEntry(
         sentence=_by_ask("⛔ The agent did not accept the answer to {tool}.", words.LINE_REFUSED, words.LINE_REFUSED),
-        end=End("⛔ ", "it did not run{what}.", approved=True),
+        end="it did not run{what}.",
+        approved=True,
         result=True,
     ),
     LineKind.UNSEALED: LineEntry(
@@ -273,7 +268,7 @@ LINES: Mapping[LineKind, LineEntry] = {
             if step.approvers
             else "⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do."
         ),
-        end=End("⚠️ ", ""),
+        end="",
         approvers=True,
     ),
     LineKind.SETTLED: LineEntry(sentence=lambda step: words.LINE_SETTLED[step.yes]),

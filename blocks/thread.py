@@ -25,7 +25,7 @@ from adk_confirm.blocks.call_details import (
     values,
 )
 from adk_confirm.blocks.card import SAME_DAY, after_a_no, audit_line, calls_like, votes_of, whatever
-from adk_confirm.blocks.click_ids import Callback, LineMark, Ref, block_id
+from adk_confirm.blocks.click_ids import Callback, LineMark, block_id
 from adk_confirm.blocks.full_view import room_beside, split_pages
 from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_print
 from adk_confirm.blocks.ledger_kinds import LineKind
@@ -52,7 +52,7 @@ from adk_confirm.blocks.rich_text import (
     text,
 )
 from adk_confirm.blocks.shown import ApproverKind, Shown
-from adk_confirm.blocks.shown_lines import LINES, End, ShownLine, stopped_calls, words_for
+from adk_confirm.blocks.shown_lines import LINES, LineEntry, ShownLine, stopped_calls, words_for
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, units
 
 _PAGE = 2500
@@ -97,8 +97,8 @@ def thread_line(step: ShownLine) -> tuple[Piece, ...]:
     """A line, with a person's own words about it. The call's name leads to its card for whoever has to act."""
     if step.question:
         return _about_question(step)
-    if (end := LINES[step.kind].end) is not None:
-        return (Line(_end(step, end)), *_said(step))
+    if LINES[step.kind].end is not None:
+        return (Line(_end(step, LINES[step.kind])), *_said(step))
     match step.kind:
         case LineKind.VOTE_REFUSED:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
@@ -135,9 +135,9 @@ def notified_users(step: ShownLine) -> frozenset[str]:
     return frozenset({step.asker} if step.asker and step.asker != step.who else ())
 
 
-def _end(step: ShownLine, end: End) -> tuple[TextSpan, ...]:
+def _end(step: ShownLine, entry: LineEntry) -> tuple[TextSpan, ...]:
     """`✅ @ana, done. Approved by ben and chris.`: it begins with the person whom it is for."""
-    spans, row = _spans(step), say(end.sign)
+    spans, row = _spans(step), say(words_for(entry.sentence or "", step).partition(" ")[0] + " ")
     if step.drifted and step.people:
         return (*row, *say(words.THREAD_DRIFTED, **spans))
     if step.kind is LineKind.UNKNOWN:
@@ -145,10 +145,10 @@ def _end(step: ShownLine, end: End) -> tuple[TextSpan, ...]:
         return (*row, *say(words.THREAD_UNKNOWN if able else "Did this happen? {tool}", **(spans | {"able": able})))
     told = step.asker in notified_users(step)
     row += say("{asker}, ", **spans) if told else ()
-    template = words_for(end.sentence, step)
+    template = words_for(entry.end or "", step)
     what = say(": {tool}", **spans) if (step.several or not step.carded) and (step.headline or step.tool) else ()
     row += say(template if told else template[0].upper() + template[1:], **(spans | {"what": what}))
-    if not (end.approved and step.people):
+    if not (entry.approved and step.people):
         return row
     row += say(_with_answer(step), **spans)
     if len(step.notes) == 1 and (note := fit_visible(step.notes[0][1], _NOTE)).text:
@@ -240,12 +240,11 @@ def _said(step: ShownLine, *, exact: bool = False) -> list[Piece]:
 
 def history(call: Shown, lines: Sequence[ShownLine]) -> JsonObject:
     """The steps of one confirmation, each with its time."""
-    ref = Ref(call.id, call.revision)
-    name = block_id("step", ref, call.version)
+    name = block_id("step", call.ref, call.version)
     title = header(plain(headline(call), LONGEST_TITLE), f"title.{name}")
     asked = small_print([asked_by_line(call)], f"asked.{name}")
     found = small_print([audit_line(call)], f"audit.{name}")
-    return modal(Callback.SHOW, "History", [title, *asked, *_steps(lines, name), *found], metadata=ref.encode())
+    return modal(Callback.SHOW, "History", [title, *asked, *_steps(lines, name), *found], metadata=call.ref.encode())
 
 
 def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:

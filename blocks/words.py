@@ -104,6 +104,7 @@ UNTIL = "expires {when}"
 SOMEBODY = "Somebody"
 
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
+PAUSED_BY = "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed."
 RESTARTING = "⏸️ The app is being restarted. This starts right after that."
 NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
@@ -242,10 +243,6 @@ NOTIFIED = "🔔 {approvers}"
 
 # -- verdicts
 
-VERDICT_DENIED = "You denied {call}. It won't run."
-VERDICT_WITHDRAWN = "You withdrew {call}. It won't run."
-VERDICT_SETTLED = "Noted. The agent learns what you said about {call}."
-VERDICT_REVOKED = "The grant is revoked. Calls of {tool} ask again."
 TOO_LATE = "You are too late. "
 
 WHY = {  # for the voter; what others read is in `Reason`

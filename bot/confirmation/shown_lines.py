@@ -213,10 +213,10 @@ def _in_thread(line: LedgerLine, about: About | None, thread_ts: str, tries: Col
         headline="" if step.question else headline(call),
         card_link=call.card_link if call.drifted or (entry.approvers and call.stage in _DECIDED_ON_THE_CARD) else None,
         past=step.kind in REMINDERS and call.stage is not State.WAITING,
-        editor=None if entry.end and call.wants_payload else call.edited_by,
+        editor=None if entry.end is not None and call.wants_payload else call.edited_by,
         carded=carded,
     )
     if entry.end is None:
         return step
-    people = call.approved_by or step.people if entry.end.approved else step.people
+    people = call.approved_by or step.people if entry.approved else step.people
     return replace(step, people=people, asker=call.asked_by, notes=call.notes, drifted=call.drifted)
