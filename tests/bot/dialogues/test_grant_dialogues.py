@@ -8,10 +8,12 @@ from functools import partial
 
 import pytest
 
+from adk_confirm import Agent, FunctionTool, ModelRequest, ScriptedModel, call
 from adk_confirm.runtime.jsontypes import as_object
+from adk_confirm.runtime.models.scripted import ScriptLine
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support import python_approvers
-from tests.support.office import Office, Opens, operates
+from tests.support.office import LAB, PAY, Office, Opens, operates
 
 PYTHON = "python:tests.support.python_approvers:"
 
@@ -230,3 +232,56 @@ async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> 
     await at.sees(card, "2.4.3", "Deploy checkout 2.4.3 to prod runs without asking, because")
     await at.rests()
     assert "Revoke grant" in at.ann.now(card).buttons
+
+
+# Only calls like the one with which it was given
+
+
+def wipe(database: str) -> str:
+    """Empties a copy of the database."""
+    return f"{database} is empty"
+
+
+def _emptying(name: str, *below: Agent) -> Agent:
+    """`prod: orders` is for the sub-agent, which has a tool of the same name and title."""
+
+    def reply(request: ModelRequest) -> ScriptLine:
+        if any(one.name == "wipe" for one in request.contents[-1].responses()):
+            return "That was it."
+        said = next(one.text for one in reversed(request.contents) if one.text.endswith(": orders"))
+        whose, _, database = said.partition(": ")
+        return call("wipe", database=database) if whose == name else call("transfer_to_agent", agent_name=whose)
+
+    tool = FunctionTool(wipe, require_confirmation=True, title="Empty {database}")
+    return Agent(name, ScriptedModel(reply=reply), tools=[tool], sub_agents=[*below])
+
+
+staging = _emptying("staging", _emptying("prod"))
+WIPES = '[[policy]]\ntools = ["wipe"]\napprovers = ["group:S0ONCALL"]\ngrant = "30m"\n'
+
+
+async def test_a_grant_for_one_agents_tool_lets_no_other_agents_tool_of_that_name_through(open_office: Opens) -> None:
+    async with open_office(WIPES, target=f"{__name__}:staging") as at:
+        card = await at.ask("staging: orders")
+        await at.bob.clicks(card, "Approve and allow for 30 min")
+        await (await at.bob.gets_modal("Run the next ones without asking")).submits()
+        await at.sees(card, "allowed more like this until", "That was it.")
+        await at.ann.says("@adk-confirm prod: orders", at.deploys, thread=card)
+        asked = await at.bob.finds("Asked by ann through prod · wipe · database orders", at.deploys, thread=card)
+        await at.rests()
+        assert "Approve" in at.bob.now(asked).buttons
+        assert "runs without asking" not in at.ann.sees(at.deploys, thread=card)
+
+
+@pytest.mark.parametrize("name", ["too", "to.id"])
+async def test_a_grant_that_would_bind_nothing_is_neither_offered_nor_given(open_office: Opens, name: str) -> None:
+    rules = f'[[policy]]\ntools = ["pay"]\napprovers = ["group:S0ONCALL"]\ngrant = "30m"\ngrant_on = ["{name}"]\n'
+    async with open_office(rules, target=LAB) as at:
+        card = await at.ask(PAY)
+        assert not any("allow" in button for button in at.bob.now(card).buttons)
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, "Done: Pay")
+        await at.ann.says('@adk-confirm pay {"to": "Mallory", "amount": 999999}', at.deploys, thread=card)
+        await at.bob.finds("to Mallory", at.deploys, thread=card)
+        await at.rests()
+        assert [one["to"] for one in at.ran()] == ["Ada"]
