@@ -96,7 +96,7 @@ async def running_bot(
         host = hosts[0]
         client = slack_client(settings)
         identity = await identify(client)
-        await database.run(take_store, identity.team, host.app, client.token or "", renamed_from)
+        await database.run(take_store, identity.team, host.app, settings, renamed_from)
         session = slack_session()
         stack.push_async_callback(session.close)
         slack = Slack(client, limits=limits, meter=metrics.called, session=session, clock=clock or time.monotonic)

@@ -14,7 +14,7 @@ from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx, sqlite_path
 from adk_confirm.runtime.store.seal import Seal, seal_of
 from adk_confirm.runtime.store.tables import SCHEMA as RUNTIME_SCHEMA
-from adk_confirm.runtime.store.tables import StoreSchema, belongings, secret_seals, take
+from adk_confirm.runtime.store.tables import StoreSchema, belongings, forget, secret_seals, take
 from adk_confirm.runtime.store.tables import open_store as open_laid_out
 
 SCHEMA = StoreSchema("bot", TABLES, UPGRADES, fits=secret_fits, secret_changed=note_new_secret)
@@ -28,9 +28,9 @@ async def open_store(
     return await open_laid_out(url, clock, Seal(secret, accepted), SCHEMAS)
 
 
-def take_store(tx: Tx, team: str, agent: str, token: str, renamed_from: str | None = None) -> None:
+def take_store(tx: Tx, team: str, agent: str, settings: Settings, renamed_from: str | None = None) -> None:
     """Lets this workspace and this agent have the store, if it belongs to nobody else. Raises `StoreError` otherwise.
-    `token`: Slack's, by which commands are known. `renamed_from`: the agent's old name, whose store it takes over."""
+    `settings`: by them commands are known. `renamed_from`: the agent's old name, whose store it takes over."""
     owner = belongings(tx)
     if "agent" not in owner:
         owner = take(tx, owner_in_sessions(tx, team, agent))
@@ -39,24 +39,36 @@ def take_store(tx: Tx, team: str, agent: str, token: str, renamed_from: str | No
         owner["agent"] = agent
     if (why := not_for(owner, team=team, agent=agent)) is not None:
         raise StoreError(f"{why} Nothing was done.")
-    tx.run("DELETE FROM adk_confirm_store WHERE name = 'token'")
-    take(tx, {"token": seal_of(tx).of("token", "", token)})
+    marks = {name: seal_of(tx).of(name, "", said) for name, said in _said(settings).items()}
+    forget(tx, *marks)
+    take(tx, marks)
 
 
 def may_change(tx: Tx, settings: Settings) -> None:
     """Raises `StoreError` if a command's settings are those of another agent, or of another workspace's app."""
-    owner, agent, token = belongings(tx), settings.agent, settings.environment.bot_token
+    owner, agent, seal = belongings(tx), settings.agent, seal_of(tx)
     if not secret_seals(tx):
         raise StoreError(
             "The service has not started with this secret yet, and can't read what would be sealed with it: start it "
             "first. Nothing was done."
         )
     why = None if agent is None else not_for(owner, agent=agent.app)
-    its = owner.get("token")
-    if token and its and not seal_of(tx).fits(its, "token", "", token.get_secret_value()):
-        why = "SLACK_BOT_TOKEN is not that of the service: use the settings and the store of one service."
+    for name, said in _said(settings).items():
+        if (its := owner.get(name)) and not seal.fits(its, name, "", said):
+            why = why or f"{_MARKS[name]} is not that of the service: use the settings and the store of one service."
     if why is not None:
         raise StoreError(f"{why} Nothing was done.")
+
+
+_MARKS = {"token": "SLACK_BOT_TOKEN", "target": "[agent] target"}
+"""The names of the sealed marks by which a command knows whether it has the service's settings."""
+
+
+def _said(settings: Settings) -> dict[str, str]:
+    """What the settings say for each mark, if anything. An agent on a server has an empty target."""
+    token, agent = settings.environment.bot_token, settings.agent
+    said = {} if token is None else {"token": token.get_secret_value()}
+    return said if agent is None else {**said, "target": agent.target or ""}
 
 
 def owner_in_sessions(tx: Tx, team: str, agent: str) -> dict[str, str]:

@@ -141,6 +141,7 @@ async def test_an_api_without_the_secret_is_refused(shop: Shop) -> None:
     [
         (LAB, OTHER_SECRET, "The store belongs to another secret"),
         (LAB, {"SLACK_BOT_TOKEN": "xoxb-of-another-workspace"}, "SLACK_BOT_TOKEN is not that of the service"),
+        (ONCALL, {}, "[agent] target is not that of the service"),
         ('url = "http://127.0.0.1:9"\napp = "clerk"', {}, "The store belongs to agent lab, and [agent] is clerk"),
         (LAB, {}, None),
     ],
