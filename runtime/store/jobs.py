@@ -532,6 +532,7 @@ class LeaseLoop:
         self._draining = False  # no job of the first kind is begun any more
         self._over = False  # nothing is begun any more
         self._leaving: asyncio.Task[None] | None = None
+        self._taken: dict[JobKey, str] = {}  # with their turns, by transactions that may not be committed yet
         self._full: set[str] = set()  # kinds of which jobs may be due that wait for one of these to end
         self._waiter: Waiter | None = None
         self.trouble: str | None = None  # why no job can be claimed now
@@ -598,6 +599,7 @@ class LeaseLoop:
         idle = [owner for owner, one in self._held.items() if not one.jobs]
         elsewhere = set(self._keeper.keys(self._leader)) - held.keys()  # what this process began without the loop
         at = AtWork(self._jobs.copy(), held, idle, elsewhere, self._draining)
+        before = [*self._taken.copy()]
         try:
             claim = await self._database.run(claim_due, [*self._kinds.values()], room, self._term, at)
         except (StoreError, Busy) as error:
@@ -606,6 +608,8 @@ class LeaseLoop:
             self.trouble = str(error)
             return Claim([], AGAIN, set(), [])
         self.trouble = None
+        for job in before:  # of a transaction that was rolled back nothing is heard
+            self._taken.pop(job, None)
         self._full |= claim.full
         return claim
 
@@ -630,6 +634,7 @@ class LeaseLoop:
             if token is not None:
                 for job, _, due_at, turn in wanted:
                     found = _look(tx, self._kinds[job.kind], job.key)
+                    self._taken[job] = turn
                     taken.append(ClaimedJob(job, owner, token, due_at, turn, found))
         if taken or busy:
             tx.report(_Taken(self, asked, taken, busy, tx.ended))
@@ -638,7 +643,7 @@ class LeaseLoop:
 
     def _has_room(self, due: Due) -> bool:
         kind = self._kinds[due.job.kind]
-        turns = AtWork(self._jobs).turns(kind)
+        turns = AtWork({**self._taken.copy(), **self._jobs.copy()}).turns(kind)
         return kind.name not in self._full and self._room(kind) > 0 and not _exceeds_share(due.turn, kind, turns)
 
     def _take_owner(self, tx: Tx, owner: str) -> str | None:
@@ -664,6 +669,8 @@ class LeaseLoop:
         """Begins what a transaction has taken along. Called on the event loop, before anybody has its result."""
         if not (isinstance(fact, _Taken) and fact.loop is self):
             return
+        for one in fact.jobs:
+            self._taken.pop(one.job, None)
         if any(job not in self._jobs for job in fact.due):  # it has ended meanwhile
             self._wake()
         self._due_again |= self._jobs.keys() & fact.due

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
+from adk_confirm import Agent, Content, ModelRequest, ModelResponse
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.model import Edit, VoteKind
 from adk_confirm.bot.slack.api import VIEWS, WHISPERS
@@ -15,12 +16,14 @@ from adk_confirm.runtime.store.jobs import JobKind
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
-from tests.support.office import LAB, ON_SQLITE, POLICY, Office, Opens
+from tests.support.office import ON_SQLITE, POLICY, Office, Opens
 from tests.support.scraping import scrape
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.every_case
 
 CLICKS = 400
+HIS_SHARE = 32  # of the slots for sessions that wait for their turn
 
 
 def notes_for(at: Office, who: Person) -> int:
@@ -99,16 +102,36 @@ async def test_somebody_who_opens_forms_again_and_again_leaves_room_for_those_of
         await at.sees(card, "Denied by cyd")
 
 
+thinking: list[str] = []
+thought = asyncio.Event()
+
+
+class _Ponders:
+    """A model that thinks until the test lets it end."""
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
+        said = request.contents[-1].text
+        if said == "think":
+            thinking.append(said)
+            await thought.wait()
+        yield ModelResponse(Content.of_text(f"You said: {said}", "model"), finish_reason="STOP")
+
+
+agent = Agent("ponders", _Ponders())
+
+
 async def test_somebody_who_keeps_the_agent_busy_in_many_threads_keeps_nobody_else_from_it(
-    open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_office: Opens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = tmp_path / "gate"
-    monkeypatch.setenv("LAB_GATE", str(gate))
-    async with open_office(target=LAB) as at:
-        await asyncio.gather(*(at.oscar.says("@adk-confirm think", at.deploys) for _ in range(JobKind.at_once + 1)))
+    monkeypatch.setattr(f"{__name__}.thinking", [])
+    monkeypatch.setattr(f"{__name__}.thought", asyncio.Event())
+    async with open_office(target=f"{__name__}:agent") as at:
+        for _ in range(JobKind.at_once + 1):
+            await at.oscar.says("@adk-confirm think", at.deploys)
+        await until(lambda: len(thinking) >= HIS_SHARE)
         said = await at.ann.says("@adk-confirm hello", at.deploys)
         await at.sees(said, "You said: hello")
-        gate.touch()
+        thought.set()
 
 
 def test_a_button_pressed_again_before_it_is_counted_is_the_same_word() -> None:
