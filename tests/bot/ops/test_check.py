@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from adk_confirm.bot.cli import main
+from adk_confirm.bot.config.settings import parse_settings
 from adk_confirm.bot.hosts.plugin import BROKEN, DENIALS, EDITS, PORT
 from adk_confirm.bot.store.open import SCHEMAS, open_store, take_store
 from adk_confirm.demo.slack_app import our_app
@@ -458,7 +459,7 @@ async def test_a_store_that_was_begun_with_another_secret(at: Setup) -> None:
 async def test_a_store_of_another_agent_and_another_workspace(at: Setup) -> None:
     at.people()
     store = await open_store(f"sqlite:///{at.folder / 'x.db'}", SECRET)
-    await store.run(take_store, "T0GLOBEX", "clerk", "xoxb-0")
+    await store.run(take_store, "T0GLOBEX", "clerk", parse_settings("", {}))
     await store.close()
     said = await at.says()
     assert "FIX store The store belongs to agent clerk, and [agent] is oncall: name this agent's own store" in said
