@@ -356,13 +356,13 @@ def _say_value(
     small: bool = False,
 ) -> None:
     """`name value`, or `name old → new`. What does not fit on a line gets boxes below the name."""
-    room, begin = drawing.room, (*_BULLET[: change is not None], *_say_name(argument.name, drawing, runs=runs))
+    room, begin, item = drawing.room, _say_name(argument.name, drawing, runs=runs), change is not None
     limit = min(room.value, max(drawing.left, _LEAST))
     now = _written(argument, value, room, limit)
     was = _written(argument, change.old, room, room.old) if change else None
     if now.box or (was and was.box) or right_to_left(argument.name):  # such a name could change places with the value
-        if named := (*begin[:-1], *_of_text(value)):
-            drawing.add(Line(named))
+        if named := (*begin[:1], *_of_text(value)):
+            drawing.add(Line(named, item))
         drawing.add(Box(drawing.fitted(_exactly(value, room), limit if runs else room.old, room.lines, runs=runs)))
         if change:
             old = drawing.fitted(_exactly(change.old, room), room.old, room.lines, runs=False)
@@ -379,7 +379,7 @@ def _say_value(
         return
     before = (*was.beside, Say(words.ARROW)) if was else ()
     new = tuple(replace(span, bold=True) if was and isinstance(span, Say) else span for span in now.beside)
-    drawing.add(Line((*begin, *before, *new)), *now.below)
+    drawing.add(Line((*begin, *before, *new), item), *now.below)
 
 
 def _of_text(value: JsonValue | Absent) -> tuple[TextSpan, ...]:
@@ -410,11 +410,11 @@ def _exactly(value: JsonValue | Absent, room: Space) -> str:
     return "" if value is ABSENT else spell_value(value, room.enough).text
 
 
-_CHANGES, _BULLET = 12, (Say("• "),)
+_CHANGES = 12
 
 
 def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: Drawing) -> set[str]:
-    """One change a line, as a list: what has no bullet did not change. Returns the arguments of which that shows all.
+    """One change a line, as a list of its own. Returns the arguments of which that shows all.
     Of lists and objects it shows what differs, and what runs is among the other arguments."""
     arguments, whole, room = {one.name: one for one in of}, set[str](), drawing.room
     lines = [(change, leaf) for change in changes for leaf in _leaves(readable_name(change.path), change)]
@@ -428,7 +428,7 @@ def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: 
             part = Argument(leaf.path, None, formats=(("", formats),) if formats else ())
             _say_value(part, leaf.new, leaf, drawing, runs=False)
         else:
-            drawing.add(Line((*_BULLET, *_say_name(change.path, drawing, runs=False), *leaf)))
+            drawing.add(Line((*_say_name(change.path, drawing, runs=False), *leaf), item=True))
     if lines[_CHANGES:] and not room.exact:
         drawing.add(Line((Say(words.more(len(lines) - _CHANGES)),)))
         drawing.left_out(runs=False)

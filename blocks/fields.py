@@ -217,7 +217,7 @@ class Field:
         return "" if entered is None else str(entered)
 
     def _typed(self, text: str) -> Value:
-        if as_typed(text) == as_typed(self.drawn):
+        if as_lines(text).strip() == as_lines(self.drawn).strip():  # spaces around it are not the person's doing
             return self.current
         if self.kind is Kind.ONE_OF:
             for one in self.options:
@@ -403,19 +403,8 @@ def entry_in(values: Mapping[str, object], block_id: str) -> Mapping[str, object
     return entry if isinstance(entry, Mapping) else None
 
 
-def text_in(values: Mapping[str, object], block_id: str) -> str:
-    """The text in a block, without the spaces around it."""
-    text = (entry_in(values, block_id) or {}).get("value")
-    return text.strip() if isinstance(text, str) else ""
-
-
 def as_lines(text: str) -> str:
     return text.replace("\r\n", "\n")
-
-
-def as_typed(text: str) -> str:
-    """The text before a text box changed it. Line ends, and spaces at either end, are not the person's doing."""
-    return as_lines(text).strip()
 
 
 # -- JSON that people write

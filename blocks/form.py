@@ -30,7 +30,7 @@ from adk_confirm.blocks.card import (
     status,
 )
 from adk_confirm.blocks.click_ids import Callback
-from adk_confirm.blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for, text_in
+from adk_confirm.blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for
 from adk_confirm.blocks.full_view import (
     FIELD_BYTES,
     MOST_FIELDS,
@@ -381,7 +381,8 @@ def read_denial(values: Mapping[str, object], *, required: bool) -> str | None:
 
 def _said(values: Mapping[str, object], required: str | None) -> str | None:
     """What somebody wrote. `required`: what is said if that is nothing."""
-    said = text_in(values, REASON)
+    text = (entry_in(values, REASON) or {}).get("value")
+    said = text.strip() if isinstance(text, str) else ""
     if len(said) > REASON_LENGTH:
         raise FormErrors({REASON: f"Use at most {REASON_LENGTH} characters."})
     if required and not said:

@@ -22,7 +22,7 @@ from adk_confirm.blocks.card import (
     withdraw_button,
 )
 from adk_confirm.blocks.click_ids import Action, Callback, block_id, checked_id
-from adk_confirm.blocks.kit import JsonObject, Message, actions, bullets, button, header, message, section
+from adk_confirm.blocks.kit import JsonObject, Message, actions, button, header, message, section
 from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.rich_text import (
     Channel,
@@ -137,10 +137,9 @@ def approvals(view: HomeView) -> Message:
 
 
 def help_message() -> Message:
-    first, *items = [
-        Line(tuple(Say(said, bold=at % 2 == 1) for at, said in enumerate(one.split("*")) if said)) for one in words.HELP
-    ]
-    return message([first, *items], bullets(first, items, "help"))
+    rows = [tuple(Say(said, bold=at % 2 == 1) for at, said in enumerate(one.split("*")) if said) for one in words.HELP]
+    pieces = [Line(rows[0]), *(Line(row, item=True) for row in rows[1:])]
+    return message(pieces, rich(pieces, "help"))
 
 
 # -- the items

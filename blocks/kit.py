@@ -10,9 +10,8 @@ from pydantic import JsonValue
 from adk_confirm.blocks import words
 from adk_confirm.blocks.click_ids import Action, Callback
 from adk_confirm.blocks.rich_text import JsonObject as JsonObject
-from adk_confirm.blocks.rich_text import Line, Piece, marked, markup, part, rich, text
+from adk_confirm.blocks.rich_text import Line, Piece, marked, markup, part, text
 from adk_confirm.blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, SECTION, fit, plain
-from adk_confirm.runtime.jsontypes import objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +54,6 @@ def section(lines: Sequence[Line], block_id: str, accessory: JsonObject) -> Json
     """Lines with a button or a menu beside them."""
     said = part("mrkdwn", text=marked(lines, SECTION))
     return part("section", text=said, block_id=block_id, accessory=accessory)
-
-
-def bullets(title: Line, items: Sequence[Line], block_id: str) -> JsonObject:
-    """A list below a line."""
-    first, *rows = (objects(rich([one], block_id)["elements"])[0] for one in (title, *items))
-    return part(
-        "rich_text", block_id=block_id, elements=[first, part("rich_text_list", style="bullet", elements=[*rows])]
-    )
 
 
 def actions(elements: Sequence[JsonObject], block_id: str) -> list[JsonObject]:

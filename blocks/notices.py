@@ -50,11 +50,11 @@ def verdict_message(call: Shown, made: Verdict, voter: str = "") -> Message:
 
 def notice_modal(sentence: str, title: str = NOT_POSSIBLE) -> JsonObject:
     """A window with one sentence, for example why no form opens or why nothing was done."""
-    return modal(Callback.SHOW, title, [rich([_sentence(sentence)], "notice")])
+    return modal(Callback.SHOW, title, [*notice_message(sentence).blocks])
 
 
 def notice_message(sentence: str) -> Message:
-    said = _sentence(sentence)
+    said = Line((Prose(sentence),))
     return message([said], rich([said], "verdict"))
 
 
@@ -138,10 +138,6 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
 
 
 _NOT_YOURS = (Reason.NOT_APPROVER, Reason.REQUESTER, Reason.TURN_AUTHOR)
-
-
-def _sentence(sentence: str) -> Line:
-    return Line((Prose(sentence),))
 
 
 _MOST = 5

@@ -233,7 +233,7 @@ def _rows(value: Sequence[JsonValue], formats: Mapping[str, str], limit: int, li
         return _as_json(list(value))
     if not whole:
         kept = kept[: max(lines - 1, 0)]
-    below = [Line((Say("• "), *row)) for row in kept]
+    below = [Line(row, item=True) for row in kept]
     if not whole and kept:
         below.append(Line((Say("… and {count} more".format(count=f"{len(value) - len(kept):,}")),)))
     return Readable((Say(words.counted(len(value))),), tuple(below), whole=whole)
@@ -262,7 +262,7 @@ def _by_member(value: Mapping[str, JsonValue], formats: Mapping[str, str]) -> Re
         row = (Supplied(name, bold=True), Say(" "), *shown.beside)
         if isinstance(inner, list) and not shown.whole and (head := words.counted(len(inner), key)).endswith(name):
             row = (Say(head), *shown.beside[1:])  # `60 recipients: …`, not `recipients 60 items: …`
-        below.append(Line((Say("• "), *row)))
+        below.append(Line(row, item=True))
     return Readable((), tuple(below), whole=whole)
 
 

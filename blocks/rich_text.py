@@ -13,6 +13,7 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import assert_never
 
 from pydantic import JsonValue
@@ -118,6 +119,8 @@ TextSpan = Say | Supplied | Prose | User | Group | Channel | When | Link
 @dataclass(frozen=True, slots=True)
 class Line:
     spans: tuple[TextSpan, ...]
+    item: bool = False
+    """Of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,20 +247,25 @@ def rich(pieces: Iterable[Piece], block_id: str) -> JsonObject:
     """Neighbouring lines share a section and are separated by newlines, because not every client breaks between
     sections."""
     drawn: list[JsonValue] = []
-    run: list[JsonValue] = []
-    for piece in pieces:
-        if isinstance(piece, Line):
-            run += [*([_text("\n")] if run else []), *map(_element, _with_date_leads(piece.spans))]
+    for (kind, item), group in groupby(pieces, key=lambda piece: (type(piece), getattr(piece, "item", False))):
+        if kind is not Line:
+            drawn += [_set_apart(piece) for piece in group if not isinstance(piece, Line)]
             continue
-        if run:
-            drawn.append(part("rich_text_section", elements=run))
-            run = []
-        kind = "rich_text_quote" if isinstance(piece, Quote) else "rich_text_preformatted"
-        by = (Say("\n— "), *piece.by) if isinstance(piece, Quote) and piece.by else ()
-        said = _text(visible(piece.text, keep="\n\t") or "(empty)")
-        drawn.append(part(kind, elements=[said, *map(_element, by)]))
-    drawn += [part("rich_text_section", elements=run)] if run else []
+        rows = [[*map(_element, _with_date_leads(piece.spans))] for piece in group if isinstance(piece, Line)]
+        if item:
+            items: list[JsonValue] = [part("rich_text_section", elements=[*row]) for row in rows]
+            drawn.append(part("rich_text_list", style="bullet", elements=items))
+        else:
+            run = [one for row in rows for one in (_text("\n"), *row)][1:]
+            drawn.append(part("rich_text_section", elements=[*run]))
     return part("rich_text", block_id=block_id, elements=drawn)
+
+
+def _set_apart(piece: Quote | Box) -> JsonObject:
+    kind = "rich_text_quote" if isinstance(piece, Quote) else "rich_text_preformatted"
+    by = (Say("\n— "), *piece.by) if isinstance(piece, Quote) and piece.by else ()
+    said = _text(visible(piece.text, keep="\n\t") or "(empty)")
+    return part(kind, elements=[said, *map(_element, by)])
 
 
 # -- as markup, for the text beside the blocks and for small print
@@ -326,8 +334,8 @@ _WORDS = re.compile(r"[a-z0-9]+(?: [a-z0-9]+){1,3}", re.ASCII)
 
 def _text_of(piece: Piece, longest: int | None) -> str:
     match piece:
-        case Line(spans):
-            return markup(spans, longest)
+        case Line(spans, item):
+            return "• " * item + markup(spans, longest)
         case Quote(text, by) if by:
             return f"{inert(text, longest)} — {markup(by, longest)}"
         case Quote(text) | Box(text):

@@ -17,7 +17,10 @@ from tests.blocks import samples
 
 def read(value: JsonValue, name: str = "value", **formats: str) -> str:
     found = readable(value, name, {key if key != "own" else "": kind for key, kind in formats.items()}, 130, 3)
-    lines = ["".join(map(spoken, found.beside)), *("".join(map(spoken, row.spans)) for row in found.below)]
+    lines = [
+        "".join(map(spoken, found.beside)),
+        *("• " * row.item + "".join(map(spoken, row.spans)) for row in found.below),
+    ]
     return "\n".join(lines) + ("" if found.whole else " (cut)")
 
 
