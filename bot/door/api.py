@@ -352,7 +352,9 @@ class DoorApi:
             return web.json_response({})
         why = f"In {body.cwd}"[:300] if body.cwd else ""
         call = AskBody(tool=body.tool_name, arguments=body.tool_input, reason=why)
-        about = digest([body.session_id, call.tool, call.arguments])
+        words = {"description"} if call.tool == "Bash" else ()  # the agent finds others each time
+        same = {name: value for name, value in call.arguments.items() if name not in words}
+        about = digest([body.session_id, call.tool, same])
         for number in range(_MOST_ALIKE):
             key = f"claude-code {about} {number}"
             known = await self._find(by, self._id(by, key))
