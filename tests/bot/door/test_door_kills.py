@@ -7,6 +7,7 @@ The caller does what `adk-confirm ask --exec` does: it sends each request until 
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.bot.dialogues.test_kills import DEAD_LETTERS, somebody
 from tests.support.door import CLAIM, DEPLOYS, ENV, TOKENS, settings
+from tests.support.mcp_servers import Watched
 from tests.support.office import ONE, Staff
 from tests.support.serving import ANY, Serving, serving
 
@@ -100,3 +102,31 @@ async def test_a_bot_that_dies_while_a_claimant_runs_goes_on_waiting(at: Staff, 
         said = await door.send("GET", f"{path}?wait=50s&until=over")
         assert as_object(as_object(said["result"])["outcome"])["kind"] == "done"
     await at.ann.finds("pods 3", at.deploys)
+
+
+async def test_a_free_call_that_ran_as_the_bot_died_does_not_run_again(
+    at: Staff, database_url: str, tmp_path: Path, port: int
+) -> None:
+    pytest.importorskip("mcp", reason="needs the mcp package")
+    watched = Watched(tmp_path / "watch")
+    await watched.start()
+    made = watched.bare()
+    named = '[[door.server]]\nname = "files"\nfree = ["*"]\nenv = ["WATCH"]\ncommand = '
+    policies = f"{settings(DEPLOYS, port=port, servers=named + json.dumps([made.command, *made.args]))}\n{ONE}"
+    try:
+        async with (
+            serving(at.slack, database_url, tmp_path, policies, env={**ENV, **TOKENS, **made.env}) as bot,
+            door_client(f"http://127.0.0.1:{port}", TOKENS["NIGHTLY_TOKEN"], PATIENCE) as door,
+        ):
+            await bot.starts()
+            body: JsonObject = {"tool": "files.linger", "arguments": {"word": "on"}}
+            calling = asyncio.create_task(door.ask(body, "one", PATIENCE, until="over"))
+            await watched.heard("linger on")
+            await bot.killed()
+            await bot.starts()
+            said = await calling
+            assert as_object(as_object(said["result"])["outcome"])["kind"] == "failed"
+            assert watched.ran() == ["linger on"]
+    finally:
+        await watched.stop()
+    assert at.ann.messages(at.deploys) == []

@@ -6,19 +6,26 @@ import asyncio
 import base64
 import io
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey, PublicKeys
+from adk_confirm.bot.confirmation.model import DOOR
+from adk_confirm.bot.door.asks import ASK, Ask, AskMessage, TooMany, claim, find_ask, store_ask
 from adk_confirm.bot.door.permit import read_permit, sign_permit
-from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import JsonObject, as_object
+from adk_confirm.bot.policy.approvers import caller
+from adk_confirm.runtime.errors import Conflict, Invalid
+from adk_confirm.runtime.jsontypes import JsonObject, as_object, canonical
 from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.store.database import Tx
 from tests.support.door import CLAIM, KEY, PUBLIC, TOKENS, AtTheDoor, door
+from tests.support.door import Ask as Asked
+from tests.support.forked import ROOT
 from tests.support.office import ON_EITHER, ON_SQLITE
 
 DEPLOY: JsonObject = {"tool": "deploy", "arguments": {"env": "prod"}}
@@ -186,7 +193,144 @@ async def test_a_caller_that_floods_is_told_to_wait_and_others_are_served(
         assert 'adk_confirm_callers_decided_total{caller="ci",verdict="denied"} 1.0' in text
 
 
+@ON_SQLITE
+async def test_new_asks_and_requests_that_wait_have_a_limit_and_repetitions_cost_nothing(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adk_confirm.bot.door.api.MOST_WAITING", 3)
+    async with door(database_url, tmp_path / "log", monkeypatch, per_minute=2) as at:
+        asks = [await at.ci.asks("deploy", key=key, env="prod") for key in ("one", "two", "one", "two", "one")]
+        third = await at.ci.posts(DEPLOY, key="three")
+        assert (third.status, "2 asks a minute" in third.error) == (429, True)
+        waiting = [asyncio.create_task(asks[0].now("50s")) for _ in range(3)]
+        while (more := await asks[0].now("1s")).status == 200:
+            pass
+        assert (more.status, "requests that wait already" in more.error) == (429, True)
+        assert (await at.nightly.posts(DEPLOY)).status == 202
+        await asks[0].by.sends("POST", f"{asks[0].path}/cancel")
+        assert {(await one).is_now for one in waiting} == {"cancelled"}
+
+
+@ON_EITHER
+async def test_replicas_together_keep_the_limit_of_open_asks(at: AtTheDoor) -> None:
+    """Each would have room for it."""
+    team, database = at.slack.team.id, at.bot.database
+    messages = [
+        AskMessage(
+            app=DOOR,
+            team=team,
+            channel=at.deploys.id,
+            thread_ts=f"1.{number}",
+            ts=ASK,
+            person=caller("ci"),
+            text=canonical(DEPLOY),
+            caller="ci",
+            ask=f"{number:032x}",
+        )
+        for number in range(12)
+    ]
+    stored = await asyncio.gather(
+        *(database.run(store_ask, message, 5) for message in messages), return_exceptions=True
+    )
+    assert sum(isinstance(one, TooMany) for one in stored) == 7
+    assert sum(isinstance(one, Ask) for one in stored) == 5
+
+
+@ON_SQLITE
+async def test_a_body_that_comes_slowly_ends_its_request(at: AtTheDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("adk_confirm.runtime.rest.listening.BODY_WITHIN", 0.1)
+    host, _, port = at.ci.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"POST /v1/asks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {at.ci.token}\r\nIdempotency-Key: k\r\n"
+    writer.write(f'{head}Content-Type: application/json\r\nContent-Length: 90\r\n\r\n{{"tool": '.encode())
+    said = await reader.readuntil(b"}}")
+    assert said.startswith(b"HTTP/1.1 408")
+    assert b"did not arrive within" in said
+    writer.close()
+    assert (await at.ci.posts(DEPLOY)).status == 202
+
+
+@ON_EITHER
+async def test_a_key_is_the_same_ask_after_a_restart(at: AtTheDoor) -> None:
+    ask = await at.ci.asks("deploy", key="build 7", env="prod")
+    await at.bob.clicks(await at.card(), "Approve")
+    await ask.is_decided()
+    await at.restarts()
+    again = await at.ci.asks("deploy", key="build 7", env="prod")
+    assert (again.path, again.answer.is_now) == (ask.path, "approved")
+    other = await at.ci.posts({**DEPLOY, "reason": "another"}, key="build 7")
+    assert (other.status, "another ask" in other.error) == (409, True)
+    given = await again.claims()
+    await at.restarts()
+    again = await at.ci.asks("deploy", key="build 7", env="prod")
+    assert (await again.claims("another claimant than the first")).status == 409
+    assert (await again.claims()).body["permit"] == given.body["permit"]
+    assert (await again.reports()).status == 200
+    await at.restarts()
+    again = await at.ci.asks("deploy", key="build 7", env="prod")
+    assert (await again.becomes("done")).task["over"] is True
+    assert (await again.reports("failed")).status == 409
+    assert (await again.is_cancelled()).status == 409
+    assert len(at.cards()) == 1
+
+
+@ON_EITHER
+async def test_of_claimants_at_two_replicas_one_gets_it(at: AtTheDoor) -> None:
+    asked = await at.ci.asks("deploy", env="prod")
+    await at.bob.clicks(await at.card(), "Approve")
+    await asked.is_decided()
+    database = at.bot.database
+    ask = await database.read(find_ask, at.slack.team.id, "ci", str(asked.answer.task["id"]))
+    assert ask is not None
+    claims = [f"claimant number {number}" for number in range(8)]
+    given = await asyncio.gather(*(database.run(claim, ask, one) for one in claims), return_exceptions=True)
+    assert [one for one in given if not isinstance(one, Conflict)] == [1]
+    won = next(one for one, got in zip(claims, given, strict=True) if got == 1)
+    assert (await asked.claims(won)).status == 200
+
+
+@ON_SQLITE
+async def test_the_kinds_of_arguments_are_what_people_see_and_what_the_permit_is_for(at: AtTheDoor) -> None:
+    """A caller may lie about its tool; a permit for a text is none for a number, a list, or the same text spelled
+    otherwise."""
+    lies: JsonObject = {"env": ["prod"], "count": "3", "dry": "true", "name": "caf\u00e9", "why": "because"}
+    asked = await at.ci.posts({"tool": "deploy", "arguments": lies})
+    card = await at.card()
+    assert "why because" in card.text
+    await at.bob.clicks(card, "Approve")
+    await Asked(at.ci, asked).is_decided()
+    given = await Asked(at.ci, asked).claims()
+    assert given.body["arguments"] == lies
+    permit, now = str(given.body["permit"]), at.slack.clock.now()
+    assert read_permit(permit, PUBLIC, now, lies)["tool"] == "deploy"
+    for name, value in (("env", "prod"), ("count", 3), ("dry", True), ("name", "cafe\u0301"), ("why", None)):
+        with pytest.raises(Invalid, match="other arguments"):
+            read_permit(permit, PUBLIC, now, {**lies, name: value})
+
+
 # Permits
+
+
+@ON_SQLITE
+async def test_the_python_of_the_documentation_checks_a_permit(at: AtTheDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    jwt = pytest.importorskip("jwt", reason="needs PyJWT, which `make frameworks` installs")
+    pytest.importorskip("rfc8785", reason="needs rfc8785, which `make frameworks` installs")
+    told: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", (ROOT / "docs/door.md").read_text(), re.S)[-1], told)
+    arguments: JsonObject = {"service": "checkout", "env": "prod", "ratio": 0.25, "größe": [1e21, True, None]}
+    asked = await at.ci.posts({"tool": "deploy", "arguments": arguments})
+    await at.bob.clicks(await at.card(), "Approve")
+    await Asked(at.ci, asked).is_decided()
+    permit = str((await Asked(at.ci, asked).claims()).body["permit"])
+    key, other = CheckpointKey(KEY).public, CheckpointKey("22" * 32).public
+    assert told["permitted"](permit, "deploy", arguments, key)
+    assert not told["permitted"](permit, "pay", arguments, key)
+    assert not told["permitted"](permit, "deploy", {**arguments, "env": "staging"}, key)
+    head, body, signature = permit.split(".")
+    none = spelled({"alg": "none", "typ": "JWT"})
+    for forged, by in ((permit, other), (f"{none}.{body}.", key), (f"{head}.{body}.{signature[:-4]}AAAA", key)):
+        with pytest.raises(jwt.InvalidTokenError):
+            told["permitted"](forged, "deploy", arguments, by)
 
 
 def claims_of(permit: str) -> JsonObject:
