@@ -56,8 +56,8 @@ log = logging.getLogger(__name__)
 MOST_BYTES = 1 << 20
 LONGEST_WAIT = 50.0
 """Seconds: programs and proxies give up after a minute."""
-MOST_WAITING = 100
-"""Requests of one caller that wait for an answer at the same time."""
+MOST_AT_ONCE = 100
+"""Requests of one caller that are not answered yet."""
 REQUESTS = 1200
 """Requests of one caller in a minute, besides its own limit of asks."""
 TO_BEGIN = 20.0
@@ -144,11 +144,14 @@ class DoorApi:
             raise CannotServe("Two callers have the same token: a caller is known by its token, so give each its own.")
         self._tokens = {name: _hashed(token) for name, token in tokens.items()}
         self._asking = {name: asyncio.Lock() for name in tokens}
-        self._waiting = {name: asyncio.Semaphore(MOST_WAITING) for name in tokens}
+        self._at_once = {name: asyncio.Semaphore(MOST_AT_ONCE) for name in tokens}
 
     async def serve(self, stack: AsyncExitStack, stop: Shutdown) -> str:
         """Takes requests of callers from now on. Returns the address."""
-        site, one = web.Application(client_max_size=MOST_BYTES, middlewares=[self._let_in]), "/v1/asks/{ask}"
+        site, one = (
+            web.Application(client_max_size=MOST_BYTES, middlewares=[self._let_in]),
+            "/v1/asks/{ask:[0-9a-f]{32}}",
+        )
         site.add_routes(
             [
                 web.post("/v1/asks", self.ask),
@@ -171,10 +174,15 @@ class DoorApi:
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             request[CALLER] = self._caller(request)
-            self._take(request[CALLER].name, "requests", REQUESTS)
+            self._take(name := request[CALLER].name, "requests", REQUESTS)
             if is_encoded(request):
                 raise Invalid(NOT_ENCODED)
-            return await handler(request)
+            if handler in (self.result, self.cancel):  # these wait for nobody, and are always heard
+                return await handler(request)
+            if self._at_once[name].locked():
+                raise TooMany(f"{name} has {MOST_AT_ONCE} requests here that are not answered. End some of them.")
+            async with self._at_once[name]:
+                return await handler(request)
         except ConfirmError as error:
             status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
             response = _error(status, str(error))
@@ -292,16 +300,13 @@ class DoorApi:
     async def _wait_for(self, ask: Ask, seconds: float, enough: Callable[[AskState], bool]) -> AskState:
         """What became of an ask, as soon as it is enough, or after this time."""
         clock = asyncio.get_running_loop().time
-        until, waiting = clock() + seconds, self._waiting[ask.caller]
-        if waiting.locked():
-            raise TooMany(f"{ask.caller} has {MOST_WAITING} requests that wait already. End some of them.")
-        async with waiting:
-            with self._database.waiter(LINES, asks.topic(ask.key)) as waiter:
-                while True:
-                    state = await self._database.read(asks.read_state, ask)
-                    if enough(state) or (left := until - clock()) <= 0:
-                        return state
-                    await waiter.wait(min(left, LOOK_AGAIN))
+        until = clock() + seconds
+        with self._database.waiter(LINES, asks.topic(ask.key)) as waiter:
+            while True:
+                state = await self._database.read(asks.read_state, ask)
+                if enough(state) or (left := until - clock()) <= 0:
+                    return state
+                await waiter.wait(min(left, LOOK_AGAIN))
 
     # Claiming and reporting
 

@@ -19,13 +19,16 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from adk_confirm.bot.door.client import DoorClient, NoDesk, Refused, door_client, is_over
-from adk_confirm.bot.door.permit import jcs
+from adk_confirm.bot.door.permit import digest
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, objects
+from adk_confirm.runtime.recent_dict import RecentDict
 
 SLICE = 10.0
 """Seconds between two notes of progress, so that clients do not give up."""
 _REACHING = 10.0
+_REMEMBERED = 1000
+"""Calls that have not ended, whose repetition goes on waiting."""
 _PENDING = (
     "The call has not ended: people in Slack decide on it, or it runs. Call the same tool with the same arguments "
     "again to go on waiting. Do nothing else in its place."
@@ -42,7 +45,7 @@ class Proxy:
     url: str
     token: str
     hold: float
-    _keys: dict[tuple[str, ...], str] = field(default_factory=dict)  # of the asks that are not over
+    _keys: RecentDict[tuple[str, str], str] = field(default_factory=lambda: RecentDict(_REMEMBERED))
 
     def server(self) -> Server[Any]:
         return Server("adk-confirm", on_list_tools=self.list_tools, on_call_tool=self.call_tool)
@@ -66,8 +69,8 @@ class Proxy:
             return _text(str(error), failed=True)
 
     async def _ask(self, context: Context, door: DoorClient, body: JsonObject) -> types.CallToolResult:
-        call = (self._token(context), jcs(body))
-        key = self._keys.setdefault(call, str(uuid.uuid4()))
+        call = (self._token(context), digest(body))
+        key = self._keys[call] = self._keys.get(call) or str(uuid.uuid4())
         until = time.monotonic() + self.hold
         while True:
             left = until - time.monotonic()

@@ -24,7 +24,7 @@ from adk_confirm.bot.ops.command import (
     tell,
     tell_all,
 )
-from adk_confirm.bot.ops.times import channel_of, parse_time
+from adk_confirm.bot.ops.times import caller_of, channel_of, parse_time
 from adk_confirm.bot.store.audit_log import LineFilter, count_lines, find_chain, pages, unheard
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_rows import content_of
@@ -33,7 +33,7 @@ from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object
 
 COLUMNS = (
     *("at", "session", "seq", "kind", "confirmation", "tool", "who", "revision", "reason", "text", "content", "hash"),
-    *("who_name", "channel_name"),
+    *("who_name", "channel_name", "caller"),
 )
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
@@ -137,6 +137,7 @@ def export_object(line: LedgerLine, names: KnownNames) -> JsonObject:
     return {
         "at": stamp(line.at),
         "session": line.chain,
+        "caller": caller_of(line.chain),
         "seq": line.seq,
         "kind": str(line.kind),
         "confirmation": line.confirmation,

@@ -69,3 +69,16 @@ def channel_of(session: str) -> str | None:
     """
     found = _PLACE.search(session)
     return found["channel"] if found else None
+
+
+_CALLER = re.compile(r"door/slack-T[A-Z0-9_]+-caller-(?P<name>[a-z0-9_-]+)/")
+
+
+def caller_of(chain: str) -> str | None:
+    """The program at the door whose ask a chain is about.
+
+    >>> caller_of("door/slack-T0ACME-caller-ci/slack-ask-1234")
+    'ci'
+    """
+    found = _CALLER.match(chain)
+    return found["name"] if found else None

@@ -86,3 +86,6 @@ async def test_the_audit_knows_callers(at: AtTheDoor, database_url: str) -> None
     assert [(one["asked_by"], one["caller"]) for one in listed] == [("U0LEAD", "ci")]
     report = await operates(at, database_url, "audit", "report")
     assert as_object(report)["callers"] == {"ci": 1}
+    shown = await operates(at, database_url, "audit", "show", str(listed[0]["id"]))
+    exported = objects(shown["lines"])  # as `audit export` has them
+    assert {(line["kind"], line["caller"]) for line in exported} >= {("asked", "ci"), ("approved", "ci")}

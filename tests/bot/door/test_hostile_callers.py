@@ -23,7 +23,7 @@ from adk_confirm.runtime.errors import Conflict, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, canonical
 from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.store.database import Tx
-from tests.support.door import CLAIM, KEY, PUBLIC, TOKENS, AtTheDoor, door
+from tests.support.door import CLAIM, KEY, PUBLIC, TOKENS, Answer, AtTheDoor, door
 from tests.support.door import Ask as Asked
 from tests.support.forked import ROOT
 from tests.support.office import ON_EITHER, ON_SQLITE
@@ -197,18 +197,22 @@ async def test_a_caller_that_floods_is_told_to_wait_and_others_are_served(
 async def test_new_asks_and_requests_that_wait_have_a_limit_and_repetitions_cost_nothing(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adk_confirm.bot.door.api.MOST_WAITING", 3)
+    monkeypatch.setattr("adk_confirm.bot.door.api.MOST_AT_ONCE", 3)
     async with door(database_url, tmp_path / "log", monkeypatch, per_minute=2) as at:
         asks = [await at.ci.asks("deploy", key=key, env="prod") for key in ("one", "two", "one", "two", "one")]
         third = await at.ci.posts(DEPLOY, key="three")
         assert (third.status, "2 asks a minute" in third.error) == (429, True)
-        waiting = [asyncio.create_task(asks[0].now("50s")) for _ in range(3)]
-        while (more := await asks[0].now("1s")).status == 200:
-            pass
-        assert (more.status, "requests that wait already" in more.error) == (429, True)
+        waiting = [asyncio.create_task(asks[0].now("50s")) for _ in range(5)]
+        refused: list[Answer] = []
+        while len(refused) < 2:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            refused += [one.result() for one in done]
+            waiting = [one for one in waiting if one not in done]
+        assert {(one.status, "requests here that are not answered" in one.error) for one in refused} == {(429, True)}
         assert (await at.nightly.posts(DEPLOY)).status == 202
-        await asks[0].by.sends("POST", f"{asks[0].path}/cancel")
-        assert {(await one).is_now for one in waiting} == {"cancelled"}
+        await at.slack.until(lambda: len(at.cards()) == 3 or None, what="three cards")
+        assert (await asks[0].is_cancelled()).status == 200  # what waits for nobody is always heard
+        assert [(await one).is_now for one in waiting] == 3 * ["cancelled"]
 
 
 @ON_EITHER
@@ -248,6 +252,25 @@ async def test_a_body_that_comes_slowly_ends_its_request(at: AtTheDoor, monkeypa
     assert b"did not arrive within" in said
     writer.close()
     assert (await at.ci.posts(DEPLOY)).status == 202
+
+
+@ON_EITHER
+async def test_texts_that_no_database_takes(at: AtTheDoor) -> None:
+    for path in ("%00", "%ff", "x" * 5000, "..%2fasks", "%F0%9F%98%80"):
+        for method, what in (("GET", ""), ("POST", "/cancel")):
+            answer = await at.ci.sends(method, f"/v1/asks/{path}{what}")
+            assert answer.status in (400, 404), (path, answer.body)
+    odd = "\x00\u202e\ufeff<!channel>\n"
+    body: JsonObject = {"tool": "deploy", "arguments": {odd: odd, "": {odd: [odd]}}, "reason": odd, "preview": odd}
+    asked = await at.ci.posts(body)
+    assert asked.status == 202, asked.body
+    assert "<!channel>" not in (await at.card("Deny…")).fallback
+    assert (await at.ci.posts(body, key="\u202e")).status == 400
+    hook = {"session_id": odd, "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": odd}}
+    answer = await at.nightly.sends("POST", "/v1/hooks/claude-code?wait=1s", {**hook, "cwd": odd})
+    assert as_object(answer.body["hookSpecificOutput"])["permissionDecision"] == "deny"
+    for claimed in (odd * 3, "\ud800" * 20):
+        assert (await at.ci.sends("POST", f"{asked.headers['Location']}/claim", {"claim": claimed})).status == 400
 
 
 @ON_EITHER
