@@ -14,16 +14,7 @@ from typing import Literal, TextIO
 import click
 
 from adk_confirm.bot.audit.ledger import LedgerLine, stamp
-from adk_confirm.bot.ops.command import (
-    DATES,
-    CommandLine,
-    completed_from_store,
-    options,
-    progress,
-    standard_output,
-    tell,
-    tell_all,
-)
+from adk_confirm.bot.ops.command import DATES, TOOLS, CommandLine, options, progress, standard_output, tell, tell_all
 from adk_confirm.bot.ops.times import caller_of, channel_of, parse_time
 from adk_confirm.bot.store.audit_log import LineFilter, count_lines, find_chain, pages, unheard
 from adk_confirm.bot.store.known_names import KnownNames
@@ -36,9 +27,6 @@ COLUMNS = (
     *("who_name", "channel_name", "caller"),
 )
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-
-TOOLS = completed_from_store(lambda tx: ((tool, "") for tool in tx.column(_TOOLS)))
-_TOOLS = "SELECT DISTINCT tool FROM bot_confirmations ORDER BY tool"
 
 
 @click.command()

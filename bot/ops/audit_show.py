@@ -26,8 +26,8 @@ from adk_confirm.bot.audit.ledger import LineKind, stamp
 from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import shown_of, stage_of
 from adk_confirm.bot.confirmation.shown_lines import About, shown_line
-from adk_confirm.bot.ops.audit_export import TOOLS, export_object, filters_given
-from adk_confirm.bot.ops.command import DATES, CommandLine, Completes, completed_from_store, in_columns, options, tell
+from adk_confirm.bot.ops.audit_export import export_object, filters_given
+from adk_confirm.bot.ops.command import DATES, TOOLS, CommandLine, Completes, completed_from_store, in_columns, options
 from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
 from adk_confirm.bot.store.audit_log import AuditRecord, read_recent, read_record
 from adk_confirm.bot.store.known_names import KnownNames
@@ -86,7 +86,7 @@ async def show(call: CommandLine, id: str, full: bool) -> None:  # noqa: A002  (
         lines = [export_object(line, names) for line in record.lines]
         call.tell({"title": record.title, "calls": [*map(list_object, record.rows.values())], "lines": [*lines]})
     else:
-        tell(*record_text(record, names, full=full))
+        call.tell({}, *record_text(record, names, full=full))
 
 
 def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterator[str]:

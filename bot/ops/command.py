@@ -223,6 +223,11 @@ def completed_from_store(read: Callable[[Tx], Named]) -> Completes:
     return completed(find)
 
 
+TOOLS = completed_from_store(
+    lambda tx: ((tool, "") for tool in tx.column("SELECT DISTINCT tool FROM bot_confirmations ORDER BY tool"))
+)
+
+
 def account() -> str | None:
     """The name of the account that runs the command. With sudo, the account of the person."""
     try:

@@ -14,6 +14,7 @@ import click
 from adk_confirm.bot.config.settings import DEFAULT_FILE, parse_settings
 from adk_confirm.bot.ops.command import FILE, tell
 from adk_confirm.bot.ops.findings import Tools, tools_of
+from adk_confirm.bot.policy.approvers import parse_approver
 from adk_confirm.runtime.errors import Conflict, Invalid, StoreError
 from adk_confirm.runtime.jsontypes import as_object
 
@@ -21,11 +22,23 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 _APPROVERS = ("group:S0ONCALL",)
 
 
+def _approver(text: str) -> str:
+    try:
+        return str(parse_approver(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 @click.command()
 @click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help="The file to write.")
 @click.option("--agent", metavar="MODULE:NAME", help="Your agent. The file then has a policy for each tool that asks.")
 @click.option(
-    "--approver", "approvers", metavar="KIND:ID", multiple=True, help="Who may decide, such as user:U0123456789."
+    "--approver",
+    "approvers",
+    metavar="KIND:ID",
+    multiple=True,
+    type=_approver,
+    help="Who may decide, such as user:U0123456789.",
 )
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def init(config: Path, agent: str | None, approvers: tuple[str, ...], force: bool) -> int:
@@ -55,7 +68,7 @@ def example_settings() -> str:
 
 def settings_for(target: str, approvers: Sequence[str] = _APPROVERS) -> str:
     """Settings for this agent, with a policy for each of its tools that may ask people. Raises `ConfirmError` if there
-    is no such agent, or nobody can be an approver of this name."""
+    is no such agent."""
     head, _, _ = example_settings().partition("# Policies, in order.")
     head = re.sub(r"^target = .*$", lambda _: f"target = {json.dumps(target)}", head, flags=re.MULTILINE)
     asking = _asking(asyncio.run(tools_of(parse_settings(head, {}).agent)))
@@ -64,9 +77,7 @@ def settings_for(target: str, approvers: Sequence[str] = _APPROVERS) -> str:
         f'# {about}\n[[policy]]\ntools = [{json.dumps(tool)}]\napprovers = [{who}]\nquorum = 1\nexpires_after = "24h"\n'
         for tool, about in asking.items()
     )
-    text = "\n".join((f"{head}{_ABOUT_POLICIES}", *policies))
-    parse_settings(text, {})
-    return text
+    return "\n".join((f"{head}{_ABOUT_POLICIES}", *policies))
 
 
 _ABOUT_POLICIES = """\

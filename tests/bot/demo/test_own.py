@@ -113,7 +113,7 @@ async def test_an_agent_of_another_runtime_can_not_crash_in_a_call(here: Path) -
         (["demo", "--agent", "own_garden:agent", "--check"], "Give only one of"),
         (["demo", "--config", "missing.toml"], "there is no such file"),
         (["init", "--agent", "own_garden:agnet"], "own_garden has no 'agnet'"),
-        (["init", "--agent", "own_garden:agent", "--approver", "ben"], "must begin with group:, user:, email: or"),
+        (["init", "--agent", "own_garden:agent", "--approver", "ben"], "for '--approver': must begin with group:"),
         (["init", "--approver", "user:U0BEN"], "name it with --agent"),
     ],
 )
