@@ -12,6 +12,7 @@ import importlib.machinery
 import os
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -104,9 +105,14 @@ def _run_many(storms: Any, options: Any) -> tuple[int, int, int, tuple[int, list
         reading, writing = os.pipe()
         if os.fork() == 0:
             os.close(reading)
-            with os.fdopen(writing, "w") as out:
-                _run_some(storms, first + job, options.jobs, options.seconds, out)
-            os._exit(0)
+            code = 1
+            try:
+                with os.fdopen(writing, "w") as out:
+                    _run_some(storms, first + job, options.jobs, options.seconds, out)
+                code = 0
+            except Exception:  # noqa: BLE001  (this process ends here)
+                traceback.print_exc()
+            os._exit(code)
         os.close(writing)
         pipes.append(reading)
     count, met, commits = 0, 0, 0
@@ -118,7 +124,8 @@ def _run_many(storms: Any, options: Any) -> tuple[int, int, int, tuple[int, list
                 count, met, commits = count + 1, met + int(faults), commits + int(stored)
                 if promises and (failed is None or int(seed) < failed[0]):
                     failed = int(seed), promises.split("|")
-        os.wait()
+        if os.wait()[1] != 0:
+            sys.exit("The simulator itself failed.")
     return count, met, commits, failed
 
 

@@ -25,6 +25,8 @@ OF_SLACK: tuple[Kind, ...] = (
 OF_WRITERS: tuple[Kind, ...] = ("amount of a confirmation", "amount of a call", "older confirmation")
 """What somebody changes who can write to the database, and has no secret."""
 OF_PEOPLE: tuple[Kind, ...] = ("group changes", "pause", "pause", "policy changes")
+OF_CLICKS: tuple[Kind, ...] = ("old card", "old card", "rush", "rush", "again", "stranger")
+"""What people press: buttons of a card as it was before, all at once, twice, and where they have no say."""
 
 Moment = Literal["", "commit", "post", "update", "tool", "ack"]
 """What a fault of a replica waits for: the replica is hit when it has just done this, before it knows."""
@@ -77,10 +79,12 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     OF_SLACK,
     ("Slack cuts", "Slack is late", "Slack fails", "Slack says 429"),
     ("request comes twice", "request is late", "request is lost", "restart", "kill"),
-    (*OF_PEOPLE, "freeze", "kill", "answer is lost"),
+    (*OF_PEOPLE, *OF_CLICKS, "freeze", "kill", "answer is lost"),
+    (*OF_CLICKS, *OF_PEOPLE, "request is late"),
+    (*OF_CLICKS, "read is late", "commit is late", "Slack is slow"),
     OF_WRITERS,
-    (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE),
-    (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE),
+    (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
+    (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
 )
 """What goes wrong together. A storm in which everything does shows less of each."""
 
@@ -121,6 +125,8 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
         lasts = dice.choice((dice.uniform(0.2, 2), dice.uniform(2, 6), dice.uniform(6, 14)))
     elif kind in OF_WRITERS:
         lasts, count = dice.choice((dice.uniform(0.1, 2), dice.uniform(2, 8))), dice.randrange(100)
+    elif kind in OF_CLICKS:
+        lasts, count = dice.choice((0.0, dice.uniform(0, 1), dice.uniform(1, 10))), dice.randrange(100)
     elif kind in OF_PEOPLE:
         lasts = dice.choice((dice.uniform(0.1, 8), dice.uniform(20, 50)))
         count = dice.randrange(3)

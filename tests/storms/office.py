@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 from random import Random
 from typing import Any, cast
@@ -25,12 +26,14 @@ from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.wakeups import Hub
 from adk_confirm.sandbox.server.delivery import Delivery
 from adk_confirm.sandbox.server.server import FakeSlack
+from adk_confirm.sandbox.workspace.records import Message
 from bench.chaos import agent as agents
 from bench.chaos.history import Effect
 from bench.chaos.office import REDELIVERED_AFTER, policy
 from bench.chaos.people import People, everywhere
 from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, TOOLS
-from tests.storms.faults import OF_CLOCKS, OF_PEOPLE, OF_REPLICAS, OF_WRITERS, Fault, Moment, Weather
+from tests.storms.faults import OF_CLICKS, OF_CLOCKS, OF_PEOPLE, OF_REPLICAS, OF_WRITERS, Fault, Moment, Weather
+from tests.storms.gestures import presses
 from tests.storms.loop import Process, StormLoop
 from tests.storms.slack import SlackWire, StormClient, StormSlack, transmit
 from tests.storms.store import StormEngine, StormStore
@@ -118,7 +121,12 @@ class Office:
         self.store = StormStore(template, loop, self.dice, self.weather, self._committed)
         self.settings = settings()
         self.watch = Watch(self)
+        self.away, self.bars, self.barred = "", "", [""] * replicas
+        """Who left the group, who is barred in the file, and who in the file as each replica read it last."""
+        self.changes_who_may()
         self.replicas = [Replica(self, number) for number in range(replicas)]
+        self.copies: list[Message] = []
+        """Cards as they were, which some people may still see."""
         self.healing: set[asyncio.Task[None]] = set()
 
     def note(self, what: str) -> None:
@@ -159,7 +167,7 @@ class Office:
                     replica = self.replicas[fault.replica % len(self.replicas)]
                     if not replica.process.dead:
                         self.loop.after_steps(replica.process, fault.count, partial(self.strikes, fault, replica))
-            elif fault.kind in (*OF_CLOCKS, *OF_PEOPLE, *OF_WRITERS, "cut off"):
+            elif fault.kind in (*OF_CLOCKS, *OF_PEOPLE, *OF_CLICKS, *OF_WRITERS, "cut off"):
                 self.strikes(fault, self.replicas[fault.replica % len(self.replicas)])
             else:
                 self.weather.arm(fault)
@@ -197,6 +205,8 @@ class Office:
                 self._start_task(self._policies_change(fault))
             case "pause":
                 self._start_task(self._pauses(fault))
+            case "old card" | "rush" | "again" | "stranger":
+                self._start_task(presses(self, fault))
             case _:
                 raise ValueError(fault.kind)
 
@@ -211,11 +221,25 @@ class Office:
             replica.reborn()
 
     async def _group_changes(self, fault: Fault) -> None:
-        who = APPROVERS[fault.count % len(APPROVERS)]
-        left = [self.cast[name] for name in APPROVERS if name != who]
-        self.slack.group("oncall", *left, id="S0ONCALL")
-        await asyncio.sleep(fault.seconds)
-        self.slack.group("oncall", *(self.cast[name] for name in APPROVERS), id="S0ONCALL")
+        for away in (APPROVERS[fault.count % len(APPROVERS)], ""):
+            self.away = away
+            self.slack.group("oncall", *(self.cast[name] for name in APPROVERS if name != away), id="S0ONCALL")
+            self.changes_who_may()
+            await asyncio.sleep(fault.seconds)
+
+    def changes_who_may(self) -> None:
+        """Somebody who is barred in some replicas only may still decide in the others."""
+        able = {tool.name: {*APPROVERS, *(ASKERS if tool.name == "pay" else ())} for tool in TOOLS_HERE}
+        for tool in TOOLS_HERE:
+            away = {self.away} if _GROUP in tool.approvers else set()
+            able[tool.name] -= {name for name in APPROVERS if all(name == barred for barred in self.barred)} | away
+        self.watch.able({tool: frozenset(f"U0{name.upper()}" for name in names) for tool, names in able.items()})
+
+    def read_file(self, replica: Replica) -> None:
+        """A replica reads its settings file."""
+        replica.rules.policies = settings(f"user:U0{self.bars.upper()}" if self.bars else "").policies
+        self.barred[replica.number] = self.bars
+        self.changes_who_may()
 
     def _writes(self, fault: Fault) -> None:
         """Somebody changes an amount in the database."""
@@ -243,10 +267,10 @@ class Office:
 
     async def _policies_change(self, fault: Fault) -> None:
         """For a while somebody can't decide any more."""
-        for bars in (f"user:U0{APPROVERS[fault.count % len(APPROVERS)].upper()}", ""):
+        for self.bars in (APPROVERS[fault.count % len(APPROVERS)], ""):
             for replica in self.replicas:  # each reads its file when it happens to
                 await asyncio.sleep(self.dice.uniform(0, 1))
-                replica.rules.policies = settings(bars).policies
+                self.read_file(replica)
             await asyncio.sleep(fault.seconds)
 
     async def _pauses(self, fault: Fault) -> None:
@@ -317,6 +341,13 @@ class _Beside:
         self.office, self.process = office, office.loop.world
 
 
+_GROUP = "group:S0ONCALL"
+_POLICIES = {"deploy": (_GROUP,), "pay": tuple(f"user:U0{name.upper()}" for name in (*APPROVERS, *ASKERS))}
+TOOLS_HERE = tuple(replace(tool, approvers=_POLICIES.get(tool.name, tool.approvers)) for tool in TOOLS)
+"""Two of a group decide on one tool's calls, so that somebody may leave it between two votes; and on another tool's
+everybody who has not asked."""
+
+
 _OWED = """
     SELECT kind, key, trouble,
            CASE WHEN parked_at IS NOT NULL THEN 'parked' WHEN lease_until > :now THEN 'attended'
@@ -329,7 +360,7 @@ _OWED = """
 
 @cache
 def settings(bars: str = "") -> Settings:
-    policies = "\n".join(policy(tool) + (f'barred = ["{bars}"]\n' if bars else "") for tool in TOOLS)
+    policies = "\n".join(policy(tool) + (f'barred = ["{bars}"]\n' if bars else "") for tool in TOOLS_HERE)
     text = (
         '[agent]\ntarget = "bench.chaos.agent:agent"\n[audit]\ncheckpoint_every = "10s"\n'
         f'[store]\nlease = "{LEASE:g}s"\n{policies}'
@@ -367,8 +398,10 @@ def in_place(office: Callable[[], Office | None]) -> Iterator[None]:
         return "storm"
 
     def rules(*given: Any) -> Rules:
-        here().rules = Rules(*given)
-        return here().rules
+        replica = here()
+        replica.rules = Rules(*given)
+        replica.office.read_file(replica)
+        return replica.rules
 
     class NoSession:
         async def close(self) -> None: ...

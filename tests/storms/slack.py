@@ -12,6 +12,7 @@ import aiohttp
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from adk_confirm.blocks.click_ids import CardMark, parse_mark
 from adk_confirm.bot.slack.api import Slack
 from adk_confirm.sandbox.methods.call import CallRecord
 from adk_confirm.sandbox.reading import JsonObject
@@ -78,11 +79,13 @@ class SlackWire:
         if fault is not None and kind in ("Slack is slow", "Slack answers late"):
             back += fault.seconds
         args = cast("JsonObject", json.loads(json.dumps(given)))
+        replica.office.watch.sends(replica, method, args)
 
         def arrive() -> None:
             if kind == "Slack says 429":
                 assert fault is not None
                 after = max(1, round(fault.seconds))
+                replica.office.watch.refused(args)
                 done = 429, cast("JsonObject", {"ok": False, "error": "ratelimited"}), {"Retry-After": str(after)}
             elif fault is not None and kind in ("Slack fails", "Slack cuts") and not fault.acted:
                 done = 500, {}, {}
@@ -125,11 +128,15 @@ class SlackWire:
         try:
             answer = api._run(method, ApiRequest(args, self.slack.bot_token, "", ""))
         except ApiRefusal as refused:
+            replica.office.watch.refused(args)
             made.status, made.answer = refused.status, refused.body()
             return refused.status, refused.body(), dict(refused.headers or {})
         made.status, made.answer, made.acted = 200, answer, True
         self.slack.workspace.changes.tell("call", team=made.team_id)
         if method in ("chat.postMessage", "chat.update"):
+            message = self.slack.workspace.messages.find(str(answer["channel"]), str(answer["ts"]))
+            if isinstance(parse_mark(message.metadata), CardMark):
+                replica.office.copies.append(message.copy())
             replica.office.struck("post" if method == "chat.postMessage" else "update", replica)
         return 200, cast("JsonObject", json.loads(json.dumps(answer))), {}
 
@@ -137,6 +144,7 @@ class SlackWire:
 async def transmit(office: Office, made: Delivery) -> None:
     """Slack's request reaches one of the replicas, whichever the door chooses."""
     loop, weather = office.loop, office.weather
+    office.watch.acts(made)
     await asyncio.sleep(office.wire.latency())
     if weather.take("request is lost"):
         raise ConnectionResetError

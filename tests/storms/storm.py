@@ -34,6 +34,7 @@ from tests.storms import virtual
 from tests.storms.faults import Fault, make_faults, without
 from tests.storms.loop import StormLoop
 from tests.storms.office import LEASE, SECRET, Office, in_place
+from tests.storms.watch import POSTED_AGAIN
 
 _GOES_HOME, _QUIET_WITHIN, _ROUNDS = 30.0, 300.0, 6
 LOOP: StormLoop | None = None
@@ -151,7 +152,8 @@ async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     owed = await _decide_the_rest(at, storm)
     history = _history(at, owed)
     if at.tampered:  # what somebody changed ends otherwise than people wanted; but nothing else ran
-        return [*at.watch.found, *ledger_verifies(Story(history))]
+        found = [one for one in at.watch.found if one.promise != POSTED_AGAIN]
+        return [*found, *ledger_verifies(Story(history))]
     found = [*at.watch.found, *check(history)]
     if (looks := await _commits_at_rest(at)) > MOST_AT_REST:
         found.append(Finding("at rest nobody is busy", f"{looks} commits in {_REST:g} s of rest"))

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from adk_confirm.blocks.click_ids import parse_id
+from adk_confirm.blocks.click_ids import identity, parse_id
 from adk_confirm.bot.inbound.clicks_and_forms import VOTES
 from adk_confirm.bot.inbound.payloads import click_id, person_of, read_click
 from adk_confirm.sandbox.server.delivery import Delivery
-from bench.chaos.checks import DECISIONS
 from bench.chaos.history import Effect, Finding
+from tests.storms import ballots
+from tests.storms.ballots import Ballots
 
 if TYPE_CHECKING:
-    from tests.storms.office import Office
+    from tests.storms.office import Office, Replica
+
+POSTED_AGAIN = "nothing is posted again without a look"
+_LOOKS = ("conversations.replies", "conversations.history")
 
 
 class Watch:
@@ -23,9 +28,17 @@ class Watch:
         self._office = office
         self.found: list[Finding] = []
         self._seen: dict[str, int] = {}  # lines of each chain that were looked at
-        self._decided: dict[str, str] = {}
+        self._ballots: dict[str, Ballots] = {}
         self._began: Counter[str] = Counter()
         self._changes = 0
+        self._read: dict[int, int] = {}  # events of each session that were looked at
+        self._given: Counter[tuple[int, str]] = Counter()  # what a session was given: answers, results, words
+        self._heard: Counter[tuple[str, str]] = Counter()
+        self._sent: dict[tuple[Any, ...], float] = {}  # when a message of ours was last sent to Slack
+        self._looked: dict[tuple[int, str], float] = {}  # when a process last asked what is in a channel
+        self._acts: dict[tuple[str, str], list[float]] = defaultdict(list)
+        """What somebody did about a confirmation: when Slack sent it."""
+        self._able: list[tuple[float, Mapping[str, frozenset[str]]]] = []
 
     def _find(self, promise: str, what: str, ticket: str = "") -> None:
         self.found.append(Finding(promise, what, ticket))
@@ -49,14 +62,77 @@ class Watch:
             if [line.seq for line in lines] != list(range(before + 1, row.seq + 1)):
                 self._find("no line is missing", f"{row.chain}: {[line.seq for line in lines]} after {before}")
             for line in lines:
-                self._line(line.kind, line.confirmation)
+                self._line(row.chain, line.kind, line.confirmation, line.tool, json.loads(line.content or "{}"))
+        for session in store.look("SELECT key, events FROM runtime_sessions"):
+            if session.events > self._read.get(session.key, 0):
+                self._events(session.key)
 
-    def _line(self, kind: str, confirmation: str | None) -> None:
-        if kind not in DECISIONS or not confirmation:
+    def _line(self, chain: str, kind: str, confirmation: str | None, tool: str, content: Mapping[str, Any]) -> None:
+        if kind == "heard":
+            self._heard[chain, content["text"]] += 1
+            if self._heard[chain, content["text"]] > 1:
+                self._find("a message reaches the agent once", f"{content['text']} in {chain}")
+        if not confirmation:
             return
-        before = self._decided.setdefault(confirmation, kind)
-        if before is not kind and before != kind:
-            self._find("one decision each", f"{before}, then {kind}", confirmation)
+        if kind == "asked":
+            self._ballots[confirmation] = ballots.begin(content, tool, partial(self._may, confirmation))
+        elif known := self._ballots.get(confirmation):
+            for promise, what in known.add(kind, content, self._office.loop.now):
+                self._find(promise, what, confirmation)
+
+    def _events(self, session: int) -> None:
+        """An answer, a result and a message reach a session once."""
+        for row in self._office.store.look(_EVENTS, session=session, after=self._read.get(session, 0)):
+            self._read[session] = row.seq
+            event = json.loads(row.body)
+            parts = (event.get("content") or {}).get("parts") or []
+            for given in filter(None, map(_given, parts)):
+                self._given[session, given] += 1
+                if self._given[session, given] > 1:
+                    self._find("the agent hears it once", f"{given} for the {self._given[session, given]}. time")
+
+    # Who is able to decide
+
+    def able(self, by_tool: Mapping[str, frozenset[str]]) -> None:
+        """From now on these people are able to decide on these tools' calls."""
+        self._able.append((self._office.loop.now, by_tool))
+
+    def _may(self, confirmation: str, tool: str, who: str, acted: str) -> bool:
+        """Whether somebody was able to decide at some time since one of them first did something about it."""
+        since = min(self._acts.get((acted, confirmation), [0.0]))
+        ends = [at for at, _ in self._able[1:]] + [self._office.loop.now + 1]
+        return any(who in able[tool] for (_, able), end in zip(self._able, ends, strict=True) if end >= since)
+
+    def acts(self, made: Delivery) -> None:
+        """Slack is about to tell what somebody did."""
+        if made.kind != "interactive":
+            return
+        said, user, now = json.dumps(made.body), made.body["user"]["id"], self._office.loop.now  # type: ignore[index,call-overload]
+        for confirmation in self._ballots:
+            if confirmation in said:
+                self._acts[str(user), confirmation].append(now)
+
+    # What goes to Slack
+
+    def sends(self, replica: Replica, method: str, args: Mapping[str, Any]) -> None:
+        """Before a message is posted again, its sender has looked whether it is there."""
+        now, channel, process = self._office.loop.now, str(args.get("channel")), replica.process.index
+        if method in _LOOKS:
+            self._looked[process, channel] = now
+        if method != "chat.postMessage" or (marked := identity(args.get("metadata"))) is None:
+            return
+        key = (channel, args.get("thread_ts"), *marked)
+        before = self._sent.get(key)
+        if before is not None and self._looked.get((process, channel), -1.0) < before:
+            self._find(POSTED_AGAIN, f"{marked} in replica {replica.number}")
+        self._sent[key] = now
+
+    def refused(self, args: Mapping[str, Any]) -> None:
+        """Slack said for certain that it did not post this."""
+        if (marked := identity(args.get("metadata"))) is not None:
+            self._sent.pop((str(args.get("channel")), args.get("thread_ts"), *marked), None)
+
+    # Tools
 
     def tool(self, did: Effect) -> None:
         """A tool begins or ends. When it begins, the store says so, and it runs with what the ledger says."""
@@ -83,8 +159,15 @@ class Watch:
         if self._began[did.call] > attempts and did.tool != "tidy":
             self._find("an approved call runs once", f"it began {self._began[did.call]} times", did.ticket)
 
+    # What was acknowledged
+
     def acked(self, made: Delivery) -> None:
-        """A click was acknowledged: its vote is stored, or whoever clicked is told why not."""
+        """A click was acknowledged: its vote is stored, or whoever clicked is told why not. So is a message."""
+        event = made.body.get("event")
+        if isinstance(event, dict) and event.get("type") == "app_mention":
+            if not self._office.store.look(_LETTER, ts=event["ts"]):
+                self._find("an acknowledged message is stored", str(event["ts"]))
+            return
         if made.kind != "interactive" or made.body.get("type") != "block_actions":
             return
         click = read_click(made.body)
@@ -96,7 +179,18 @@ class Watch:
             self._find("an acknowledged click is stored", f"{click.seat.person.user} {click.action}", click.ref.id)
 
 
-_NEW = "SELECT seq, kind, confirmation FROM bot_ledger WHERE chain = :chain AND seq > :after ORDER BY seq"
+def _given(part: Mapping[str, Any]) -> str | None:
+    """What this part of an event gives to the agent, if it is given once."""
+    if (response := part.get("functionResponse")) is not None and "error" not in response["response"]:
+        return f"{response['name']} {response['id']}"
+    return None
+
+
+_LETTER = "SELECT 1 AS there FROM bot_mail WHERE mark = :ts"
+_EVENTS = "SELECT seq, body FROM runtime_events WHERE session = :session AND seq > :after ORDER BY seq"
+_NEW = (
+    "SELECT seq, kind, confirmation, tool, content FROM bot_ledger WHERE chain = :chain AND seq > :after ORDER BY seq"
+)
 _VOTE = """
     SELECT 1 AS there FROM bot_replies WHERE vote = :vote
     UNION ALL SELECT 1 FROM bot_confirmations WHERE id = :id AND body LIKE :like

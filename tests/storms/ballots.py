@@ -1,0 +1,97 @@
+"""What the ledger's lines about one confirmation may come to, by the rules that people know. It shares no code with the
+product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from bench.chaos.plan import TOOLS
+
+ENDS = ("approved", "denied", "expired", "withdrawn", "answered elsewhere")
+_QUORUM = {tool.name: tool.quorum for tool in TOOLS}
+
+May = Callable[[str, str, str], bool]
+"""Whether this person was able to decide on a tool's calls at some time since they, or who is named second, acted."""
+
+
+@dataclass
+class Ballots:
+    """The votes on one confirmation, line by line. `now` is the time of the line's commit."""
+
+    tool: str
+    asker: str
+    until: float
+    may: May
+    approvals: set[str] = field(default_factory=set)
+    again: set[str] = field(default_factory=set)
+    last: str = ""
+    decided: str = ""
+    attempts: int = 1
+    begun: int = 0
+    unknown: bool = False
+
+    def add(self, kind: str, content: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
+        """The promises that this line breaks, and how."""
+        who = str((content.get("who") or {}).get("user", ""))
+        votes = kind in ("approval", "edited", "run again vote")
+        if votes and who == self.asker:
+            yield "only approvers decide", f"{who}'s {kind} counted, and they asked for it"
+        elif votes and not self.may(self.tool, who, who):
+            yield "only approvers decide", f"{who}'s {kind} counted, and they were not able to decide any more"
+        if kind in ENDS:
+            if self.decided and self.decided != kind:
+                yield "one decision each", f"{self.decided}, then {kind}"
+            self.decided = self.decided or kind
+        elif votes and bool(self.decided) is not (kind == "run again vote"):
+            yield "one decision each", f"{self.decided or 'nothing'}, then {kind}"
+        match kind:
+            case "approval" | "run again vote":
+                given = self.approvals if kind == "approval" else self.again
+                if who in given:
+                    yield "everybody has one vote", f"{who}: {kind} counted twice"
+                given.add(who)
+                self.last = who
+            case "edited":
+                self.approvals, self.last = {who}, who
+            case "vote fell":
+                (self.again if self.decided else self.approvals).discard(who)
+            case "approved":
+                yield from self._completed(self.approvals, content)
+            case "run again":
+                self.attempts += 1
+                if not self.unknown:
+                    yield "an approved call runs once", "it is run again, and its outcome was not unknown"
+                self.unknown = False
+                yield from self._completed(self.again, content)
+                self.again = set()
+            case "denied" if who and not self.may(self.tool, who, who):
+                yield "only approvers decide", f"{who} denied it"
+            case "withdrawn" if who != self.asker:
+                yield "only approvers decide", f"{who} withdrew what {self.asker} asked for"
+            case "expired" if now < self.until:
+                yield "nothing expires early", f"{self.until - now:.3f} s too early"
+            case "begun":
+                self.begun += 1
+                if self.decided != "approved" or self.begun > self.attempts:
+                    yield "an approved call runs once", f"{self.decided}, begun {self.begun} of {self.attempts} times"
+            case "unknown":
+                self.unknown, self.again = True, set()
+            case "done" if not self.begun:
+                yield "the ledger tells the tools' log", "done, and it never began"
+
+    def _completed(self, votes: set[str], content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        named = {str(person["user"]) for person in content.get("people", ())}
+        if len(votes) < _QUORUM[self.tool] or named != votes:
+            yield "enough people decide", f"{sorted(votes)} voted, {sorted(named)} are named, of {_QUORUM[self.tool]}"
+        for one in sorted(votes):
+            if not self.may(self.tool, one, self.last):
+                yield "only approvers decide", f"{one} was not able to decide any more when the last vote came"
+
+
+def begin(content: Mapping[str, Any], tool: str, may: May) -> Ballots:
+    """After the line `asked`."""
+    until = datetime.fromisoformat(content["until"]).timestamp() if content.get("until") else 0.0
+    return Ballots(tool, str(content["who"]["user"]), until, may)

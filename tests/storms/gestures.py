@@ -1,0 +1,92 @@
+"""What people press in a storm beside their errands: buttons of a card as it was before, all at once, twice, and where
+they have no say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+from adk_confirm.blocks import words
+from adk_confirm.blocks.click_ids import CardMark, parse_mark
+from adk_confirm.sandbox.blockkit.elements import element_label
+from adk_confirm.sandbox.people.seen import controls
+from adk_confirm.sandbox.refusals import NotFound, Refused
+from adk_confirm.sandbox.workspace.records import Message
+from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, Click, How
+from tests.storms.faults import Fault
+
+if TYPE_CHECKING:
+    from tests.storms.office import Office
+
+_BUTTONS = {words.APPROVE, words.HAPPENED, words.NOT_HAPPENED, words.RUN_AGAIN}
+_GLANCE, _PATIENCE = 0.2, 12.0
+
+
+async def presses(office: Office, fault: Fault) -> None:
+    """Waits until there is something to press, and presses it."""
+    dice, until = Random(f"{fault.at} {fault.count}"), office.loop.now + _PATIENCE
+    find = _old_cards if fault.kind == "old card" else _open_cards
+    while not (cards := find(office)):
+        if office.loop.now > until or office.weather.over:
+            return
+        await asyncio.sleep(_GLANCE)
+    card = dice.choice(cards).copy()
+    await asyncio.sleep(fault.seconds)
+    office.note(f"{fault.kind} with {office.people.ticket_of(_confirmation(card), card)}")
+    match fault.kind:
+        case "old card":
+            await _press(office, card, dice.choice(APPROVERS), dice.choice(_buttons(card)))
+        case "again":
+            who = dice.choice(APPROVERS)
+            for _ in range(2):
+                await _press(office, card, who, dice.choice(_buttons(card)))
+        case "stranger":
+            await _act(office, card, dice.choice((*APPROVERS, *ASKERS, OUTSIDER)), "Withdraw")
+            await _press(office, card, dice.choice((*ASKERS, OUTSIDER)), dice.choice(_buttons(card)))
+        case _:
+            ways: tuple[How, ...] = ("Approve", "Approve", "Deny", "Edit")
+            await asyncio.gather(*(_act(office, card, who, dice.choice(ways)) for who in (*APPROVERS, ASKERS[0])))
+
+
+def _open_cards(office: Office) -> Sequence[Message]:
+    """Cards that ask something now."""
+    channels = office.slack.workspace.directory.channels.values()
+    return [one for channel in channels for one in channel.messages.values() if _is_card(one) and _buttons(one)]
+
+
+def _old_cards(office: Office) -> Sequence[Message]:
+    """Cards that asked something before they were drawn again."""
+    newest = {(one.channel_id, one.ts): at for at, one in enumerate(office.copies)}
+    return [one for at, one in enumerate(office.copies) if at < newest[one.channel_id, one.ts] and _buttons(one)]
+
+
+def _is_card(message: Message) -> bool:
+    return isinstance(parse_mark(message.metadata), CardMark)
+
+
+def _confirmation(card: Message) -> str:
+    mark = parse_mark(card.metadata)
+    assert isinstance(mark, CardMark)
+    return mark.confirmation
+
+
+def _buttons(card: Message) -> list[str]:
+    return [label for _, element in controls(card.blocks) if (label := element_label(element)) in _BUTTONS]
+
+
+async def _press(office: Office, card: Message, who: str, button: str) -> None:
+    """On this copy of the card, whatever became of it."""
+    ticket = office.people.ticket_of(_confirmation(card), card)
+    try:
+        await office.people._presses(
+            ticket, _confirmation(card), card.copy(), Click(who, "Approve", 0.0), button=button
+        )
+    except (Refused, NotFound):
+        office.note(f"{who} can't press {button}")
+
+
+async def _act(office: Office, card: Message, who: str, how: How) -> None:
+    amount = 5000 + len(office.copies) if how == "Edit" else 0
+    await office.people.acts(office.people.ticket_of(_confirmation(card), card), Click(who, how, 0.0, amount))
