@@ -52,6 +52,7 @@ def _options() -> Any:
     parser = argparse.ArgumentParser(prog="python -m tests.storms")
     parser.add_argument("seeds", nargs="*", type=int, help="run these, and nothing else")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long, default: %(default)g")
+    parser.add_argument("--storms", type=int, default=sys.maxsize, help="how many each process runs at most")
     parser.add_argument("--seed", type=int, help="the first one; default: chosen by chance")
     parser.add_argument("--faults", help="numbers of the only faults that happen, such as 0,3; with one seed")
     parser.add_argument("--requests", help="and of the only requests that people make")
@@ -108,7 +109,7 @@ def _run_many(storms: Any, options: Any) -> tuple[int, int, int, tuple[int, list
             code = 1
             try:
                 with os.fdopen(writing, "w") as out:
-                    _run_some(storms, first + job, options.jobs, options.seconds, out)
+                    _run_some(storms, first + job, options, out)
                 code = 0
             except Exception:  # noqa: BLE001  (this process ends here)
                 traceback.print_exc()
@@ -129,15 +130,15 @@ def _run_many(storms: Any, options: Any) -> tuple[int, int, int, tuple[int, list
     return count, met, commits, failed
 
 
-def _run_some(storms: Any, seed: int, step: int, seconds: float, out: Any) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+def _run_some(storms: Any, seed: int, options: Any, out: Any) -> None:
+    until, last = time.monotonic() + options.seconds, seed + options.jobs * options.storms
+    while time.monotonic() < until and seed < last:
         outcome = storms.run(storms.make_storm(seed))
         out.write(f"{seed}\t{outcome.met}\t{outcome.commits}\t{'|'.join(sorted(outcome.promises))}\n")
         out.flush()
         if outcome.findings:
             return
-        seed += step
+        seed += options.jobs
 
 
 def _print_shortest(storms: Any, seed: int) -> None:

@@ -16,13 +16,16 @@ OF_REPLICAS: tuple[Kind, ...] = ("kill", "kill", "kill", "freeze", "freeze", "fr
 OF_CLOCKS: tuple[Kind, ...] = ("clock jumps",)
 OF_THE_STORE: tuple[Kind, ...] = (
     *("cut off", "commit fails", "commit is late", "answer is lost", "answer is lost", "answer is late"),
-    *("read fails", "read is late", "read is late", "wake-ups are lost"),
+    *("read fails", "read is late", "read is late", "wake-ups are lost", "disk is full"),
 )
 OF_SLACK: tuple[Kind, ...] = (
     *("Slack says 429", "Slack fails", "Slack fails", "Slack cuts", "Slack cuts", "Slack is slow", "Slack is late"),
-    *("Slack answers late", "request is lost", "request is late", "request comes twice"),
+    *("Slack answers late", "request is lost", "request is late", "request comes twice", "Slack loses"),
 )
-OF_WRITERS: tuple[Kind, ...] = ("amount of a confirmation", "amount of a call", "older confirmation")
+OF_WRITERS: tuple[Kind, ...] = (
+    *("amount of a confirmation", "amount of a call", "older confirmation"),
+    *("older call", "call is ready", "letter again"),
+)
 """What somebody changes who can write to the database, and has no secret."""
 OF_PEOPLE: tuple[Kind, ...] = ("group changes", "pause", "pause", "policy changes")
 OF_CLICKS: tuple[Kind, ...] = ("old card", "old card", "rush", "rush", "again", "stranger")
@@ -68,6 +71,8 @@ class Fault:
 
 
 PROFILES: tuple[tuple[Kind, ...], ...] = (
+    (),
+    OF_CLICKS,
     ("freeze", "freeze", "stand still"),
     ("freeze", "stand still", "Slack is late", "Slack answers late", "answer is late"),
     ("kill",),
@@ -91,7 +96,7 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
 
 def make_faults(dice: Random, *, replicas: int, seconds: float, lease: float) -> tuple[Fault, ...]:
     kinds, most = dice.choice(PROFILES), dice.choice((2, 4, 8, 12, 16))
-    found = [_fault(dice, dice.choice(kinds), replicas, seconds, lease) for _ in range(most)]
+    found = [_fault(dice, dice.choice(kinds), replicas, seconds, lease) for _ in range(most if kinds else 0)]
     return tuple(sorted(found, key=lambda one: one.at))
 
 

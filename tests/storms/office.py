@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,8 +21,10 @@ from adk_confirm.bot.slack.api import CallLimits
 from adk_confirm.bot.store.pause import mark_for_drawing, pause_runs, resume_runs
 from adk_confirm.bot.worker.supervision import RestartPauses
 from adk_confirm.demo.slack_app import our_app
+from adk_confirm.runtime.calls.call import call_digest
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.wakeups import Hub
 from adk_confirm.sandbox.server.delivery import Delivery
@@ -118,19 +121,32 @@ class Office:
         self.people = People(self.slack, cast_, everywhere(self.slack, cast_))
         self.wire = SlackWire(self.slack, loop, self.dice, self.weather)
         self.slack.outbox._transmit = partial(transmit, self)  # type: ignore[method-assign]
-        self.store = StormStore(template, loop, self.dice, self.weather, self._committed)
+        self.store = StormStore(template, loop, self.dice, self.weather, self._committed, self._unheld)
         self.settings = settings()
         self.watch = Watch(self)
         self.away, self.bars, self.barred = "", "", [""] * replicas
         """Who left the group, who is barred in the file, and who in the file as each replica read it last."""
         self.changes_who_may()
         self.replicas = [Replica(self, number) for number in range(replicas)]
+        self.lost: list[Message] = []
+        """What Slack lost after it had taken it."""
         self.copies: list[Message] = []
         """Cards as they were, which some people may still see."""
         self.healing: set[asyncio.Task[None]] = set()
 
     def note(self, what: str) -> None:
         self.said.append(f"{self.loop.now - 1_790_000_000.0:9.3f} s  {what}")
+
+    def _unheld(self, replica: Replica, lease: Lease) -> None:
+        self.watch.unheld(replica, lease, "its transaction")
+
+    def loses(self, channel: str, ts: str) -> None:
+        """Slack has said that it has a message, and has it no more."""
+        messages = self.slack.workspace.messages
+        message = messages.find(channel, ts)
+        self.lost.append(message)
+        messages.delete(self.slack.workspace.directory.channel(channel), message)
+        self.note(f"Slack loses {message.metadata}")
 
     def _committed(self, replica: Replica) -> None:
         self.watch.look()
@@ -167,7 +183,7 @@ class Office:
                     replica = self.replicas[fault.replica % len(self.replicas)]
                     if not replica.process.dead:
                         self.loop.after_steps(replica.process, fault.count, partial(self.strikes, fault, replica))
-            elif fault.kind in (*OF_CLOCKS, *OF_PEOPLE, *OF_CLICKS, *OF_WRITERS, "cut off"):
+            elif fault.kind in (*OF_CLOCKS, *OF_PEOPLE, *OF_CLICKS, *OF_WRITERS, "cut off", "disk is full"):
                 self.strikes(fault, self.replicas[fault.replica % len(self.replicas)])
             else:
                 self.weather.arm(fault)
@@ -193,6 +209,8 @@ class Office:
                 self._start_task(self._restarts(replica))
             case "clock jumps":
                 replica.ahead = process.ahead = process.ahead + fault.seconds
+            case "disk is full":
+                self.store.full_until = self.loop.now + fault.seconds
             case "cut off":
                 replica.cut_off_until = self.loop.now + fault.seconds
             case "group changes":
@@ -201,6 +219,12 @@ class Office:
                 self._start_task(self._puts_back(fault))
             case "amount of a confirmation" | "amount of a call":
                 self._writes(fault)
+            case "older call":
+                self._start_task(self._puts_back(fault, "runtime_calls"))
+            case "call is ready":
+                self._makes_ready(fault)
+            case "letter again":
+                self._sends_again(fault)
             case "policy changes":
                 self._start_task(self._policies_change(fault))
             case "pause":
@@ -252,9 +276,9 @@ class Office:
         self.store.connection.execute(f"UPDATE {table} SET body = ? WHERE id = ?", (body, row.id))
         self.tampered = True
 
-    async def _puts_back(self, fault: Fault) -> None:
-        """Somebody keeps a copy of a confirmation, and puts it back later."""
-        rows = self.store.look("SELECT * FROM bot_confirmations ORDER BY id")
+    async def _puts_back(self, fault: Fault, table: str = "bot_confirmations") -> None:
+        """Somebody keeps a copy of a row, and puts it back later."""
+        rows = self.store.look(f"SELECT * FROM {table} ORDER BY id")
         if not rows:
             return
         row = rows[fault.count % len(rows)]
@@ -262,7 +286,31 @@ class Office:
         names = [name for name in row._fields if name != "id"]
         put = ", ".join(f"{name} = ?" for name in names)
         values = [getattr(row, name) for name in names]
-        self.store.connection.execute(f"UPDATE bot_confirmations SET {put} WHERE id = ?", (*values, row.id))
+        self.store.connection.execute(f"UPDATE {table} SET {put} WHERE id = ?", (*values, row.id))
+        self.tampered = True
+
+    def _makes_ready(self, fault: Fault) -> None:
+        """Somebody makes a call that waits for people look approved, and has its session looked at."""
+        rows = self.store.look("SELECT id, session, body FROM runtime_calls WHERE state = 'held' ORDER BY id")
+        if not rows:
+            return
+        row = rows[fault.count % len(rows)]
+        body = json.loads(row.body)
+        body["state"], body["approved"] = "ready", call_digest(body["tool"], body["args"])
+        put = "UPDATE runtime_calls SET state = 'ready', body = ? WHERE session = ? AND id = ?"
+        self.store.connection.execute(put, (json.dumps(body), row.session, row.id))
+        self.store.connection.execute("UPDATE jobs SET due_at = 0 WHERE kind = 'session'")
+        self.tampered = True
+
+    def _sends_again(self, fault: Fault) -> None:
+        """Somebody has the agent hear again what it has heard."""
+        rows = self.store.look("SELECT id FROM bot_mail WHERE done_at IS NOT NULL ORDER BY id")
+        if not rows:
+            return
+        self.store.connection.execute(
+            "UPDATE bot_mail SET done_at = NULL WHERE id = ?", (rows[fault.count % len(rows)].id,)
+        )
+        self.store.connection.execute("UPDATE jobs SET due_at = 0 WHERE kind = 'session'")
         self.tampered = True
 
     async def _policies_change(self, fault: Fault) -> None:
@@ -306,11 +354,22 @@ class Office:
     async def heal(self) -> None:
         """All is well again."""
         self.weather.clear()
+        self.store.full_until = 0.0
         for replica in self.replicas:
             replica.cut_off_until = 0.0
         while self.healing or any(one.process.dead or one.process.frozen for one in self.replicas):
             await asyncio.sleep(0.5)
         self.note("all is well again")
+
+    async def is_prompt(self) -> None:
+        """In calm weather nothing fails, and what is due is done at once, not when a loop looks again."""
+        seen: set[Any] = set()
+        while True:
+            await asyncio.sleep(0.25)
+            late = {tuple(row) for row in self.store.look(_LATE, now=self.loop.now)}
+            for row in sorted(seen & late):
+                self.watch.late(*row)
+            seen = late
 
     # Rest
 
@@ -348,6 +407,12 @@ TOOLS_HERE = tuple(replace(tool, approvers=_POLICIES.get(tool.name, tool.approve
 everybody who has not asked."""
 
 
+_LATE = """
+    SELECT j.kind, j.key, j.due_at, j.failures, j.trouble FROM jobs j
+    LEFT JOIN jobs l ON l.kind = 'session' AND l.key = coalesce(j.owner, j.key)
+    WHERE j.failures > 0 OR j.parked_at IS NULL AND j.due_at <= :now - CASE
+        WHEN coalesce(l.lease_until, 0) <= :now THEN 1.0 WHEN j.kind IN ('session') THEN 1000.0 ELSE 3.5 END
+"""
 _OWED = """
     SELECT kind, key, trouble,
            CASE WHEN parked_at IS NOT NULL THEN 'parked' WHEN lease_until > :now THEN 'attended'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from http import HTTPStatus
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
@@ -54,6 +55,12 @@ class StormClient:
 
 
 class StormSlack(Slack):
+    async def _call_once(self, method: Any, given: JsonObject) -> JsonObject:
+        replica = cast("StormClient", self.client)._replica
+        if self._lease is not None and not replica.office.store.held_by(self._lease):
+            replica.office.watch.unheld(replica, self._lease, method.name)
+        return await super()._call_once(method, given)
+
     async def respond(self, *_: object, **__: object) -> bool:
         """Lists that are drawn again: nothing that is promised depends on it."""
         return True
@@ -94,6 +101,8 @@ class SlackWire:
                 if kind in ("Slack fails", "Slack cuts"):
                     done = 500, {}, {}
             office = replica.office
+            if done[0] == HTTPStatus.OK and method == "chat.postMessage" and weather.take("Slack loses"):
+                office.loses(str(done[1]["channel"]), str(done[1]["ts"]))
             if office.store.told is not None:
                 office.store.told(replica, f"{method} {json.dumps(args)[:200]}: {done[0]} {done[1].get('error', '')}")
             loop.call_later(back, give, done, context=world)

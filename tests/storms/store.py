@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.sqlite import as_store_error
 from adk_confirm.runtime.store.transaction import Job, OutcomeUnknown, R, SqlDialect, Tx
 from adk_confirm.runtime.store.wakeups import Hub, topic_key
@@ -20,21 +21,30 @@ if TYPE_CHECKING:
 
 AWAY = 5.0
 """Seconds that a transaction waits for a store that it can't reach, as on PostgreSQL."""
+FULL = "database or disk is full"
 AWAY_SAID = "The store can't be reached now. Nothing was stored."
 
 
 class StormStore:
-    """`committed` is called after each commit, before anybody has its answer."""
+    """`committed` is called after each commit, before anybody has its answer; `unheld` after one by a lease that was
+    lost."""
 
     def __init__(
-        self, template: bytes, loop: StormLoop, dice: Random, weather: Weather, committed: Callable[[Replica], None]
+        self,
+        template: bytes,
+        loop: StormLoop,
+        dice: Random,
+        weather: Weather,
+        committed: Callable[[Replica], None],
+        unheld: Callable[[Replica, Lease], None],
     ) -> None:
-        self.loop, self.dice, self.weather, self.committed = loop, dice, weather, committed
+        self.loop, self.dice, self.weather, self.committed, self.unheld = loop, dice, weather, committed, unheld
         self.connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=1000)
         self.connection.deserialize(template)
         self.connection.execute("PRAGMA foreign_keys=ON")
         self.connection.execute("PRAGMA journal_mode=MEMORY")
         self.engines: list[StormEngine] = []
+        self.full_until = 0.0
         self.commits = 0
         self.told: Callable[[Replica, str], None] | None = None
 
@@ -44,6 +54,11 @@ class StormStore:
     def look(self, sql: str, **values: object) -> list[Any]:
         """Reads, beside everybody."""
         return Tx(self.connection, "sqlite", self.now).all(sql, **values)
+
+    def held_by(self, lease: Lease) -> bool:
+        """Whether the job belongs to this lease."""
+        rows = self.look("SELECT lease_token FROM jobs WHERE kind = :kind AND key = :key", **lease.job._asdict())
+        return bool(rows) and rows[0].lease_token == lease.token
 
     def perform(self, job: Job[Any]) -> None:
         connection = self.connection
@@ -115,7 +130,15 @@ class StormEngine:
             job.fail(StoreError("The store could not do this. Nothing of it was stored."))
             loop.call_later(store.latency(), self._answer, job)
             return
+        if loop.now < store.full_until and not job.read_only:
+            job.fail(StoreError(FULL))
+            loop.call_later(store.latency(), self._answer, job)
+            return
+        lease = None if job.read_only else _lease_in(job.work)
+        held = lease is None or store.held_by(lease)
         store.perform(job)
+        if lease is not None and not held and job.error is None:
+            store.unheld(self.replica, lease)
         late = store.latency()
         if job.read_only and (fault := take("read is late")):
             late += fault.seconds
@@ -145,6 +168,19 @@ class StormEngine:
 
 
 def _nothing(*_: Kind) -> Fault | None:
+    return None
+
+
+def _lease_in(work: object, depth: int = 6) -> Lease | None:
+    """The lease by which a transaction writes."""
+    if isinstance(work, Lease):
+        return work
+    if isinstance(held := getattr(work, "_lease", None), Lease):
+        return held
+    if depth and callable(work):
+        for cell in getattr(work, "__closure__", None) or ():
+            if (found := _lease_in(cell.cell_contents, depth - 1)) is not None:
+                return found
     return None
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
+from adk_confirm.blocks.click_ids import CardMark, parse_mark
 from adk_confirm.bot.audit.ledger import SYSTEM
 from adk_confirm.bot.ops.audit_export import export_object
 from adk_confirm.bot.ops.audit_verify import verification_results
@@ -31,7 +32,7 @@ from bench.chaos.plan import Plan, make_plan
 from bench.chaos.story import Story
 from tests.storms import office as offices
 from tests.storms import virtual
-from tests.storms.faults import Fault, make_faults, without
+from tests.storms.faults import OF_CLICKS, Fault, make_faults, without
 from tests.storms.loop import StormLoop
 from tests.storms.office import LEASE, SECRET, Office, in_place
 from tests.storms.watch import POSTED_AGAIN
@@ -53,6 +54,11 @@ class Storm:
     rates: bool
     plan: Plan
     faults: tuple[Fault, ...]
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing goes wrong, and people do not ask for more than Slack takes."""
+        return not self.rates and all(fault.kind in OF_CLICKS for fault in self.faults)
 
 
 @dataclass
@@ -143,6 +149,7 @@ async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
         replica.start()
     while not any(one.bolt for one in at.replicas):
         await asyncio.sleep(0.05)
+    prompt = asyncio.create_task(at.is_prompt()) if storm.is_calm else None
     async with asyncio.TaskGroup() as group:
         group.create_task(at.people.live(storm.plan))
         group.create_task(at.strike(storm.faults))
@@ -150,14 +157,27 @@ async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     await at.heal()
     await at.people.finish(_GOES_HOME)
     owed = await _decide_the_rest(at, storm)
+    if prompt is not None:
+        prompt.cancel()
     history = _history(at, owed)
     if at.tampered:  # what somebody changed ends otherwise than people wanted; but nothing else ran
         found = [one for one in at.watch.found if one.promise != POSTED_AGAIN]
         return [*found, *ledger_verifies(Story(history))]
-    found = [*at.watch.found, *check(history)]
+    found = [*at.watch.found, *(one for one in check(history) if not _was_lost(at, history, one))]
     if (looks := await _commits_at_rest(at)) > MOST_AT_REST:
         found.append(Finding("at rest nobody is busy", f"{looks} commits in {_REST:g} s of rest"))
     return found
+
+
+def _was_lost(at: Office, history: History, finding: Finding) -> bool:
+    """Whether a promise about what people see is broken by what Slack lost: nobody learns of that. A call whose card is
+    lost can't be decided."""
+    threads = {(one.channel_id, one.thread_ts) for one in at.lost}
+    tickets = {call.ticket for call in history.asked if call.thread in threads}
+    for one in at.lost:
+        mark = parse_mark(one.metadata)
+        tickets |= {at.people.ticket_of(mark.confirmation, one)} if isinstance(mark, CardMark) else set()
+    return finding.thread in threads or finding.ticket in tickets
 
 
 _REST, MOST_AT_REST = 20.0, 60

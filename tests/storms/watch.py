@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from adk_confirm.blocks.click_ids import identity, parse_id
 from adk_confirm.bot.inbound.clicks_and_forms import VOTES
 from adk_confirm.bot.inbound.payloads import click_id, person_of, read_click
+from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.sandbox.server.delivery import Delivery
 from bench.chaos.history import Effect, Finding
 from tests.storms import ballots
@@ -38,6 +39,8 @@ class Watch:
         self._looked: dict[tuple[int, str], float] = {}  # when a process last asked what is in a channel
         self._acts: dict[tuple[str, str], list[float]] = defaultdict(list)
         """What somebody did about a confirmation: when Slack sent it."""
+        self._acks: dict[tuple[str, str], list[float]] = defaultdict(list)
+        """What of that was acknowledged: when."""
         self._able: list[tuple[float, Mapping[str, frozenset[str]]]] = []
 
     def _find(self, promise: str, what: str, ticket: str = "") -> None:
@@ -74,9 +77,16 @@ class Watch:
                 self._find("a message reaches the agent once", f"{content['text']} in {chain}")
         if not confirmation:
             return
+        if kind == "begun" and self._office.store.look("SELECT name FROM bot_switches WHERE name = 'paused'"):
+            self._find("nothing begins in a pause", "begun", confirmation)
         if kind == "asked":
             self._ballots[confirmation] = ballots.begin(content, tool, partial(self._may, confirmation))
         elif known := self._ballots.get(confirmation):
+            refusal, who = content.get("refusal") or {}, str((content.get("who") or {}).get("user"))
+            if (refusal.get("reason"), refusal.get("state")) == ("too late", "expired"):
+                acks, acts = self._acks[who, confirmation], self._acts[who, confirmation]
+                if len(acts) == len(acks) and max(acks, default=known.until) < known.until:
+                    self._find("an acknowledged click counts", f"{who} was not too late", confirmation)
             for promise, what in known.add(kind, content, self._office.loop.now):
                 self._find(promise, what, confirmation)
 
@@ -107,10 +117,20 @@ class Watch:
         """Slack is about to tell what somebody did."""
         if made.kind != "interactive":
             return
-        said, user, now = json.dumps(made.body), made.body["user"]["id"], self._office.loop.now  # type: ignore[index,call-overload]
+        self._note(self._acts, made)
+
+    def _note(self, where: dict[tuple[str, str], list[float]], made: Delivery) -> None:
+        said, user = json.dumps(made.body), person_of(made.body).user
         for confirmation in self._ballots:
             if confirmation in said:
-                self._acts[str(user), confirmation].append(now)
+                where[user, confirmation].append(self._office.loop.now)
+
+    def late(self, kind: str, key: str, due_at: float, failures: int, trouble: str | None) -> None:
+        how = trouble if failures else f"is due since {self._office.loop.now - due_at:.1f} s"
+        self._find("calm work is prompt", f"{kind} {key} {how}")
+
+    def unheld(self, replica: Replica, lease: Lease, what: str) -> None:
+        self._find("who lost a lease does nothing", f"{what} of replica {replica.number} for {lease.work}")
 
     # What goes to Slack
 
@@ -168,7 +188,10 @@ class Watch:
             if not self._office.store.look(_LETTER, ts=event["ts"]):
                 self._find("an acknowledged message is stored", str(event["ts"]))
             return
-        if made.kind != "interactive" or made.body.get("type") != "block_actions":
+        if made.kind != "interactive":
+            return
+        self._note(self._acks, made)
+        if made.body.get("type") != "block_actions":
             return
         click = read_click(made.body)
         if click.ref is None or click.action not in VOTES or parse_id(click.value) is None:
