@@ -410,8 +410,8 @@ everybody who has not asked."""
 _LATE = """
     SELECT j.kind, j.key, j.due_at, j.failures, j.trouble FROM jobs j
     LEFT JOIN jobs l ON l.kind = 'session' AND l.key = coalesce(j.owner, j.key)
-    WHERE j.failures > 0 OR j.parked_at IS NULL AND j.due_at <= :now - CASE
-        WHEN coalesce(l.lease_until, 0) <= :now THEN 1.0 WHEN j.kind IN ('session') THEN 1000.0 ELSE 3.5 END
+    WHERE j.failures > 0 OR j.parked_at IS NULL AND j.kind <> 'session' AND j.due_at <= :now - 15
+       OR j.parked_at IS NULL AND j.due_at <= :now - 1 AND coalesce(l.lease_until, 0) <= :now
 """
 _OWED = """
     SELECT kind, key, trouble,

@@ -130,7 +130,7 @@ class StormEngine:
             job.fail(StoreError("The store could not do this. Nothing of it was stored."))
             loop.call_later(store.latency(), self._answer, job)
             return
-        if loop.now < store.full_until and not job.read_only:
+        if loop.now < store.full_until and not job.read_only and self.replica.number >= 0:
             job.fail(StoreError(FULL))
             loop.call_later(store.latency(), self._answer, job)
             return
