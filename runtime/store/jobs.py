@@ -526,7 +526,7 @@ class LeaseLoop:
         self._held: dict[str, _Held] = {}
         self._jobs: dict[JobKey, str] = {}  # at work, and whose turn each takes
         self._next: dict[JobKey, tuple[ClaimedJob, _Held]] = {}  # begin when those at work have ended
-        self._ended_at: dict[JobKey, float] = {}  # within the last term: a claim is not on its way for longer
+        self._ended_at: dict[JobKey, float] = {}  # within the last term, and some from before
         self._due_again: set[JobKey] = set()  # something came since the last transaction of these began
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False  # no job of the first kind is begun any more
@@ -681,6 +681,7 @@ class LeaseLoop:
     # At work
 
     def _begin_jobs(self, claimed: Sequence[ClaimedJob], asked: Clocks, ended: object = None) -> None:
+        forgotten = self._database.clocks().running - self._term
         for one in claimed:
             held = self._held.get(one.owner)
             if held is None:
@@ -690,9 +691,9 @@ class LeaseLoop:
                 lease.keep()
             if self._over:
                 continue
-            if one.job not in self._jobs and self._ended_at.get(one.job, -math.inf) < asked.running:
+            if one.job not in self._jobs and self._ended_at.get(one.job, forgotten) < asked.running:
                 self._start(one, held)
-            elif one.job not in self._jobs:  # it was done while this was on its way, so what was found is old
+            elif one.job not in self._jobs:  # it was done while this was on its way, or may have been: that is old
                 self._wake()
             elif one.job == ended:
                 self._next[one.job] = one, held

@@ -79,8 +79,6 @@ class Ballots:
                     yield "an approved call runs once", f"{self.decided}, begun {self.begun} of {self.attempts} times"
             case "unknown":
                 self.unknown, self.again = True, set()
-            case "done" if not self.begun:
-                yield "the ledger tells the tools' log", "done, and it never began"
 
     def _completed(self, votes: set[str], content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         named = {str(person["user"]) for person in content.get("people", ())}

@@ -22,6 +22,8 @@ OF_SLACK: tuple[Kind, ...] = (
     *("Slack says 429", "Slack fails", "Slack fails", "Slack cuts", "Slack cuts", "Slack is slow", "Slack is late"),
     *("Slack answers late", "request is lost", "request is late", "request comes twice", "Slack loses"),
 )
+OF_AGENTS: tuple[Kind, ...] = ("agent is cut", "agent is cut", "agent is late", "agent is away")
+"""On the way to a server of others."""
 OF_WRITERS: tuple[Kind, ...] = (
     *("amount of a confirmation", "amount of a call", "older confirmation"),
     *("older call", "call is ready", "letter again"),
@@ -94,8 +96,9 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
 """What goes wrong together. A storm in which everything does shows less of each."""
 
 
-def make_faults(dice: Random, *, replicas: int, seconds: float, lease: float) -> tuple[Fault, ...]:
+def make_faults(dice: Random, *, replicas: int, seconds: float, lease: float, foreign: bool) -> tuple[Fault, ...]:
     kinds, most = dice.choice(PROFILES), dice.choice((2, 4, 8, 12, 16))
+    kinds = (*kinds, *OF_AGENTS, *OF_AGENTS) if foreign else kinds
     found = [_fault(dice, dice.choice(kinds), replicas, seconds, lease) for _ in range(most if kinds else 0)]
     return tuple(sorted(found, key=lambda one: one.at))
 
@@ -130,6 +133,8 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
         lasts = dice.choice((dice.uniform(0.2, 2), dice.uniform(2, 6), dice.uniform(6, 14)))
     elif kind in OF_WRITERS:
         lasts, count = dice.choice((dice.uniform(0.1, 2), dice.uniform(2, 8))), dice.randrange(100)
+    elif kind in OF_AGENTS:
+        count, times, lasts = dice.randrange(1, 4), dice.randrange(1, 4), dice.uniform(0.1, 4)
     elif kind in OF_CLICKS:
         lasts, count = dice.choice((0.0, dice.uniform(0, 1), dice.uniform(1, 10))), dice.randrange(100)
     elif kind in OF_PEOPLE:

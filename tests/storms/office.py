@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from random import Random
@@ -16,6 +16,8 @@ from slack_bolt.async_app import AsyncApp
 
 from adk_confirm.bot import app as product
 from adk_confirm.bot.config.settings import Rules, Settings, parse_settings
+from adk_confirm.bot.hosts.adk_host import AdkHost
+from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.slack.api import CallLimits
 from adk_confirm.bot.store.pause import mark_for_drawing, pause_runs, resume_runs
@@ -36,6 +38,7 @@ from bench.chaos.office import REDELIVERED_AFTER, policy
 from bench.chaos.people import People, everywhere
 from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, TOOLS
 from tests.storms.faults import OF_CLICKS, OF_CLOCKS, OF_PEOPLE, OF_REPLICAS, OF_WRITERS, Fault, Moment, Weather
+from tests.storms.foreign import ForeignAgents, ForeignServer
 from tests.storms.gestures import presses
 from tests.storms.loop import Process, StormLoop
 from tests.storms.slack import SlackWire, StormClient, StormSlack, transmit
@@ -58,7 +61,8 @@ class Replica:
         self.bolt: AsyncApp | None = None
         self.requests: list[asyncio.Future[tuple[int, str]]] = []
         self.cut_off_until = 0.0
-        self.ahead = office.dice.choice((0.0, 0.0, 0.3, -2.0, 40.0, -3600.0))
+        # When something was sent to a server of others is noted by the store's clock, and compared with ours.
+        self.ahead = office.dice.choice((0.0, 0.0, 0.3, -2.0, 40.0, -3600.0) if office.agents is None else (0.0,))
         self.rules = Rules(office.settings.policies)
         self.process = office.loop.spawn(f"replica {number}")
         self.stopping = asyncio.Event()
@@ -102,7 +106,9 @@ class Replica:
 
 
 class Office:
-    def __init__(self, seed: int, loop: StormLoop, template: bytes, replicas: int, *, rates: bool) -> None:
+    def __init__(
+        self, seed: int, loop: StormLoop, template: bytes, replicas: int, *, rates: bool, foreign: bool
+    ) -> None:
         self.loop, self.dice, self.weather = loop, Random(f"world {seed}"), Weather()
         self.effects: list[Effect] = []
         self.tampered = False
@@ -122,7 +128,8 @@ class Office:
         self.wire = SlackWire(self.slack, loop, self.dice, self.weather)
         self.slack.outbox._transmit = partial(transmit, self)  # type: ignore[method-assign]
         self.store = StormStore(template, loop, self.dice, self.weather, self._committed, self._unheld)
-        self.settings = settings()
+        self.settings = settings(foreign=foreign)
+        self.agents = ForeignAgents(self) if foreign else None
         self.watch = Watch(self)
         self.away, self.bars, self.barred = "", "", [""] * replicas
         """Who left the group, who is barred in the file, and who in the file as each replica read it last."""
@@ -161,14 +168,17 @@ class Office:
         self.struck("ack", replica)
 
     def log(self, phase: str, tool: str, ticket: str, amount: int, call: str | None) -> None:
-        """What a tool did, as the world sees it."""
+        """What a tool did in a replica, as the world sees it."""
         replica = _here[self.loop.current]
-        made = Effect(self.loop.now, cast("Any", phase), tool, ticket, amount, call or "", replica.process.index)
-        self.effects.append(made)
-        self.note(f"{tool} {phase} for {ticket} in replica {replica.number}")
-        self.watch.tool(made)
+        self.ran(phase, tool, ticket, amount, call or "", replica.process.index)
         if phase == "begins":
             self.struck("tool", replica)
+
+    def ran(self, phase: str, tool: str, ticket: str, amount: int, call: str, index: int = 0) -> None:
+        made = Effect(self.loop.now, cast("Any", phase), tool, ticket, amount, call, index)
+        self.effects.append(made)
+        self.note(f"{tool} {phase} for {ticket} in process {index}")
+        self.watch.tool(made)
 
     # Faults
 
@@ -207,6 +217,8 @@ class Office:
                 self._later(fault.seconds, partial(setattr, process, "frozen", False))
             case "restart":
                 self._start_task(self._restarts(replica))
+            case "clock jumps" if self.agents is not None:
+                pass
             case "clock jumps":
                 replica.ahead = process.ahead = process.ahead + fault.seconds
             case "disk is full":
@@ -261,7 +273,8 @@ class Office:
 
     def read_file(self, replica: Replica) -> None:
         """A replica reads its settings file."""
-        replica.rules.policies = settings(f"user:U0{self.bars.upper()}" if self.bars else "").policies
+        bars = f"user:U0{self.bars.upper()}" if self.bars else ""
+        replica.rules.policies = settings(bars, foreign=self.agents is not None).policies
         self.barred[replica.number] = self.bars
         self.changes_who_may()
 
@@ -338,6 +351,10 @@ class Office:
     def beside(self) -> Database:
         operator = cast("Any", _Beside(self))
         return Database(StormEngine(self.store, operator, Hub()), Hub(), "storm", read_only=False, context=Seal(SECRET))
+
+    def goes_on(self, seconds: float, work: Coroutine[Any, Any, None]) -> None:
+        """Something in the world, which nobody can stop."""
+        self._later(seconds, lambda: self._start_task(work))
 
     def _later(self, seconds: float, then: Callable[[], None]) -> None:
         self.loop.call_later(max(seconds, 0.001), then, context=self.loop.world.context)
@@ -424,8 +441,10 @@ _OWED = """
 
 
 @cache
-def settings(bars: str = "") -> Settings:
+def settings(bars: str = "", *, foreign: bool = False) -> Settings:
+    """What a server of others takes back is a denial with words, so nobody edits there."""
     policies = "\n".join(policy(tool) + (f'barred = ["{bars}"]\n' if bars else "") for tool in TOOLS_HERE)
+    policies = policies.replace('edit = ["amount"]', "edit = []") if foreign else policies
     text = (
         '[agent]\ntarget = "bench.chaos.agent:agent"\n[audit]\ncheckpoint_every = "10s"\n'
         f'[store]\nlease = "{LEASE:g}s"\n{policies}'
@@ -458,6 +477,13 @@ def in_place(office: Callable[[], Office | None]) -> Iterator[None]:
             StormEngine(replica.office.store, replica, hub), hub, "storm", read_only=False, context=Seal(SECRET)
         )
 
+    async def agents_host(*given: Any, **more: Any) -> Any:
+        replica = here()
+        agents_there = replica.office.agents
+        if agents_there is None:
+            return await open_host(*given, **more)
+        return AdkHost(ForeignServer(agents_there, replica))
+
     async def serve(stack: Any, stop: Any, readiness: Any, settings: Any, metrics: Any, bolt: AsyncApp) -> str:
         here().bolt = bolt
         return "storm"
@@ -480,6 +506,7 @@ def in_place(office: Callable[[], Office | None]) -> Iterator[None]:
 
     places: dict[str, Any] = {
         "open_store": open_store,
+        "open_host": agents_host,
         "slack_client": client,
         "slack_session": NoSession,
         "Slack": StormSlack,

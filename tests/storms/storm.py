@@ -52,6 +52,7 @@ class Storm:
     replicas: int
     seconds: float
     rates: bool
+    foreign: bool
     plan: Plan
     faults: tuple[Fault, ...]
 
@@ -81,8 +82,9 @@ def make_storm(seed: int) -> Storm:
     dice = Random(f"storm {seed}")
     replicas, seconds = dice.choice((1, 1, 2, 2, 2, 3, 4)), dice.choice((3.0, 8.0, 14.0))
     plan = make_plan(seed, seconds, lease=LEASE, every=dice.choice((1.5, 3.0, 5.0)))
-    faults = make_faults(dice, replicas=replicas, seconds=seconds + 4, lease=LEASE)
-    return Storm(seed, replicas, seconds, dice.random() < 0.3, plan, faults)
+    rates, foreign = dice.random() < 0.3, dice.random() < 0.2
+    faults = make_faults(dice, replicas=replicas, seconds=seconds + 4, lease=LEASE, foreign=foreign)
+    return Storm(seed, replicas, seconds, rates, foreign, plan, faults)
 
 
 def run(storm: Storm, *, tell: bool = False) -> Outcome:
@@ -142,7 +144,7 @@ def shortest(storm: Storm) -> Outcome:
 
 async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     global OFFICE
-    at = OFFICE = Office(storm.seed, loop, TEMPLATE, storm.replicas, rates=storm.rates)
+    at = OFFICE = Office(storm.seed, loop, TEMPLATE, storm.replicas, rates=storm.rates, foreign=storm.foreign)
     if tell:
         at.store.told = lambda replica, what: at.note(f"replica {replica.number} {what}")
     for replica in at.replicas:
@@ -163,15 +165,17 @@ async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     if at.tampered:  # what somebody changed ends otherwise than people wanted; but nothing else ran
         found = [one for one in at.watch.found if one.promise != POSTED_AGAIN]
         return [*found, *ledger_verifies(Story(history))]
-    found = [*at.watch.found, *(one for one in check(history) if not _was_lost(at, history, one))]
+    found = [*at.watch.found, *(one for one in check(history) if not _is_excused(at, history, one))]
     if (looks := await _commits_at_rest(at)) > MOST_AT_REST:
         found.append(Finding("at rest nobody is busy", f"{looks} commits in {_REST:g} s of rest"))
     return found
 
 
-def _was_lost(at: Office, history: History, finding: Finding) -> bool:
+def _is_excused(at: Office, history: History, finding: Finding) -> bool:
     """Whether a promise about what people see is broken by what Slack lost: nobody learns of that. A call whose card is
-    lost can't be decided."""
+    lost can't be decided. What an agent elsewhere says after its connection broke is looked for only for a while."""
+    if at.agents is not None and finding.what.endswith("was answered 0 times"):
+        return True
     threads = {(one.channel_id, one.thread_ts) for one in at.lost}
     tickets = {call.ticket for call in history.asked if call.thread in threads}
     for one in at.lost:

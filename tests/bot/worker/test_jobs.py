@@ -15,7 +15,7 @@ import pytest
 from adk_confirm.bot.slack.errors import Later
 from adk_confirm.runtime.errors import ConfirmError, Invalid, StoreError
 from adk_confirm.runtime.store import jobs
-from adk_confirm.runtime.store.database import Database, Limits, OutcomeUnknown, Tx
+from adk_confirm.runtime.store.database import Clocks, Database, Limits, OutcomeUnknown, Tx
 from adk_confirm.runtime.store.jobs import (
     AGAIN,
     LONGEST_LAG,
@@ -27,7 +27,7 @@ from adk_confirm.runtime.store.jobs import (
     owe,
     postpone,
 )
-from adk_confirm.runtime.store.lease import Lease
+from adk_confirm.runtime.store.lease import TERM, Lease
 from adk_confirm.runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
 from tests.support.postgres import frozen
@@ -657,8 +657,9 @@ async def test_a_row_whose_last_answer_was_lost_is_attended_when_it_is_due_again
     assert attended == ["a", "a"]
 
 
+@pytest.mark.parametrize("way", [0.0, 3 * TERM], ids=["at once", "longer than a lease lasts"])
 async def test_what_was_done_while_a_claim_was_on_its_way_is_not_done_again(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch, way: float
 ) -> None:
     """What the claim found is old then."""
     claimed, answers, over, done_once, claims_again = (asyncio.Event() for _ in range(5))
@@ -691,7 +692,11 @@ async def test_what_was_done_while_a_claim_was_on_its_way_is_not_done_again(
         await claimed.wait()
         await runs(lambda tx: owe(tx, "other", "b", owner="a"))
         await done_once.wait()
+        while "other b" in loop.at_work:
+            await asyncio.sleep(0)
         claims_again.clear()
+        clocks = database.clocks()
+        monkeypatch.setattr(database, "clocks", lambda: Clocks(clocks.running + way, clocks.wall + way))
         answers.set()
         await claims_again.wait()
     loop.stop()
