@@ -44,7 +44,7 @@ def main() -> int:
         print(f"found by seed {failed[0]}: {slip.known_by}: {', '.join(failed[1])}")
         return 0
     print(f"Seed {failed[0]} broke: {', '.join(failed[1])}. The shortest storm that does:", flush=True)
-    _print_shortest(storms, failed[0])
+    _print_shortest(storms, failed[0], options)
     return 1
 
 
@@ -56,6 +56,7 @@ def _options() -> Any:
     parser.add_argument("--seed", type=int, help="the first one; default: chosen by chance")
     parser.add_argument("--faults", help="numbers of the only faults that happen, such as 0,3; with one seed")
     parser.add_argument("--requests", help="and of the only requests that people make")
+    parser.add_argument("--foreign", action="store_true", help="the agent is on a server of others: not in CI yet")
     parser.add_argument("--slip", help="words of a slip in tests/mutants, which is made in the code first")
     parser.add_argument("--said", action="store_true", help="print all that happened")
     parser.add_argument("--jobs", type=int, default=_JOBS, help="processes, default: %(default)s")
@@ -80,7 +81,7 @@ def _ready() -> Any:
 def _run_these(storms: Any, options: Any) -> int:
     broken, said = 0, options.said
     for seed in options.seeds:
-        storm = storms.make_storm(seed)
+        storm = storms.make_storm(seed, foreign=options.foreign)
         faults, errands = _these(storm.faults, options.faults), _these(storm.plan.errands, options.requests)
         outcome = storms.run(replace(storm, faults=faults, plan=replace(storm.plan, errands=errands)), tell=said)
         broken += bool(outcome.findings)
@@ -133,7 +134,7 @@ def _run_many(storms: Any, options: Any) -> tuple[int, int, int, tuple[int, list
 def _run_some(storms: Any, seed: int, options: Any, out: Any) -> None:
     until, last = time.monotonic() + options.seconds, seed + options.jobs * options.storms
     while time.monotonic() < until and seed < last:
-        outcome = storms.run(storms.make_storm(seed))
+        outcome = storms.run(storms.make_storm(seed, foreign=options.foreign))
         out.write(f"{seed}\t{outcome.met}\t{outcome.commits}\t{'|'.join(sorted(outcome.promises))}\n")
         out.flush()
         if outcome.findings:
@@ -141,8 +142,9 @@ def _run_some(storms: Any, seed: int, options: Any, out: Any) -> None:
         seed += options.jobs
 
 
-def _print_shortest(storms: Any, seed: int) -> None:
-    outcome = storms.shortest(storms.make_storm(seed))
+def _print_shortest(storms: Any, seed: int, options: Any) -> None:
+    whole = storms.make_storm(seed, foreign=options.foreign)
+    outcome = storms.shortest(whole)
     plan = outcome.storm.plan
     for errand in plan.errands:
         print(f"  {errand.at:6.3f} s  {errand.asker} in #{errand.channel}: {', '.join(map(str, errand.calls))}")
@@ -150,11 +152,11 @@ def _print_shortest(storms: Any, seed: int) -> None:
         print(f"  {fault}")
     for one in outcome.findings:
         print(f"{one.promise}: {one.what} {one.ticket}")
-    whole = storms.make_storm(seed)
     faults = ",".join(str(whole.faults.index(one)) for one in outcome.storm.faults)
     requests = ",".join(str(whole.plan.errands.index(one)) for one in plan.errands)
     print("Again, with all that happens:")
-    print(f"python -m tests.storms {seed} --faults {faults or ','} --requests {requests or ','} --said")
+    more = " --foreign" if options.foreign else ""
+    print(f"python -m tests.storms {seed}{more} --faults {faults or ','} --requests {requests or ','} --said")
 
 
 # Slips

@@ -78,11 +78,12 @@ class Outcome:
         return {one.promise for one in self.findings}
 
 
-def make_storm(seed: int) -> Storm:
+def make_storm(seed: int, *, foreign: bool = False) -> Storm:
+    """`foreign`: the agent is on a server of others."""
     dice = Random(f"storm {seed}")
     replicas, seconds = dice.choice((1, 1, 2, 2, 2, 3, 4)), dice.choice((3.0, 8.0, 14.0))
     plan = make_plan(seed, seconds, lease=LEASE, every=dice.choice((1.5, 3.0, 5.0)))
-    rates, foreign = dice.random() < 0.3, dice.random() < 0.2
+    rates = dice.random() < 0.3
     faults = make_faults(dice, replicas=replicas, seconds=seconds + 4, lease=LEASE, foreign=foreign)
     return Storm(seed, replicas, seconds, rates, foreign, plan, faults)
 
