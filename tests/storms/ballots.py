@@ -29,6 +29,7 @@ class Ballots:
     again: set[str] = field(default_factory=set)
     last: str = ""
     decided: str = ""
+    revision: int = 1
     attempts: int = 1
     begun: int = 0
     unknown: bool = False
@@ -36,6 +37,8 @@ class Ballots:
     def add(self, kind: str, content: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
         """The promises that this line breaks, and how."""
         who = str((content.get("who") or {}).get("user", ""))
+        if kind in ("edited", "unknown"):
+            self.revision = int(content.get("revision", self.revision))
         votes = kind in ("approval", "edited", "run again vote")
         if votes and who == self.asker:
             yield "only approvers decide", f"{who}'s {kind} counted, and they asked for it"
@@ -56,7 +59,7 @@ class Ballots:
                 self.last = who
             case "edited":
                 self.approvals, self.last = {who}, who
-            case "vote fell":
+            case "vote fell" if content.get("revision", 1) == self.revision:  # else the edit before it says so
                 (self.again if self.decided else self.approvals).discard(who)
             case "approved":
                 yield from self._completed(self.approvals, content)
