@@ -267,6 +267,8 @@ MAY_SLEEP = {
     "bot/hosts/test_time_outs.py": "a server that says nothing",
     "bot/ops/test_cli.py": "a tool that does not end",
     "runtime/bounded/test_bounded.py": "a check that does not end",
+    "storms/foreign.py": "time is virtual there",
+    "storms/gestures.py": "time is virtual there",
     "storms/office.py": "time is virtual there",
     "storms/slack.py": "time is virtual there",
     "storms/storm.py": "time is virtual there",
