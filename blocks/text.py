@@ -35,12 +35,14 @@ _BLANK = (  # printable for Python, but nothing to be seen
     "\U0001107f\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
 _LATIN_TWINS = "АВЕЅІЈКМНОРСТУХасеѕіјорухһԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧονϲϳՍՏՕօսհոցᎠᎡᎢᎪᎫᎬᎳᎷᎻᏀᏃᏒᏙᏚᏞᏟᏢᏦᏴᏻꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"
+_LATIN_TWINS += "ⲀⲂⲈⲎⲒⲔⲘⲚⲞⲢⲤⲦⲨⲬⲟⲣⲥ"
+_ROUND = "๐໐၀ဝ០"  # like the letter o, in scripts that may stand beside Latin
 _ONLY_TWINS = re.compile(rf"[0-9_]*[{_LATIN_TWINS}][0-9_]*[{_LATIN_TWINS}][0-9_{_LATIN_TWINS}]*")
 _BESIDE_LATIN = {"LATIN", "MODIFIER", "MICRO", "FEMININE", "MASCULINE", "FULLWIDTH", "HALFWIDTH", "CJK", "HIRAGANA"}
 _BESIDE_LATIN |= {"KATAKANA", "KATAKANA-HIRAGANA", "IDEOGRAPHIC", "HANGUL", "BOPOMOFO", "THAI", "LAO", "KHMER"}
 _BESIDE_LATIN |= {"MYANMAR"}
 """Latin, and the scripts that are written beside it without a space."""
-_ODD = f"{_BLANK}|[\u0251\u0261\u037e\u1fef\U0001d400-\U0001d7ff]"
+_ODD = f"{_BLANK}|[\u01c0-\u01c3\u0251\u0261\u037e\u1fef\U0001d400-\U0001d7ff]"
 _MOST_MARKS = 5  # above and below one letter. More would be written over other lines
 _CJK_SPACE = "(?<=[\u3001-\u9fff\uff01-\uff60])\u3000"
 
@@ -115,8 +117,10 @@ _LATIN, _SPACELESS, _WORD, _HYPHENS = map(re.compile, ("[A-Za-z]", r"\S+", r"\w+
 
 @cache
 def _script(character: str) -> str:
-    """`CYRILLIC`. Of what is no letter: `LATIN`, as it stands with any."""
-    letter = unicodedata.category(character) in ("Lu", "Ll", "Lt", "Lo", "Lm", "Nl")
+    """`CYRILLIC`. Of what is no letter or digit: `LATIN`, as it stands with any."""
+    if character in _ROUND:
+        return "ROUND"
+    letter = not character.isascii() and unicodedata.category(character) in ("Lu", "Ll", "Lt", "Lo", "Lm", "Nl", "Nd")
     return re.split("[ -]", unicodedata.name(character, ""))[0] if letter else "LATIN"
 
 

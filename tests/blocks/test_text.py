@@ -32,6 +32,9 @@ def test_every_character_that_nobody_sees_becomes_an_escape() -> None:
 @pytest.mark.parametrize(
     ("raw", "seen_as"),
     [
+        ("p\u01c0ay p\u0e50y o\u0660k g\u1040 p\u101dy", "p\\u01c0ay p\\u0e50y o\\u0660k g\\u1040 p\\u101dy"),
+        ("ราคา ๑๐ บาท, abc ๐, 日本A５", "ราคา ๑๐ บาท, abc ๐, 日本A５"),
+        ("\u2c9f\u2ca3\u2ca5", "\\u2c9f\\u2ca3\\u2ca5"),
         ("invoice\u202egnp.exe", "invoice\\u202egnp.exe"),
         ("a\u2066b\u2069", "a\\u2066b\\u2069"),
         ("ze\u200bro", "ze\\u200bro"),
