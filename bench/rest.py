@@ -23,12 +23,10 @@ OURS, ADKS = "`adk-confirm api`", "`adk api_server`"
 _OUR_AGENT = "from bench.rest import our_agent\n\nagent = our_agent()\n"
 _ADKS_AGENT = "from bench.rest import adk_agent\n\nroot_agent = adk_agent()\n"
 _ALONE = (
-    "one session does everything in turn: the CPU of a cycle, six fsyncs and two requests over HTTP. Nobody feels "
-    "it: a model takes far longer to answer"
+    "one session does everything in turn: the CPU of a cycle, six fsyncs and two requests over HTTP. Going on would "
+    "cost what one session costs without HTTP"
 )
-_TOGETHER = (
-    "the rest is HTTP and JSON, on one core. Nobody feels it before sixteen models answer within a quarter of a second"
-)
+_TOGETHER = "the rest is HTTP and JSON, on one core. Going on would cost a second process beside it on the same store"
 _sessions = count(1)
 _for_good = ExitStack()  # in the servers: open as long as the process runs
 

@@ -46,8 +46,8 @@ HEADS = (
     "Home",
 )
 _LARGE = (
-    "the file no longer fits into SQLite's own cache. Nobody feels it: it is milliseconds, and Slack waits three "
-    "seconds"
+    "the file no longer fits into SQLite's own cache. It is milliseconds of the three seconds that Slack waits. Going "
+    "on would cost as much memory as the file has"
 )
 _TRUTH = "once an hour every chain is held against the checkpoints; for that it is read once, and its last hash kept"
 
