@@ -92,6 +92,7 @@ class Staff:
     lead: Person
     oscar: Person
     deploys: Channel
+    target: str = LAB  # the bot's agent
 
     @classmethod
     def of(cls, slack: FakeSlack, log: Path) -> Self:
@@ -247,7 +248,7 @@ async def office(
                 yield bot
 
         at = Office.of(workspace, log)
-        at.time_moves, at.limits = time_moves, limits
+        at.time_moves, at.limits, at.target = time_moves, limits, target
         at.works_with(opens)
         stack.push_async_callback(at.stops)
         await at.starts(policies)
@@ -286,12 +287,14 @@ def environment(
     }
 
 
-async def operates(at: Staff, database_url: str, *line: str) -> JsonObject:
+async def operates(at: Staff, database_url: str, *line: str, refused: bool = False) -> JsonObject:
     """What a command prints with `--json`, run as an operator runs it: in a process of its own, beside the bot."""
     file = at.log.with_name("operator.toml")
-    file.write_text(config(POLICY))
+    file.write_text(config(POLICY, at.target))
     async with child(command, "--config", str(file), *line, env=environment(at.slack, database_url)) as process:
-        return as_object(json.loads("".join(await process.finished())))
+        said = as_object(json.loads("".join(await process.finished())))
+    assert ("error" in said) is refused, said
+    return said
 
 
 async def command(*line: str) -> None:

@@ -53,7 +53,9 @@ class Beside:
 async def beside(database_url: str, tmp_path: Path) -> AsyncIterator[Beside]:
     async with FakeSlack(our_app()) as slack, serving(slack, database_url, tmp_path, POLICY, target=TARGET) as bot:
         await bot.starts()
-        yield Beside(Staff.of(slack, tmp_path / "tools.log"), bot, database_url)
+        at = Staff.of(slack, tmp_path / "tools.log")
+        at.target = TARGET
+        yield Beside(at, bot, database_url)
 
 
 TARGET = "adk_confirm.examples.oncall:agent"
@@ -85,7 +87,7 @@ async def test_a_command_killed_in_the_middle_has_done_nothing(beside: Beside, t
         assert (await clicked).acked
     await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     assert len(at.ran()) == 1
-    refused = await operates(at, beside.url, "withdraw", confirmation)
+    refused = await operates(at, beside.url, "withdraw", confirmation, refused=True)
     assert refused == {"error": f"Confirmation {confirmation} is already approved, so it can't be withdrawn."}
     await beside.says_consistent()
 
@@ -93,7 +95,7 @@ async def test_a_command_killed_in_the_middle_has_done_nothing(beside: Beside, t
 @asynccontextmanager
 async def at_the_point(beside: Beside, point: str, *line: str) -> AsyncIterator[Callable[[], None]]:
     file = beside.at.log.with_name("operator.toml")
-    file.write_text(config(POLICY))
+    file.write_text(config(POLICY, TARGET))
     env = environment(beside.at.slack, beside.url)
     async with child(stops_in, point, "--config", str(file), *line, env=env) as process:
         await process.reached(point)
