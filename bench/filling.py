@@ -20,10 +20,10 @@ async def fill(
     """Stores waiting confirmations, each in a session of its own, and returns what a click on each carries. `first`:
     their numbers begin there."""
     from adk_confirm.bot.config.settings import WaitingLimits, parse_settings
-    from adk_confirm.bot.confirmation.model import HostRequest, Place
+    from adk_confirm.bot.confirmation.confirmation import HostRequest, Place
     from adk_confirm.bot.policy.approvers import Person
-    from adk_confirm.bot.policy.model import CallFacts, GoverningPolicy
-    from adk_confirm.bot.store.mailbox import SlackMessage, store_message
+    from adk_confirm.bot.policy.policies import CallFacts, GoverningPolicy
+    from adk_confirm.bot.store.letters import SlackMessage, store_message
     from adk_confirm.bot.store.open import open_store
     from adk_confirm.bot.store.repository import chain_of, lock_session
     from adk_confirm.bot.store.requests import Opening, asked_call, open_request

@@ -171,13 +171,13 @@ def serve(config: Path) -> None:
     from adk_confirm.bot.app import running_bot
     from adk_confirm.bot.config.settings import load_settings
     from adk_confirm.bot.ops.stopping import run_until_stopped
-    from adk_confirm.bot.slack import api, directory, rate_limits
-    from adk_confirm.bot.slack.api import CallLimits
+    from adk_confirm.bot.slack import calls, directory, rate_limits
+    from adk_confirm.bot.slack.calls import CallLimits
 
     call_limits = None
     if _NO_LIMITS in os.environ:
-        vars(api)["POST"] = replace(rate_limits.POST, per_minute=100_000)
-        vars(api)["UPDATE"] = replace(rate_limits.UPDATE, per_minute=100_000)
+        vars(calls)["POST"] = replace(rate_limits.POST, per_minute=100_000)
+        vars(calls)["UPDATE"] = replace(rate_limits.UPDATE, per_minute=100_000)
         vars(directory)["CHANNEL_INFO"] = replace(rate_limits.CHANNEL_INFO, per_minute=100_000)
         call_limits = CallLimits(posts=10_000)
     run_until_stopped(running_bot(load_settings(config, os.environ), limits=call_limits), lambda bot: bot.url)

@@ -23,7 +23,7 @@ from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.cards.thread_worker import ThreadWorker
 from adk_confirm.bot.config.reload import PolicyReloader
 from adk_confirm.bot.config.settings import Rules, Settings
-from adk_confirm.bot.confirmation.model import DOOR
+from adk_confirm.bot.confirmation.confirmation import DOOR
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.home.query import HomeQuery
 from adk_confirm.bot.hosts.host import Host
@@ -33,7 +33,7 @@ from adk_confirm.bot.inbound.bolt_app import bolt, connect, listen_to_slack, mak
 from adk_confirm.bot.inbound.clicks_and_forms import ClicksAndForms
 from adk_confirm.bot.inbound.commands import Commands
 from adk_confirm.bot.inbound.events import Events
-from adk_confirm.bot.slack.api import CallLimits, Slack, slack_session
+from adk_confirm.bot.slack.calls import CallLimits, Slack, slack_session
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.own_identity import BotIdentity, identify, slack_client
 from adk_confirm.bot.store.known_names import SeenNames
@@ -110,8 +110,8 @@ async def running_bot(
         url = await _serve(stack, stop, readiness, settings, metrics, parts.bolt)
         door = None
         if settings.door is not None:
-            from adk_confirm.bot.door.api import DoorApi
             from adk_confirm.bot.door.host import DoorHost
+            from adk_confirm.bot.door.site import DoorApi
 
             callers = hosts[-1]
             assert isinstance(callers, DoorHost)

@@ -25,7 +25,7 @@ from adk_confirm import ToolContext
 from adk_confirm.bot.app import running_bot
 from adk_confirm.bot.cli import find_users_modules
 from adk_confirm.bot.config.settings import SettingsError, load_settings, serving_problems
-from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.calls import CallLimits
 from adk_confirm.bot.store.repository import JOBS
 from adk_confirm.demo.orders import AHEAD, CRASH_IN_CALL, FRAGILE
 from adk_confirm.runtime.agent import Agent

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from adk_confirm import REQUEST_CONFIRMATION, Event
 from adk_confirm.bot.audit.ledger import LineKind
-from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.confirmation import Confirmation
 from adk_confirm.bot.store.ledger_rows import line_of
 from adk_confirm.bot.store.repository import read_confirmation
 from adk_confirm.demo.explanations import answer_item, ledger_item, request_item

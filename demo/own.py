@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from adk_confirm.bot.config.settings import Settings
-from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.confirmation import State
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind
 from adk_confirm.demo.tour import Guide, open_card
 from adk_confirm.sandbox.page.controls import BotState, Controls, Hint

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
+from adk_confirm.bot.confirmation.confirmation import Confirmation, OutcomeKind, State
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.page.controls import BotState, Controls, Hint
 from adk_confirm.sandbox.people.people import Person

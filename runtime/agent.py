@@ -12,7 +12,7 @@ from adk_confirm.runtime.context import ReadonlyContext, ToolContext
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.fence import in_thread
 from adk_confirm.runtime.jsontypes import Json, JsonObject
-from adk_confirm.runtime.models.model import Model
+from adk_confirm.runtime.models.protocol import Model
 from adk_confirm.runtime.tool import FunctionTool, Tool, Toolset, as_tool
 from adk_confirm.runtime.wire import REQUEST_NAMES, TRANSFER_TO_AGENT, USER
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from adk_confirm.bot.config import settings
 from adk_confirm.bot.config.settings import Environment, parse_settings
-from adk_confirm.bot.policy.model import CallFacts, GoverningPolicy
+from adk_confirm.bot.policy.policies import CallFacts, GoverningPolicy
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.target import load_agent
 

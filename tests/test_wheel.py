@@ -22,7 +22,7 @@ approvers = ["python:examples.rota:on_call"]
 """
 ASKS = """
 import asyncio
-from adk_confirm.bot.policy.model import CallFacts
+from adk_confirm.bot.policy.policies import CallFacts
 from adk_confirm.bot.policy.python_approvers import PythonApprovers
 
 rota = "examples.rota:on_call"

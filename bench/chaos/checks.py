@@ -9,7 +9,7 @@ from typing import TypeVar
 from adk_confirm.blocks import words
 from adk_confirm.blocks.card import ASKED_AGAIN
 from adk_confirm.blocks.readable import words_of
-from adk_confirm.bot.confirmation.model import OutcomeKind, State
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind, State
 from bench.chaos.history import ClickRecord, Entry, Finding, History, Place
 from bench.chaos.plan import TOOLS
 from bench.chaos.story import Story, thread_of

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from adk_confirm.blocks.shown import Stage
-from adk_confirm.bot.confirmation.model import OutcomeKind, State
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind, State
 from bench.chaos.history import ClickRecord, Effect, Entry, History, Message, Place
 
 _T = TypeVar("_T")

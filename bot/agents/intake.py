@@ -13,24 +13,31 @@ from adk_confirm.blocks.full_view import can_be_shown
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, Grant, HostRequest, Place
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.grants import is_for
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, HostRequest, Place
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.confirmation.votes import hypothetical_vote
 from adk_confirm.bot.hosts.host import SessionSnapshot
 from adk_confirm.bot.policy.approvers import NOBODY, Person, Unresolved
-from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
+from adk_confirm.bot.policy.policies import (
+    CallFacts,
+    CallRefusal,
+    CallRefusalReason,
+    GoverningPolicy,
+    Policy,
+    may_show_in,
+)
 from adk_confirm.bot.policy.redaction import Redactor, mask_said, own_words
-from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.directory import Directory, NotWritable
-from adk_confirm.bot.slack.errors import Gone, SlackTrouble
+from adk_confirm.bot.slack.troubles import Gone, SlackTrouble
 from adk_confirm.bot.store.grants_in_force import grants_in
 from adk_confirm.bot.store.outbox import spoken_events
 from adk_confirm.bot.store.repository import Session, find_session, now, read_confirmation, session_confirmations
 from adk_confirm.bot.store.requests import Opening, asked_call
-from adk_confirm.bot.store.rows import letter_is_sealed, storable
+from adk_confirm.bot.store.sealed_rows import letter_is_sealed, storable
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.run.arrival import invocation_of
 from adk_confirm.runtime.store.database import Tx

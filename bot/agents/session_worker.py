@@ -14,12 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from adk_confirm.bot.agents.deliver import Deliveries, Exchange, delivery_unknown_line, unreachable_line
 from adk_confirm.bot.agents.intake import NOTHING_NEW, Intake, read_known
+from adk_confirm.bot.agents.letters_to_host import Deliveries, Exchange, delivery_unknown_line, unreachable_line
 from adk_confirm.bot.agents.streaming import RunDisplay
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
-from adk_confirm.bot.confirmation.model import DOOR, Confirmation, HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import DOOR, Confirmation, HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import copy_outcome
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
@@ -36,9 +36,9 @@ from adk_confirm.bot.hosts.host import (
     Unreachable,
 )
 from adk_confirm.bot.policy.redaction import mask_said
-from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.files import attachments
-from adk_confirm.bot.store.mailbox import (
+from adk_confirm.bot.store.letters import (
     STOPS,
     DecisionsAhead,
     Letter,

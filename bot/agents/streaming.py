@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from adk_confirm.blocks import markdown
 from adk_confirm.bot.hosts.host import MessageDelta
-from adk_confirm.bot.slack.api import Slack
-from adk_confirm.bot.slack.errors import Later, SlackTrouble, Unsure
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.rate_limits import APPEND_STREAM, START_STREAM, Method
+from adk_confirm.bot.slack.troubles import Later, SlackTrouble, Unsure
 from adk_confirm.bot.store.agent_status import begin_work
 from adk_confirm.bot.store.outbox import note_possible_copies, thread_is_behind
 from adk_confirm.bot.store.repository import Session, session_confirmations

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.policy.redaction import mask_said
-from adk_confirm.bot.slack.api import Slack
-from adk_confirm.bot.slack.errors import Later, SlackTrouble
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.rate_limits import RENAME_SESSION, SET_SESSION_STATUS, Method
+from adk_confirm.bot.slack.troubles import Later, SlackTrouble
 from adk_confirm.bot.store.agent_status import AgentStatus, ShownStatus, first_words, note_status
 from adk_confirm.bot.store.repository import Session, session_confirmations
 from adk_confirm.runtime.jsontypes import JsonObject

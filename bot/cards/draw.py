@@ -19,14 +19,14 @@ from adk_confirm.blocks.mentions import groups, mentions, with_mention_line, wit
 from adk_confirm.blocks.notices import verdict_message, verdict_modal
 from adk_confirm.blocks.shown import Paused, Shown
 from adk_confirm.bot.cards.places import CardPlaces, accounts_of, is_note, silenced
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, OutcomeKind, Place, Seat, State
 from adk_confirm.bot.confirmation.effects import Verdict
-from adk_confirm.bot.confirmation.model import Confirmation, Grant, OutcomeKind, Place, Seat, State
 from adk_confirm.bot.confirmation.shown import is_drift, named_approvers, newer_of, shown_of
 from adk_confirm.bot.policy.approvers import ApproverKind
-from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.errors import Gone, Later, NoAnswer, SlackTrouble, Unsure
 from adk_confirm.bot.slack.names import NameLookup
+from adk_confirm.bot.slack.troubles import Gone, Later, NoAnswer, SlackTrouble, Unsure
 from adk_confirm.bot.store.repository import Session, read_confirmation, session_confirmations
 from adk_confirm.bot.store.transactions import draw_again_late
 from adk_confirm.runtime.store.lease import Lease

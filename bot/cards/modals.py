@@ -11,12 +11,12 @@ from adk_confirm.blocks.shown import PAYLOAD
 from adk_confirm.blocks.thread import history
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.authorise import Reason
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Edit, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.edits import apply_edit, check_edit
-from adk_confirm.bot.confirmation.model import Confirmation, Edit, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.shown_lines import About, shown_line
 from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
-from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.runtime.jsontypes import JsonObject
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from adk_confirm.blocks.click_ids import CardMark, LineMark, parse_mark
 from adk_confirm.bot.audit.checkpoints import read_anchor
 from adk_confirm.bot.policy.approvers import operator
-from adk_confirm.bot.slack.api import SentMessage, Slack
-from adk_confirm.bot.slack.errors import SlackTrouble
+from adk_confirm.bot.slack.calls import SentMessage, Slack
+from adk_confirm.bot.slack.troubles import SlackTrouble
 from adk_confirm.bot.store.checkpoint_rows import last_checkpoint
 from adk_confirm.bot.store.ledger_rows import find_head
 from adk_confirm.bot.store.pause import pause_runs, switch_runs

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from adk_confirm.bot.confirmation.model import Confirmation, Place, State
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Place, State
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
-from adk_confirm.bot.policy.model import may_decide
-from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.policy.policies import may_decide
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.directory import Directory, NotWritable
-from adk_confirm.bot.slack.errors import Gone, Later, SlackTrouble
+from adk_confirm.bot.slack.troubles import Gone, Later, SlackTrouble
 from adk_confirm.bot.store.repository import Session
 
 log = logging.getLogger(__name__)

@@ -22,14 +22,14 @@ from adk_confirm.blocks.thread import REMINDERS, notified_users, thread_messages
 from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.places import accounts_of
-from adk_confirm.bot.confirmation.model import Confirmation, State
+from adk_confirm.bot.confirmation.confirmation import Confirmation, State
 from adk_confirm.bot.confirmation.shown import newer_of, shown_of
 from adk_confirm.bot.confirmation.shown_lines import About, thread_lines
 from adk_confirm.bot.hosts.host import AgentMessage
 from adk_confirm.bot.policy.redaction import mask_said
-from adk_confirm.bot.slack.api import SentMessage, Slack
+from adk_confirm.bot.slack.calls import SentMessage, Slack
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
+from adk_confirm.bot.slack.troubles import Gone, RefusedBySlack, SlackTrouble, Unsure
 from adk_confirm.bot.store.agent_status import note_status, read_status
 from adk_confirm.bot.store.ledger_rows import confirmation_lines, lines_to_tell
 from adk_confirm.bot.store.outbox import note_lost_answer, note_possible_copies, third_tries

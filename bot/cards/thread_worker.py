@@ -11,7 +11,7 @@ from dataclasses import replace
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.agent_sessions import AgentSessions
 from adk_confirm.bot.cards.thread_posts import Thread
-from adk_confirm.bot.confirmation.model import Confirmation, State
+from adk_confirm.bot.confirmation.confirmation import Confirmation, State
 from adk_confirm.bot.confirmation.shown import is_drift, newer_of
 from adk_confirm.bot.store.marks import CARDS_FIRST, SOON
 from adk_confirm.bot.store.outbox import (

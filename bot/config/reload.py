@@ -15,7 +15,7 @@ from pathlib import Path
 
 from adk_confirm.bot.config.settings import Rules, Settings, load_settings, serving_problems
 from adk_confirm.bot.policy.checks import SettingsError
-from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 
 log = logging.getLogger(__name__)

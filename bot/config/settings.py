@@ -29,7 +29,7 @@ from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.policy.approvers import LONGEST_CALLER, Approver, ApproverField, ApproverKind
 from adk_confirm.bot.policy.checks import Problem, SettingsError, from_pydantic, policy_problems, policy_warnings
 from adk_confirm.bot.policy.durations import Duration
-from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.bot.policy.policies import Policies, Policy
 from adk_confirm.runtime.store.lease import TERM
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.telemetry.logs import Form, Level

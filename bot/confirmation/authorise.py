@@ -15,7 +15,7 @@ from typing import assert_never
 from adk_confirm.blocks.ledger_kinds import Reason as Reason
 from adk_confirm.blocks.shown import Refusal as Refusal
 from adk_confirm.bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved, is_operator
-from adk_confirm.bot.policy.model import Policy, may_decide
+from adk_confirm.bot.policy.policies import Policy, may_decide
 
 
 class VoteKind(StrEnum):

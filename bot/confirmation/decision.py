@@ -24,8 +24,8 @@ session's mailbox, which is stored in the same transaction.
 >>> from datetime import UTC
 >>> from adk_confirm.bot.confirmation.authorise import Facts
 >>> from adk_confirm.bot.policy.approvers import Account
->>> from adk_confirm.bot.policy.model import Policies
->>> from adk_confirm.bot.confirmation.model import Vote, VoteKind
+>>> from adk_confirm.bot.policy.policies import Policies
+>>> from adk_confirm.bot.confirmation.confirmation import Vote, VoteKind
 >>> from adk_confirm.runtime.wire import SessionId
 >>> from adk_confirm.bot.confirmation.votes import count, store_vote
 >>> lead, noon = Person("T1", "U0LEAD"), datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -51,14 +51,22 @@ from typing import Literal
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.confirmation import (
+    AskedCall,
+    Confirmation,
+    Grant,
+    OutsideAnswer,
+    Revision,
+    State,
+    VoteKind,
+)
 from adk_confirm.bot.confirmation.edits import amendments
 from adk_confirm.bot.confirmation.effects import Delivery, Step
 from adk_confirm.bot.confirmation.grants import make_grant
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, OutsideAnswer, Revision, State, VoteKind
 from adk_confirm.bot.confirmation.states import Illegal, Transition, change_decision, next_version
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import Person, is_operator
-from adk_confirm.bot.policy.model import Policy
+from adk_confirm.bot.policy.policies import Policy
 from adk_confirm.bot.policy.redaction import MaskedText, own_words
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.jsontypes import Json, canonical

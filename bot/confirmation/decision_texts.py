@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from adk_confirm.bot.policy.durations import spell_duration
-from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason, policy_name
+from adk_confirm.bot.policy.policies import CallRefusal, CallRefusalReason, policy_name
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"

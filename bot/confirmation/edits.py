@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from adk_confirm.blocks.json_schema import property_names
 from adk_confirm.blocks.shown import ABSENT, PAYLOAD, Absent, FieldDiff
 from adk_confirm.bot.confirmation.authorise import Reason, Refusal
-from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit
-from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.confirmation.confirmation import Ask, Confirmation, Edit
+from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, same
 

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 
 from adk_confirm.bot.confirmation.authorise import Claim, Facts, Permission, authorise
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Grant, VoteKind
+from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, Grant, VoteKind
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.durations import GrantTerms
-from adk_confirm.bot.policy.model import Policy
+from adk_confirm.bot.policy.policies import Policy
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 
 _LIKE = attrgetter("session", "agent", "tool", "ask", "title")

@@ -10,6 +10,16 @@ from enum import StrEnum
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.confirmation import (
+    AskedCall,
+    Confirmation,
+    Decision,
+    Outcome,
+    OutcomeKind,
+    Revision,
+    State,
+    VoteKind,
+)
 from adk_confirm.bot.confirmation.decision import (
     close_asked_anew,
     delivery_of,
@@ -20,16 +30,6 @@ from adk_confirm.bot.confirmation.decision import (
     step_of,
 )
 from adk_confirm.bot.confirmation.effects import Delivery, Step, UnsealedPart
-from adk_confirm.bot.confirmation.model import (
-    AskedCall,
-    Confirmation,
-    Decision,
-    Outcome,
-    OutcomeKind,
-    Revision,
-    State,
-    VoteKind,
-)
 from adk_confirm.bot.confirmation.states import (
     OUTCOMES,
     Illegal,
@@ -39,7 +39,7 @@ from adk_confirm.bot.confirmation.states import (
     next_version,
 )
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.policy.model import Policy
+from adk_confirm.bot.policy.policies import Policy
 from adk_confirm.bot.policy.redaction import MASK, own_words
 from adk_confirm.runtime.calls.call import ALTERED, Call, CallState, HeldRequest, Word
 from adk_confirm.runtime.calls.preview import Preview

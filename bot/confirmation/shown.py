@@ -35,8 +35,8 @@ from adk_confirm.blocks.shown import (
     Voting,
 )
 from adk_confirm.bot.confirmation import decision_texts, edits
+from adk_confirm.bot.confirmation.confirmation import Ask, Confirmation, Grant, Revision, VoteKind, VoteState
 from adk_confirm.bot.confirmation.grants import fixed_arguments, lasts
-from adk_confirm.bot.confirmation.model import Ask, Confirmation, Grant, Revision, VoteKind, VoteState
 from adk_confirm.bot.policy.approvers import Person, is_caller
 from adk_confirm.bot.policy.redaction import MASK, Redactor
 from adk_confirm.runtime.calls.preview import Preview

@@ -17,7 +17,7 @@ from adk_confirm.blocks.shown import ABSENT, Approver, ApproverKind, Argument, F
 from adk_confirm.blocks.shown_lines import LINES, TOLD, TOLD_WITH_REASON, ShownLine
 from adk_confirm.blocks.thread import REMINDERS
 from adk_confirm.bot.audit.ledger import LedgerLine
-from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.confirmation import Confirmation
 from adk_confirm.bot.confirmation.shown import (
     NO_ACCOUNTS,
     answer_in,

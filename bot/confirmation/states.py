@@ -12,8 +12,8 @@ from datetime import datetime
 from types import MappingProxyType
 
 from adk_confirm.blocks.shown import SAID_BY_PEOPLE
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Decision, Grant, Outcome, OutcomeKind, State
 from adk_confirm.bot.confirmation.effects import Delivery, Step
-from adk_confirm.bot.confirmation.model import Confirmation, Decision, Grant, Outcome, OutcomeKind, State
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.runtime.errors import Conflict
 

@@ -13,20 +13,20 @@ from typing import Literal
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.confirmation import DOOR, SLACK, Confirmation, Outcome, OutcomeKind, State, VoteKind
 from adk_confirm.bot.confirmation.decision import delivery_of
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.model import DOOR, SLACK, Confirmation, Outcome, OutcomeKind, State, VoteKind
 from adk_confirm.bot.confirmation.outcome import kind_of, text_of
 from adk_confirm.bot.confirmation.shown import approved_by
 from adk_confirm.bot.confirmation.stored_json import to_json
 from adk_confirm.bot.door.permit import digest, sign_permit
 from adk_confirm.bot.hosts.host import AgentMessage
 from adk_confirm.bot.policy.approvers import caller as who_calls
-from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.ledger_rows import write_step
-from adk_confirm.bot.store.mailbox import SlackMessage, store_message
+from adk_confirm.bot.store.letters import SlackMessage, store_message
 from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.outbox import say_later
 from adk_confirm.bot.store.repository import (
@@ -39,7 +39,7 @@ from adk_confirm.bot.store.repository import (
     put_mail,
     session_confirmations,
 )
-from adk_confirm.bot.store.rows import letter_is_sealed
+from adk_confirm.bot.store.sealed_rows import letter_is_sealed
 from adk_confirm.runtime.errors import Busy, ConfirmError, Conflict
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, canonical
 from adk_confirm.runtime.store.database import Tx

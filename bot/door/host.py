@@ -17,7 +17,7 @@ from typing import Any
 
 from adk_confirm import Agent, Event, FunctionCall
 from adk_confirm.bot.config.settings import McpServerSettings, Settings
-from adk_confirm.bot.confirmation.model import DOOR, HostRequest
+from adk_confirm.bot.confirmation.confirmation import DOOR, HostRequest
 from adk_confirm.bot.door.asks import ASKS, claimed, make_permit, read_ask, take_report, topic
 from adk_confirm.bot.door.permit import jcs
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
@@ -27,7 +27,7 @@ from adk_confirm.runtime.context import ReadonlyContext, ToolContext
 from adk_confirm.runtime.errors import ConfirmError, Conflict, Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text
 from adk_confirm.runtime.mcp.toolset import Connection, HttpConnection, McpToolset, StdioConnection
-from adk_confirm.runtime.models.model import ModelRequest, ModelResponse
+from adk_confirm.runtime.models.protocol import ModelRequest, ModelResponse
 from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.signature import BadArguments, Bound
 from adk_confirm.runtime.store.database import Database

@@ -11,12 +11,12 @@ from weakref import WeakValueDictionary
 
 from adk_confirm.blocks.home import approvals, help_message, home_tab
 from adk_confirm.blocks.kit import Message
-from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.confirmation.confirmation import Seat
 from adk_confirm.bot.home.query import HomeQuery
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.slack.api import Slack
-from adk_confirm.bot.slack.errors import Later
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.rate_limits import PUBLISH
+from adk_confirm.bot.slack.troubles import Later
 from adk_confirm.bot.store.ledger_rows import LINES
 from adk_confirm.bot.store.repository import read_confirmation
 from adk_confirm.runtime.store.database import Database

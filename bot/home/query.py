@@ -15,17 +15,17 @@ from adk_confirm.blocks.home import ASKED, DECIDED, WAITING, HomeView
 from adk_confirm.blocks.shown import GrantView, Shown
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, Reason, Refusal, authorise
-from adk_confirm.bot.confirmation.model import Confirmation, Grant, Place, Seat, State, VoteKind
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, Place, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.shown import epoch, grant_view, shown_of
 from adk_confirm.bot.confirmation.votes import claim_of, hypothetical_vote
 from adk_confirm.bot.policy.approvers import ApproverKind, Person, Unresolved, parse_approver
-from adk_confirm.bot.policy.model import CallFacts
-from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.policy.policies import CallFacts
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.errors import SlackTrouble
+from adk_confirm.bot.slack.troubles import SlackTrouble
 from adk_confirm.bot.store import waiting_index
 from adk_confirm.bot.store.grants_in_force import grants_by
-from adk_confirm.bot.store.mailbox import read_pause
+from adk_confirm.bot.store.letters import read_pause
 from adk_confirm.bot.store.repository import chain_of, find_session, now
 from adk_confirm.runtime.store.database import Database, Tx
 

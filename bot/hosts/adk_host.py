@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
+from adk_confirm.bot.confirmation.confirmation import Ask, AskedCall
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import Ask, AskedCall
 from adk_confirm.bot.hosts import session_reading
 from adk_confirm.bot.hosts.asked import AdkRequest, RequestStatus
 from adk_confirm.bot.hosts.host import (

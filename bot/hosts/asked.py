@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.confirmation import Ask, HostRequest
 from adk_confirm.bot.confirmation.edits import answer_from_form, form_of, has_fields
-from adk_confirm.bot.confirmation.model import Ask, HostRequest
 from adk_confirm.bot.confirmation.outcome import has_failed
 from adk_confirm.bot.hosts.host_events import HostEvent
 from adk_confirm.runtime.adk.signing import (

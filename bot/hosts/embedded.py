@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, TypedDict
 
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
+from adk_confirm.bot.confirmation.confirmation import SLACK, Ask, AskedCall, HostRequest
 from adk_confirm.bot.confirmation.edits import answer_from_form
-from adk_confirm.bot.confirmation.model import SLACK, Ask, AskedCall, HostRequest
 from adk_confirm.bot.hosts.asked import request_about
 from adk_confirm.bot.hosts.host import (
     AgentMessage,

@@ -22,8 +22,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from adk_confirm.bot.confirmation.confirmation import AskedCall, HostRequest
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import AskedCall, HostRequest
 from adk_confirm.runtime.adk.signing import PluginSays
 from adk_confirm.runtime.calls.call import Call, Word
 from adk_confirm.runtime.calls.preview import Preview

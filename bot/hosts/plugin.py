@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from secrets import token_hex
 from typing import Any
 
-from adk_confirm.bot.confirmation.model import Ask
+from adk_confirm.bot.confirmation.confirmation import Ask
 from adk_confirm.bot.hosts.asked import AdkRequest, answer_part
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed
 from adk_confirm.runtime.adk.signing import GOOD_FOR, PLUGIN, PluginSays, SignedAnswer, SignedResponse, plugin_question

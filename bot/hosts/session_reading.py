@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from adk_confirm.bot.confirmation.model import Ask
+from adk_confirm.bot.confirmation.confirmation import Ask
 from adk_confirm.bot.confirmation.outcome import has_failed
 from adk_confirm.bot.hosts.asked import (
     CHOICE_TOOL,

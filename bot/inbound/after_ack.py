@@ -19,11 +19,11 @@ from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.mentions import mentions_in_view, view_with_names
 from adk_confirm.blocks.notices import NOT_POSSIBLE, notice_message, notice_modal
 from adk_confirm.bot.cards.modals import with_seat
-from adk_confirm.bot.confirmation.model import Seat
-from adk_confirm.bot.slack.api import Slack
-from adk_confirm.bot.slack.errors import Gone, Later, SlackTrouble, Unsure
+from adk_confirm.bot.confirmation.confirmation import Seat
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.names import NameLookup
 from adk_confirm.bot.slack.rate_limits import UPDATE_VIEW
+from adk_confirm.bot.slack.troubles import Gone, Later, SlackTrouble, Unsure
 from adk_confirm.runtime.errors import ConfirmError, StoreError, reason
 from adk_confirm.runtime.jsontypes import JsonObject
 

@@ -28,8 +28,8 @@ from yarl import URL
 
 from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.inbound.payloads import NotSlacks, is_ignored
-from adk_confirm.bot.slack.errors import Later, trouble_from
 from adk_confirm.bot.slack.own_identity import APP_TOKEN_FIXES, BotIdentity
+from adk_confirm.bot.slack.troubles import Later, trouble_from
 from adk_confirm.bot.telemetry.readiness import Readiness, socket_probe
 from adk_confirm.bot.worker.supervision import LAST_REQUESTS, Shutdown, StopDeadline
 from adk_confirm.runtime.errors import reason

@@ -26,15 +26,15 @@ from adk_confirm.bot.cards import modals
 from adk_confirm.bot.cards.modals import SubmittedForm
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, authorise
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Seat, State, Vote, VoteKind
 from adk_confirm.bot.confirmation.effects import Verdict
-from adk_confirm.bot.confirmation.model import Confirmation, Seat, State, Vote, VoteKind
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.votes import best_case_facts, claim_of, hypothetical_vote
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.inbound.after_ack import AfterAck, FairTurns
 from adk_confirm.bot.inbound.payloads import Body, Click, click_id, form_values, needed, person_of, read_click
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
 from adk_confirm.bot.store.repository import (

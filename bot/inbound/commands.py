@@ -10,12 +10,12 @@ from adk_confirm.blocks.click_ids import Action, parse_id
 from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.cards import modals
 from adk_confirm.bot.confirmation import decision_texts
-from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.confirmation.confirmation import Seat
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.inbound.after_ack import AfterAck
 from adk_confirm.bot.inbound.payloads import Body, ident, needed, read_click
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.store.repository import read_confirmation
 from adk_confirm.bot.store.transactions import RetryResult, ask_once_more, say_again
 from adk_confirm.runtime.jsontypes import as_text

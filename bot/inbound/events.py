@@ -14,17 +14,17 @@ from functools import partial
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from adk_confirm.blocks import notices
-from adk_confirm.bot.confirmation.model import Seat, VoteKind
+from adk_confirm.bot.confirmation.confirmation import Seat, VoteKind
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.hosts.host import Host, Unreachable
 from adk_confirm.bot.inbound.after_ack import AfterAck
 from adk_confirm.bot.inbound.payloads import Body, ident, read_message_event
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.errors import SlackTrouble
 from adk_confirm.bot.slack.rate_limits import SUGGEST_PROMPTS
-from adk_confirm.bot.store.mailbox import (
+from adk_confirm.bot.slack.troubles import SlackTrouble
+from adk_confirm.bot.store.letters import (
     MessageHint,
     MessageResult,
     SlackMessage,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from adk_confirm.blocks.click_ids import Action, Ref, parse_more, parse_ref
-from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.confirmation.confirmation import Seat
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.store.mailbox import SlackMessage
+from adk_confirm.bot.store.letters import SlackMessage
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 

@@ -12,7 +12,7 @@ from adk_confirm.bot.config.settings import Environment
 from adk_confirm.bot.ops.command import PORT
 from adk_confirm.bot.ops.stopping import run_until_stopped
 from adk_confirm.runtime.agent import Agent
-from adk_confirm.runtime.rest.api import make_app
+from adk_confirm.runtime.rest.endpoints import make_app
 from adk_confirm.runtime.rest.guard import TOKEN_VARIABLE, Guard
 from adk_confirm.runtime.rest.listening import listen, server_for
 from adk_confirm.runtime.run.runner import Runner

@@ -23,7 +23,7 @@ from adk_confirm.blocks.text import fit, visible
 from adk_confirm.blocks.thread import history_pieces
 from adk_confirm.bot.audit.ledger import LedgerLine as LedgerLine
 from adk_confirm.bot.audit.ledger import LineKind, stamp
-from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
+from adk_confirm.bot.confirmation.confirmation import Confirmation, OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import shown_of, stage_of
 from adk_confirm.bot.confirmation.shown_lines import About, shown_line
 from adk_confirm.bot.ops.audit_export import export_object, filters_given

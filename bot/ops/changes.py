@@ -8,7 +8,7 @@ import click
 
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.audit.ledger import LineKind, stamp
-from adk_confirm.bot.confirmation.model import VoteKind
+from adk_confirm.bot.confirmation.confirmation import VoteKind
 from adk_confirm.bot.ops.audit_show import calls_in
 from adk_confirm.bot.ops.command import CommandLine, completed_from_store, options
 from adk_confirm.bot.policy.approvers import Person

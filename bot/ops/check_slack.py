@@ -16,15 +16,15 @@ from adk_confirm.blocks.card import card
 from adk_confirm.blocks.form import Form, deny_form
 from adk_confirm.blocks.home import HomeView, home_tab
 from adk_confirm.bot.config.settings import Environment, Settings
-from adk_confirm.bot.confirmation.model import OutcomeKind, State
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.ops.explain import hypothetical
 from adk_confirm.bot.ops.findings import Finding, fine, fix, note
 from adk_confirm.bot.policy.approvers import ApproverKind
-from adk_confirm.bot.policy.model import CallFacts, Policy, may_decide
-from adk_confirm.bot.slack.errors import PATIENT, code_of, why_unreached
+from adk_confirm.bot.policy.policies import CallFacts, Policy, may_decide
 from adk_confirm.bot.slack.names import handles, person_name
 from adk_confirm.bot.slack.own_identity import APP_TOKEN_FIXES, scopes_for
+from adk_confirm.bot.slack.troubles import PATIENT, code_of, why_unreached
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.open import not_for
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text

@@ -15,15 +15,15 @@ from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.confirmation import DOOR, AskedCall, Confirmation
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.edits import editable_names
-from adk_confirm.bot.confirmation.model import DOOR, AskedCall, Confirmation
 from adk_confirm.bot.ops.command import CommandLine, Named, completed, json_object, options
 from adk_confirm.bot.ops.findings import ListedTool, tools_of
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
 from adk_confirm.bot.policy.approvers import caller as who_calls
 from adk_confirm.bot.policy.durations import spell_duration
-from adk_confirm.bot.policy.model import (
+from adk_confirm.bot.policy.policies import (
     CallFacts,
     CallRefusal,
     CallRefusalReason,

@@ -17,7 +17,7 @@ from functools import partial
 
 from adk_confirm.bot.config.settings import AgentSettings, Settings
 from adk_confirm.bot.ops.command import in_columns
-from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.bot.policy.policies import Policies, Policy
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.policy.when import arguments_read
 from adk_confirm.bot.store.known_names import KnownNames

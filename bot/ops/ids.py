@@ -15,8 +15,8 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.config.settings import Environment
 from adk_confirm.bot.ops.command import CommandLine, in_columns, options
-from adk_confirm.bot.slack.errors import PATIENT, Later, code_of, trouble_from, why_unreached
 from adk_confirm.bot.slack.names import person_name
+from adk_confirm.bot.slack.troubles import PATIENT, Later, code_of, trouble_from, why_unreached
 from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, objects
 

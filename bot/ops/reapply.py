@@ -15,18 +15,18 @@ from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, authorise
+from adk_confirm.bot.confirmation.confirmation import Confirmation, State, Vote
 from adk_confirm.bot.confirmation.decision import deny, step_of
 from adk_confirm.bot.confirmation.edits import check_edit
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.model import Confirmation, State, Vote
 from adk_confirm.bot.confirmation.states import Illegal, Transition, next_version
 from adk_confirm.bot.confirmation.votes import approve_if_enough, claim_of, drop_votes, refusal_without_asking
 from adk_confirm.bot.ops.command import CommandLine, options
 from adk_confirm.bot.ops.waiting import stored_confirmations
 from adk_confirm.bot.policy.approvers import OPERATOR, Person, Unresolved
-from adk_confirm.bot.policy.model import CallRefusal, GoverningPolicy, Policies
+from adk_confirm.bot.policy.policies import CallRefusal, GoverningPolicy, Policies
 from adk_confirm.bot.policy.redaction import own_words
-from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.own_identity import slack_client
 from adk_confirm.bot.store.repository import (
@@ -37,7 +37,7 @@ from adk_confirm.bot.store.repository import (
     save,
     session_is_sealed,
 )
-from adk_confirm.bot.store.rows import load
+from adk_confirm.bot.store.sealed_rows import load
 from adk_confirm.bot.worker.worker import PeopleLookup
 from adk_confirm.runtime.jsontypes import JsonObject, texts
 from adk_confirm.runtime.store.database import Database, Tx

@@ -13,18 +13,18 @@ from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.text import fit_visible, visible
 from adk_confirm.bot.audit.ledger import stamp
-from adk_confirm.bot.confirmation.model import Confirmation, Grant, VoteKind
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, VoteKind
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.ops.changes import read_parked
 from adk_confirm.bot.ops.command import CommandLine, in_columns, options, paint
 from adk_confirm.bot.ops.times import format_time, read_stamp
-from adk_confirm.bot.policy.model import may_decide
+from adk_confirm.bot.policy.policies import may_decide
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.grants_in_force import all_grants, uses_of
 from adk_confirm.bot.store.known_names import KnownNames
-from adk_confirm.bot.store.mailbox import PausedRuns, read_pause
+from adk_confirm.bot.store.letters import PausedRuns, read_pause
 from adk_confirm.bot.store.repository import now, read_confirmation
-from adk_confirm.bot.store.rows import STORED, load
+from adk_confirm.bot.store.sealed_rows import STORED, load
 from adk_confirm.bot.telemetry.metrics import RUNNING
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, texts
 from adk_confirm.runtime.store.database import Database, Tx

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.policy.durations import spell_duration
-from adk_confirm.bot.policy.model import CALLS_ONLY, Policy, may_decide, policy_name
+from adk_confirm.bot.policy.policies import CALLS_ONLY, Policy, may_decide, policy_name
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.policy.when import check_expression, names_read
 from adk_confirm.runtime.errors import ConfirmError, Invalid

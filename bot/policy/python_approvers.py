@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection
 
 from adk_confirm.bot.policy.approvers import Unresolved
-from adk_confirm.bot.policy.model import CallFacts
+from adk_confirm.bot.policy.policies import CallFacts
 from adk_confirm.runtime.errors import Busy, ConfirmError
 from adk_confirm.runtime.fence import Failed, Threads, TooLong
 from adk_confirm.runtime.jsontypes import canonical

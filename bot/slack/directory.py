@@ -13,14 +13,13 @@ from typing import Any, assert_never
 
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Facts, to_look_up
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Vote
 from adk_confirm.bot.confirmation.edits import apply_edit
-from adk_confirm.bot.confirmation.model import Confirmation, Vote
 from adk_confirm.bot.confirmation.votes import claim_of, completing_votes
 from adk_confirm.bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved
-from adk_confirm.bot.policy.model import CallFacts, Policies
+from adk_confirm.bot.policy.policies import CallFacts, Policies
 from adk_confirm.bot.policy.python_approvers import PythonApprovers
-from adk_confirm.bot.slack.api import Slack
-from adk_confirm.bot.slack.errors import Gone
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.lookups import PATIENCE, Lookups
 from adk_confirm.bot.slack.names import NameLookup, Seen
 from adk_confirm.bot.slack.rate_limits import (
@@ -32,6 +31,7 @@ from adk_confirm.bot.slack.rate_limits import (
     USERS_INFO,
     Method,
 )
+from adk_confirm.bot.slack.troubles import Gone
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, canonical, objects, texts
 
 RIGHTS_KNOWN_FOR = 30.0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from adk_confirm.bot.policy.approvers import Unresolved
-from adk_confirm.bot.slack.errors import Later
+from adk_confirm.bot.slack.troubles import Later
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.recent_dict import RecentDict
 

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 
-from adk_confirm.bot.slack.api import Slack
-from adk_confirm.bot.slack.errors import Gone, SlackTrouble
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.lookups import LookupCache
 from adk_confirm.bot.slack.rate_limits import GROUP_NAMES, MINUTE, USER_NAME, Limiter
+from adk_confirm.bot.slack.troubles import Gone, SlackTrouble
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 
 Seen = Callable[[str, str], None]

@@ -12,7 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.config.settings import Slack as SlackSettings
-from adk_confirm.bot.slack.errors import PATIENT, Later, trouble_from
+from adk_confirm.bot.slack.troubles import PATIENT, Later, trouble_from
 from adk_confirm.runtime.rest.listening import CannotServe
 
 log = logging.getLogger(__name__)

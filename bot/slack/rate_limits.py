@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
-from adk_confirm.bot.slack.errors import Later
+from adk_confirm.bot.slack.troubles import Later
 
 MINUTE = 60.5
 """Slack's minute and some more: Slack counts from the arrival of a call, and calls take different times to arrive."""

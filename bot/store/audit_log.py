@@ -13,7 +13,7 @@ from typing import Any
 from adk_confirm.bot.audit.checkpoints import Anchor, Proof, PublicKeys
 from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine, LineKind, is_whole, stamp
 from adk_confirm.bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, read_purges, verify
-from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.confirmation import Confirmation
 from adk_confirm.bot.store.checkpoint_rows import stored_checkpoints
 from adk_confirm.bot.store.ledger_rows import line_of
 from adk_confirm.bot.store.repository import read_confirmation, seconds

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Refusal
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Edit, Seat, State, Vote, VoteKind
 from adk_confirm.bot.confirmation.effects import Step, UnsealedPart, Verdict
-from adk_confirm.bot.confirmation.model import Confirmation, Edit, Seat, State, Vote, VoteKind
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.confirmation.stored_json import step_content, to_json
 from adk_confirm.bot.confirmation.votes import count, needs_asking, store_vote
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.store.ledger_rows import write_step
 from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.repository import Session, chain_of, lock_confirmation, now, save, session_is_sealed

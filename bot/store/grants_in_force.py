@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal
+from adk_confirm.bot.confirmation.confirmation import AskedCall, Grant, VoteKind
 from adk_confirm.bot.confirmation.decision import revoke
 from adk_confirm.bot.confirmation.grants import is_for, lets_through
-from adk_confirm.bot.confirmation.model import AskedCall, Grant, VoteKind
 from adk_confirm.bot.policy.approvers import SLACK, Person
-from adk_confirm.bot.policy.model import Policy
+from adk_confirm.bot.policy.policies import Policy
 from adk_confirm.bot.store.ledger_rows import content_of, unbroken_lines
 from adk_confirm.bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
 from adk_confirm.runtime.store.database import Tx

@@ -10,7 +10,7 @@ was read. When the next mark of a scope is written, those older than a month are
 
 from __future__ import annotations
 
-from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.confirmation import Confirmation
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import owe
 

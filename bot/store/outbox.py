@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
-from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.confirmation import Confirmation
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
 from adk_confirm.bot.store.agent_status import WAITING_SINCE, AgentStatus, ShownStatus, status_of
@@ -21,7 +21,7 @@ from adk_confirm.bot.store.cast_vote import TRIES
 from adk_confirm.bot.store.ledger_rows import find_head, is_told, lines_to_tell
 from adk_confirm.bot.store.marks import CARD_UNDER_WAY, SLACK_IS_LATE, earlier_attempt, mark_thread_due
 from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations, session_of
-from adk_confirm.bot.store.rows import storable
+from adk_confirm.bot.store.sealed_rows import storable
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Tx

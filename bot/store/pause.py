@@ -10,7 +10,7 @@ from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.policy.approvers import OPERATOR, Person
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.ledger_rows import write_step
-from adk_confirm.bot.store.mailbox import PAUSED
+from adk_confirm.bot.store.letters import PAUSED
 from adk_confirm.bot.store.repository import lock_confirmation, now, save
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Database, Tx

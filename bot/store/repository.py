@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
+from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, Place, State
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Place, State
 from adk_confirm.bot.confirmation.outcome import KnownStep, end_void, from_ledger, needs_drawing, next_due
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
@@ -19,7 +19,15 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
 from adk_confirm.bot.store.ledger_rows import confirmation_lines, content_of, find_head, write_step
 from adk_confirm.bot.store.marks import SOON, begin_attempt, forget_attempt, mark_cards_due, mark_thread_due
-from adk_confirm.bot.store.rows import STORED, letter_is_sealed, letter_seal, load, sealed_body, sealed_places, storable
+from adk_confirm.bot.store.sealed_rows import (
+    STORED,
+    letter_is_sealed,
+    letter_seal,
+    load,
+    sealed_body,
+    sealed_places,
+    storable,
+)
 from adk_confirm.bot.store.waiting_index import update_waiting_index
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.jsontypes import Json, canonical

@@ -11,11 +11,11 @@ from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.config.settings import WaitingLimits
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, HostRequest, Place
 from adk_confirm.bot.confirmation.decision import approve_by_grant, open_confirmation
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, HostRequest, Place
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.policy.model import (
+from adk_confirm.bot.policy.policies import (
     DENIALS_WINDOW,
     CallRefusal,
     CallRefusalReason,
@@ -26,7 +26,7 @@ from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.cast_vote import warn_of_session
 from adk_confirm.bot.store.grants_in_force import grant_for
 from adk_confirm.bot.store.ledger_rows import write_step
-from adk_confirm.bot.store.mailbox import Letter, Mail, finish_and_read_next
+from adk_confirm.bot.store.letters import Letter, Mail, finish_and_read_next
 from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.outbox import NextPost, say
 from adk_confirm.bot.store.repository import (
@@ -39,7 +39,7 @@ from adk_confirm.bot.store.repository import (
     save,
     session_is_sealed,
 )
-from adk_confirm.bot.store.rows import storable
+from adk_confirm.bot.store.sealed_rows import storable
 from adk_confirm.bot.store.waiting_index import asker
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.store.database import Tx

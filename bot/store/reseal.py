@@ -18,7 +18,7 @@ from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.checkpoint_rows import last_checkpoint, store_checkpoint, take_turn
 from adk_confirm.bot.store.ledger_rows import write_step
 from adk_confirm.bot.store.repository import find_session, now, session_is_sealed, session_seal
-from adk_confirm.bot.store.rows import STORED, letter_is_sealed, letter_seal
+from adk_confirm.bot.store.sealed_rows import STORED, letter_is_sealed, letter_seal
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal, seal_of
 from adk_confirm.runtime.store.stored_session import call_key

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Place, State
 from adk_confirm.bot.confirmation.decision import delivery_of
 from adk_confirm.bot.confirmation.edits import answer_from_form
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import Confirmation, Place, State
 from adk_confirm.bot.confirmation.outcome import (
     begin,
     copy_outcome,
@@ -41,7 +41,7 @@ from adk_confirm.bot.store.repository import (
     save,
     save_places,
 )
-from adk_confirm.bot.store.rows import letter_is_sealed, storable
+from adk_confirm.bot.store.sealed_rows import letter_is_sealed, storable
 from adk_confirm.runtime.calls.call import ALTERED, EARLIER, Begin, Call, CallState, refuse_to_start, step
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import JsonObject, canonical

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from adk_confirm.bot.store.rows import STORED, letter_is_sealed, letter_seal, load
+from adk_confirm.bot.store.sealed_rows import STORED, letter_is_sealed, letter_seal, load
 from adk_confirm.bot.store.waiting_index import due
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Tx

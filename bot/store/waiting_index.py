@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.confirmation import Confirmation, State, VoteKind, VoteState
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.model import Confirmation, State, VoteKind, VoteState
 from adk_confirm.bot.policy.approvers import ApproverKind, Person
-from adk_confirm.bot.policy.model import may_decide
-from adk_confirm.bot.store.rows import STORED, load
+from adk_confirm.bot.policy.policies import may_decide
+from adk_confirm.bot.store.sealed_rows import STORED, load
 from adk_confirm.runtime.store.database import Tx
 
 ListPosition = tuple[float, str]

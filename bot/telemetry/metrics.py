@@ -19,10 +19,10 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
-from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.confirmation import State
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.store.cast_vote import RefusedAgain
-from adk_confirm.bot.store.mailbox import read_pause
+from adk_confirm.bot.store.letters import read_pause
 from adk_confirm.bot.store.outbox import Unanswered
 from adk_confirm.bot.store.repository import JOBS
 from adk_confirm.bot.store.transactions import VotesShown

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from adk_confirm.blocks.shown_lines import LINES
 from adk_confirm.bot.audit.ledger import SYSTEM, LedgerLine
-from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.confirmation import Confirmation
 from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote
 from adk_confirm.bot.store.repository import session_in
 from adk_confirm.runtime.telemetry import tracing

@@ -16,18 +16,18 @@ from adk_confirm.bot.cards.thread_worker import ThreadWorker
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, Seat, State, Vote
 from adk_confirm.bot.confirmation.edits import check_edit
 from adk_confirm.bot.confirmation.effects import Verdict
-from adk_confirm.bot.confirmation.model import AskedCall, Confirmation, Seat, State, Vote
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, needs_drawing, scheduled_work
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.confirmation.votes import needs_asking, take_preview, waits_for_slack
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.store.cast_vote import count_next
 from adk_confirm.bot.store.grants_in_force import grants_in
-from adk_confirm.bot.store.mailbox import approvals_held_back, read_pause, read_session
+from adk_confirm.bot.store.letters import approvals_held_back, read_pause, read_session
 from adk_confirm.bot.store.marks import SOON, count_due_cards, waits_for_end
 from adk_confirm.bot.store.outbox import look_at_thread, note_possible_copies
 from adk_confirm.bot.store.repository import (

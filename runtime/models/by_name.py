@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.models.model import Model
+from adk_confirm.runtime.models.protocol import Model
 
 if TYPE_CHECKING:
     from adk_confirm.runtime.models.gemini import GeminiModel

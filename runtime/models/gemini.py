@@ -17,7 +17,7 @@ from google.genai import errors, types
 from pydantic import ValidationError
 
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, objects
-from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.models.protocol import ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.wire import Content, Part
 
 # The SDK takes foreign JSON apart without looking: what is no Gemini answer ends in one of these.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from adk_confirm.runtime.jsontypes import Json
-from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.models.protocol import ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.wire import Content, FunctionCall, Part
 
 ScriptLine = str | FunctionCall | Content | Exception | Sequence["str | FunctionCall"]

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 
 from adk_confirm.runtime.errors import ConfirmError, message_of
 from adk_confirm.runtime.jsontypes import as_json
-from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.models.protocol import Model, ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.wire import REQUEST_NAMES, Content, Part, is_storable_id, new_call_id
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from adk_confirm.runtime.context import ReadonlyContext
 from adk_confirm.runtime.errors import Busy, StoreError, was_cancelled
 from adk_confirm.runtime.fence import Failed, fenced
 from adk_confirm.runtime.jsontypes import JsonObject
-from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.models.protocol import Model, ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.run.ask_model import ask_model, content_with_ids, describe_failure
 from adk_confirm.runtime.run.execute import (
     CallEnvironment,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from adk_confirm.runtime.context import ReadonlyContext, ToolContext
     from adk_confirm.runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, NotFound, StoreError
     from adk_confirm.runtime.mcp.toolset import HttpConnection, McpToolset, StdioConnection
-    from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
+    from adk_confirm.runtime.models.protocol import Model, ModelFailure, ModelRequest, ModelResponse
     from adk_confirm.runtime.models.scripted import ScriptedModel, call
     from adk_confirm.runtime.requests_and_answers import (
         Answer,
@@ -91,7 +91,7 @@ _HOMES = {
     "runtime.context": "ReadonlyContext ToolContext",
     "runtime.errors": "Busy ConfirmError Conflict Forbidden Invalid NotFound StoreError",
     "runtime.mcp.toolset": "HttpConnection McpToolset StdioConnection",
-    "runtime.models.model": "Model ModelFailure ModelRequest ModelResponse",
+    "runtime.models.protocol": "Model ModelFailure ModelRequest ModelResponse",
     "runtime.models.scripted": "ScriptedModel call",
     "runtime.run.runner": "Runner",
     "runtime.run.sequencer": "Run",

@@ -12,9 +12,9 @@ from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.blocks.shown import Argument, FieldDiff, GrantOffer, GrantView, Paused, Shown
 from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.bot.confirmation.authorise import Refusal
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind, State
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.effects import Verdict
-from adk_confirm.bot.confirmation.model import OutcomeKind, State
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.policy.approvers import Approver, parse_approver
 from adk_confirm.runtime.calls.preview import Preview

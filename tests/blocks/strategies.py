@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from adk_confirm.blocks.ledger_kinds import Reason
 from adk_confirm.blocks.shown import ABSENT, Argument, FieldDiff, GrantOffer, GrantView, Paused
 from adk_confirm.blocks.shown_lines import LINES, ShownLine
-from adk_confirm.bot.confirmation.model import OutcomeKind, State
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind, State
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind
 from tests.blocks.samples import shown
 

@@ -16,7 +16,7 @@ from adk_confirm.blocks.exact_values import spell_value
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.rich_text import Prose, Say, When, markup, say
 from adk_confirm.blocks.shown import ABSENT, Argument, FieldDiff, Shown
-from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.confirmation import State
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.sandbox.blockkit.elements import element_labels
 from tests.blocks import inert, limits, samples, strategies

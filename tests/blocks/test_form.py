@@ -19,7 +19,7 @@ from adk_confirm.blocks.full_view import MOST_FIELDS, can_be_shown
 from adk_confirm.blocks.json_schema import payload_fields
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.shown import Argument, Shown
-from adk_confirm.bot.confirmation.model import State
+from adk_confirm.bot.confirmation.confirmation import State
 from adk_confirm.runtime.jsontypes import same
 from adk_confirm.sandbox.reading import label
 from tests.blocks import inert, limits, samples, strategies

@@ -15,7 +15,7 @@ from adk_confirm.blocks.exact_values import json_text, spell_value
 from adk_confirm.blocks.form import approve_form
 from adk_confirm.blocks.full_view import can_be_shown, everything, run_again_form
 from adk_confirm.blocks.shown import ABSENT, Argument, FieldDiff, GrantOffer, Paused, Shown
-from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from tests.blocks import inert, limits, samples, strategies
 
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])

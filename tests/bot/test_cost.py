@@ -14,7 +14,7 @@ from statistics import median
 
 import pytest
 
-from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.calls import CallLimits
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.counting import at_most, counted_sql

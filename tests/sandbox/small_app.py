@@ -20,8 +20,8 @@ from adk_confirm.blocks.ledger_kinds import LineKind
 from adk_confirm.blocks.notices import notice_modal, verdict_modal
 from adk_confirm.blocks.shown import FieldDiff, Shown
 from adk_confirm.blocks.thread import history
+from adk_confirm.bot.confirmation.confirmation import State
 from adk_confirm.bot.confirmation.effects import Verdict
-from adk_confirm.bot.confirmation.model import State
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.blocks import samples
 

@@ -19,7 +19,7 @@ from adk_confirm.bot.config.settings import Rules, Settings, parse_settings
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.policy.approvers import OPERATOR
-from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.calls import CallLimits
 from adk_confirm.bot.store.pause import mark_for_drawing, pause_runs, resume_runs
 from adk_confirm.bot.worker.supervision import RestartPauses
 from adk_confirm.demo.slack_app import our_app

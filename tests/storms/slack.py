@@ -14,7 +14,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from adk_confirm.blocks.click_ids import CardMark, parse_mark
-from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.sandbox.methods.call import CallRecord
 from adk_confirm.sandbox.reading import JsonObject
 from adk_confirm.sandbox.refusals import ApiRefusal

@@ -26,13 +26,22 @@ import pytest
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.config.settings import Rules, load_settings
 from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.confirmation import (
+    Ask,
+    Confirmation,
+    Edit,
+    HostRequest,
+    OutcomeKind,
+    Place,
+    Vote,
+    VoteKind,
+)
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import Ask, Confirmation, Edit, HostRequest, OutcomeKind, Place, Vote, VoteKind
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person, Unresolved
-from adk_confirm.bot.policy.model import CallFacts, Policies
+from adk_confirm.bot.policy.policies import CallFacts, Policies
 from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
-from adk_confirm.bot.store.mailbox import (
+from adk_confirm.bot.store.letters import (
     SlackMessage,
     letters_done,
     next_letters,

@@ -9,9 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal
-from adk_confirm.bot.confirmation.decision import open_confirmation, record_outside_answer
-from adk_confirm.bot.confirmation.effects import Delivery, Step
-from adk_confirm.bot.confirmation.model import (
+from adk_confirm.bot.confirmation.confirmation import (
     AskedCall,
     Confirmation,
     Decision,
@@ -25,12 +23,14 @@ from adk_confirm.bot.confirmation.model import (
     VoteKind,
     VoteState,
 )
+from adk_confirm.bot.confirmation.decision import open_confirmation, record_outside_answer
+from adk_confirm.bot.confirmation.effects import Delivery, Step
 from adk_confirm.bot.confirmation.outcome import begin, copy_outcome, tick
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.confirmation.votes import count, store_vote
 from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person
-from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.bot.policy.policies import Policies, Policy
 from adk_confirm.runtime.calls.call import Call, CallState, HeldRequest
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.wire import SessionId

@@ -21,7 +21,7 @@ import pytest
 from adk_confirm.bot.app import Bot, running_bot
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.config.settings import Settings, parse_settings
-from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.calls import CallLimits
 from adk_confirm.bot.store.marks import SOON
 from adk_confirm.bot.store.repository import JOBS
 from adk_confirm.bot.worker.supervision import RestartPauses

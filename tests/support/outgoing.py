@@ -20,13 +20,13 @@ from adk_confirm.bot.audit.ledger import Head, LedgerLine, append
 from adk_confirm.bot.cards.draw import PLAIN, CardContext, Cards
 from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.config.settings import Rules
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Place
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.model import Confirmation, Place
 from adk_confirm.bot.confirmation.stored_json import from_json, step_content, to_json
-from adk_confirm.bot.policy.model import Policies, Policy
-from adk_confirm.bot.slack.api import CallLimits, Slack, slack_session
+from adk_confirm.bot.policy.policies import Policies, Policy
+from adk_confirm.bot.slack.calls import CallLimits, Slack, slack_session
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.errors import Later, SlackTrouble, Unsure
+from adk_confirm.bot.slack.troubles import Later, SlackTrouble, Unsure
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.repository import Session
 from adk_confirm.demo.slack_app import our_app

@@ -9,7 +9,7 @@ import aiohttp
 from aiohttp import web
 
 from adk_confirm import Runner
-from adk_confirm.runtime.rest.api import make_app
+from adk_confirm.runtime.rest.endpoints import make_app
 from adk_confirm.runtime.rest.guard import Guard
 from adk_confirm.runtime.rest.listening import server_for
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 from adk_confirm import Agent
-from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.models.protocol import ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.wire import Blob, Content
 from adk_confirm.sandbox.people.waiting import WaitedInVain
 from adk_confirm.sandbox.server.server import FakeSlack

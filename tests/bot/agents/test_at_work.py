@@ -8,9 +8,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from adk_confirm.bot.agents.streaming import AT_WORK, RunDisplay
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.slack.api import Slack
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.store.agent_status import AgentStatus, read_status
-from adk_confirm.bot.store.mailbox import SlackMessage, read_session, receive_mention
+from adk_confirm.bot.store.letters import SlackMessage, read_session, receive_mention
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.lease import JobKey
 from tests.support.skipping import Skipping, in_skipping_time

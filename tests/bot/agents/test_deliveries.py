@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from adk_confirm.bot.agents.deliver import Deliveries
 from adk_confirm.bot.agents.intake import Intake, who_asked
+from adk_confirm.bot.agents.letters_to_host import Deliveries
 from adk_confirm.bot.agents.session_worker import SessionWorker
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import OutcomeKind
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import RequestLost
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.store.mailbox import Letter, finish_and_read_next, letters_done, next_letters, read_session
+from adk_confirm.bot.store.letters import Letter, finish_and_read_next, letters_done, next_letters, read_session
 from adk_confirm.bot.store.repository import note_turn
 from adk_confirm.bot.store.transactions import hand_over
 from adk_confirm.runtime.jsontypes import canonical

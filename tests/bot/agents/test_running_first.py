@@ -10,7 +10,7 @@ import pytest
 
 from adk_confirm import Answer, Runner
 from adk_confirm.bot.agents import session_worker
-from adk_confirm.bot.confirmation.model import Confirmation
+from adk_confirm.bot.confirmation.confirmation import Confirmation
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
 from adk_confirm.bot.policy.approvers import OPERATOR

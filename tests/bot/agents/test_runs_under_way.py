@@ -14,7 +14,7 @@ import pytest
 from adk_confirm.bot.agents import session_worker
 from adk_confirm.bot.agents.intake import Intake
 from adk_confirm.bot.agents.session_worker import SessionWorker
-from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.remote import RemoteServer
 from adk_confirm.runtime.errors import ConfirmError

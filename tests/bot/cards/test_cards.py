@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from adk_confirm.bot.confirmation.model import OutcomeKind, Place
-from adk_confirm.bot.slack.api import CallLimits
-from adk_confirm.bot.slack.errors import Gone, Later
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind, Place
+from adk_confirm.bot.slack.calls import CallLimits
+from adk_confirm.bot.slack.troubles import Gone, Later
 from tests.support.deciding import ANNA, BEN, LEAD, every_state, make_policy
 from tests.support.office import Office
 from tests.support.outgoing import Outgoing, outgoing

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from adk_confirm.bot.hosts.host import AgentMessage
-from adk_confirm.bot.slack.api import CallLimits
-from adk_confirm.bot.slack.errors import Later, SlackTrouble, Unsure
+from adk_confirm.bot.slack.calls import CallLimits
+from adk_confirm.bot.slack.troubles import Later, SlackTrouble, Unsure
 from adk_confirm.bot.store.outbox import copies_until
 from tests.support.deciding import ANNA, BEN, make_policy, without_content
 from tests.support.outgoing import Outgoing, outgoing

@@ -21,7 +21,7 @@ from adk_confirm.bot.confirmation.authorise import (
     to_look_up,
 )
 from adk_confirm.bot.policy.approvers import OPERATOR, Account, Approver, Members, Person, Unresolved, parse_approver
-from adk_confirm.bot.policy.model import Policy
+from adk_confirm.bot.policy.policies import Policy
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, TEAM, full_member, make_policy
 
 ONCALL, ROTA, MAIL = map(parse_approver, ("group:S0ONCALL", "python:my.rota:on_call", "email:Ben@Example.com"))

@@ -9,16 +9,16 @@ import pytest
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Reason
+from adk_confirm.bot.confirmation.confirmation import Edit, OutcomeKind, Place, State, Vote, VoteKind, VoteState
 from adk_confirm.bot.confirmation.decision import digest_of
 from adk_confirm.bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
-from adk_confirm.bot.confirmation.model import Edit, OutcomeKind, Place, State, Vote, VoteKind, VoteState
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, next_due
 from adk_confirm.bot.confirmation.shown import notes_in
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.votes import completing_votes, count, needs_asking, store_vote, take_preview
 from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.approvers import Person, Unresolved, parse_approver
-from adk_confirm.bot.policy.model import CallRefusal, CallRefusalReason, Policies
+from adk_confirm.bot.policy.policies import CallRefusal, CallRefusalReason, Policies
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject

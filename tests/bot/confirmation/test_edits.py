@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from adk_confirm.blocks.shown import PAYLOAD
 from adk_confirm.bot.confirmation.authorise import Reason
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Edit, VoteKind
 from adk_confirm.bot.confirmation.edits import amendments, apply_edit, check_edit, editable_names
-from adk_confirm.bot.confirmation.model import Confirmation, Edit, VoteKind
 from adk_confirm.bot.confirmation.shown import shown_of
-from adk_confirm.bot.policy.model import Policies, Policy
+from adk_confirm.bot.policy.policies import Policies, Policy
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation import grants
 from adk_confirm.bot.confirmation.authorise import Facts
+from adk_confirm.bot.confirmation.confirmation import Ask, AskedCall, Confirmation, Grant, OutcomeKind, Place, State
 from adk_confirm.bot.confirmation.decision import approve_by_grant, revoke
 from adk_confirm.bot.confirmation.grants import is_for
-from adk_confirm.bot.confirmation.model import Ask, AskedCall, Confirmation, Grant, OutcomeKind, Place, State
 from adk_confirm.bot.confirmation.outcome import DueWork, copy_outcome, due_work, tick
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.stored_json import from_object, to_json
 from adk_confirm.bot.policy.approvers import Person, Unresolved, parse_approver
-from adk_confirm.bot.policy.model import Policy
+from adk_confirm.bot.policy.policies import Policy
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.wire import SessionId
 from tests.support.deciding import ANNA, BEN, NOON, Desk, call_that_became, full_member, make_asked, make_policy

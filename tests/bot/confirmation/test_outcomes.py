@@ -10,8 +10,8 @@ import pytest
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Reason
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind, State, VoteKind
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import OutcomeKind, State, VoteKind
 from adk_confirm.bot.confirmation.outcome import (
     KnownStep,
     begin,

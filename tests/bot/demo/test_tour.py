@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.blocks import words
-from adk_confirm.bot.confirmation.model import Confirmation, OutcomeKind, State
+from adk_confirm.bot.confirmation.confirmation import Confirmation, OutcomeKind, State
 from adk_confirm.demo.stage import Demo, running_demo
 from adk_confirm.demo.tour import CARD, FIRST, FOURTH, QUESTION, SECOND, START, THIRD
 from adk_confirm.runtime.jsontypes import JsonObject

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from google.adk.runners import Runner
 
-from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.adk_in_process import AdkServer
 from adk_confirm.bot.hosts.host import CallAltered, RequestLost, Unreachable

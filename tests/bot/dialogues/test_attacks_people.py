@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.calls import CallLimits
 from adk_confirm.sandbox.people.people import Person
 from tests.support import python_approvers
 from tests.support.office import AT_ONCE, IMPATIENT, LAB, Office, Opens, withdraws

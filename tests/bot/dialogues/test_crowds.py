@@ -9,8 +9,8 @@ import pytest
 
 from adk_confirm import Agent, Content, ModelRequest, ModelResponse
 from adk_confirm.bot.audit.ledger import LineKind
-from adk_confirm.bot.confirmation.model import Edit, VoteKind
-from adk_confirm.bot.slack.api import VIEWS, WHISPERS
+from adk_confirm.bot.confirmation.confirmation import Edit, VoteKind
+from adk_confirm.bot.slack.calls import VIEWS, WHISPERS
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import JobKind
 from adk_confirm.sandbox.people.people import Person

@@ -14,7 +14,7 @@ from itertools import product
 import pytest
 from _pytest.mark import ParameterSet
 
-from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.calls import CallLimits
 from adk_confirm.runtime.jsontypes import JsonObject, as_object
 from adk_confirm.runtime.rest.listening import CannotServe
 from adk_confirm.runtime.store.database import Tx

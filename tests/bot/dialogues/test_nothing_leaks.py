@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from adk_confirm.bot.confirmation.model import Ask, OutcomeKind, VoteKind
+from adk_confirm.bot.confirmation.confirmation import Ask, OutcomeKind, VoteKind
 from adk_confirm.bot.policy.redaction import MASK
 from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.backoffice import Backoffice

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.store.mailbox import StopPress, stop_run
+from adk_confirm.bot.store.letters import StopPress, stop_run
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.seen import Seen

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey, PublicKeys
-from adk_confirm.bot.confirmation.model import DOOR
+from adk_confirm.bot.confirmation.confirmation import DOOR
 from adk_confirm.bot.door.asks import ASK, Ask, AskMessage, TooMany, claim, find_ask, store_ask
 from adk_confirm.bot.door.permit import read_permit, sign_permit
 from adk_confirm.bot.policy.approvers import caller
@@ -197,7 +197,7 @@ async def test_a_caller_that_floods_is_told_to_wait_and_others_are_served(
 async def test_new_asks_and_requests_that_wait_have_a_limit_and_repetitions_cost_nothing(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adk_confirm.bot.door.api.MOST_AT_ONCE", 3)
+    monkeypatch.setattr("adk_confirm.bot.door.site.MOST_AT_ONCE", 3)
     async with door(database_url, tmp_path / "log", monkeypatch, per_minute=2) as at:
         asks = [await at.ci.asks("deploy", key=key, env="prod") for key in ("one", "two", "one", "two", "one")]
         third = await at.ci.posts(DEPLOY, key="three")

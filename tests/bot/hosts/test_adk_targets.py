@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.config.settings import AgentSettings
-from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.errors import Invalid

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from aiohttp import web
 
-from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import (

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import aiohttp
 import pytest
 
-from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from adk_confirm.runtime.adk.signing import PluginSays
 from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.pausing import SECRET

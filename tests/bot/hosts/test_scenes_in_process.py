@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import HostRequest, OutcomeKind
 from adk_confirm.runtime.calls.call import Word
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import hold, let_go

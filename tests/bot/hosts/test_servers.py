@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.host import DeliveryUnknown
 from adk_confirm.bot.hosts.host_events import ABORTED

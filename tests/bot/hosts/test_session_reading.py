@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_confirm.bot.confirmation.model import Ask, HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import Ask, HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.asked import RequestStatus
 from adk_confirm.bot.hosts.host import SessionSnapshot

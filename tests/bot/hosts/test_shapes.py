@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.config.settings import AgentSettings
-from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import HostRequest, OutcomeKind
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import RequestLost
 from adk_confirm.bot.hosts.open_host import open_host

@@ -19,7 +19,7 @@ from aiohttp import web
 from aiohttp.client import DEFAULT_TIMEOUT
 
 from adk_confirm.bot.config.settings import AgentSettings
-from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import HostRequest, OutcomeKind
 from adk_confirm.bot.hosts.host import DeliveryUnknown, RunOutput, UserWords
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.runtime.store.database import Database

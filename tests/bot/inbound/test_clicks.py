@@ -14,7 +14,7 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from adk_confirm.bot.confirmation.model import Seat
+from adk_confirm.bot.confirmation.confirmation import Seat
 from adk_confirm.bot.inbound.after_ack import PAUSES, AfterAck
 from adk_confirm.bot.inbound.bolt_app import TimedApp
 from adk_confirm.bot.inbound.payloads import is_ignored, person_of, read_message_event, team_of, without_mention

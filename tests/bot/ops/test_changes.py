@@ -13,13 +13,13 @@ import pytest
 from adk_confirm.blocks.shown import Paused
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.confirmation.authorise import Facts
-from adk_confirm.bot.confirmation.model import Confirmation, State, VoteKind
+from adk_confirm.bot.confirmation.confirmation import Confirmation, State, VoteKind
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.ops.check import check_files
 from adk_confirm.bot.ops.command import account, open_for_reading
 from adk_confirm.bot.ops.times import format_time
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
-from adk_confirm.bot.store.mailbox import read_pause
+from adk_confirm.bot.store.letters import read_pause
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.pause import mark_for_drawing
 from adk_confirm.bot.worker.worker import read_card_context

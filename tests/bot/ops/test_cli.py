@@ -192,7 +192,7 @@ async def test_a_service_loads_what_it_uses() -> None:
     assert [name for name in loaded if name.startswith("opentelemetry")] == []
     assert loaded >= {
         "adk_confirm.bot.app",
-        "adk_confirm.bot.policy.model",
+        "adk_confirm.bot.policy.policies",
         "adk_confirm.bot.config.settings",
         "adk_confirm.bot.confirmation.votes",
     }

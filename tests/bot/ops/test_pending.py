@@ -6,7 +6,7 @@ import json
 import re
 from datetime import timedelta
 
-from adk_confirm.bot.confirmation.model import OutcomeKind, VoteKind
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind, VoteKind
 from adk_confirm.bot.confirmation.outcome import tick
 from adk_confirm.bot.ops.command import account
 from adk_confirm.bot.ops.times import format_time

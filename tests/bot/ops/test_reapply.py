@@ -8,10 +8,10 @@ import pytest
 
 from adk_confirm.bot.config.settings import load_settings
 from adk_confirm.bot.confirmation.authorise import Facts
-from adk_confirm.bot.confirmation.model import Confirmation, State, Vote, VoteKind
+from adk_confirm.bot.confirmation.confirmation import Confirmation, State, Vote, VoteKind
 from adk_confirm.bot.ops.reapply import Reapplying, reapplied_line
 from adk_confirm.bot.policy.approvers import Person, Unresolved, parse_approver
-from adk_confirm.bot.policy.model import Policies
+from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.store.cast_vote import count_next
 from adk_confirm.bot.store.transactions import keep_time
 from adk_confirm.demo.slack_app import our_app

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adk_confirm.bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, Policies, Policy
+from adk_confirm.bot.policy.policies import CallFacts, CallRefusal, CallRefusalReason, Policies, Policy
 from adk_confirm.bot.policy.when import ExpressionFailed, check_expression, holds
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from adk_confirm.bot.confirmation.decision_texts import ungoverned_to_model, ungoverned_to_operator
 from adk_confirm.bot.policy.approvers import parse_approver
 from adk_confirm.bot.policy.durations import LONGEST, parse_duration, spell_duration
-from adk_confirm.bot.policy.model import (
+from adk_confirm.bot.policy.policies import (
     CallFacts,
     CallRefusal,
     CallRefusalReason,

@@ -13,9 +13,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adk_confirm.blocks.click_ids import PointerMark, SaidMark, identity
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.notices import notice_message, notice_modal
-from adk_confirm.bot.confirmation.model import Seat
-from adk_confirm.bot.slack.api import CallLimits, Slack
-from adk_confirm.bot.slack.errors import Gone, Later, NoAnswer, RefusedBySlack, Revoked, SlackTrouble, Unsure
+from adk_confirm.bot.confirmation.confirmation import Seat
+from adk_confirm.bot.slack.calls import CallLimits, Slack
+from adk_confirm.bot.slack.troubles import Gone, Later, NoAnswer, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from tests.support.deciding import person
 from tests.support.outgoing import Outgoing, outgoing
 from tests.support.stores import a_lease

@@ -12,12 +12,12 @@ import pytest
 
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, authorise
-from adk_confirm.bot.confirmation.model import Edit, Vote, VoteKind
+from adk_confirm.bot.confirmation.confirmation import Edit, Vote, VoteKind
 from adk_confirm.bot.confirmation.votes import claim_of, waits_for_slack
 from adk_confirm.bot.policy.approvers import Account, Members, Person, Unresolved, parse_approver
-from adk_confirm.bot.policy.model import CallFacts, Policies
+from adk_confirm.bot.policy.policies import CallFacts, Policies
 from adk_confirm.bot.policy.python_approvers import PythonApprovers
-from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.calls import CallLimits
 from adk_confirm.bot.slack.directory import Directory
 from tests.support import python_approvers
 from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_confirm.bot.slack.errors import Later
 from adk_confirm.bot.slack.lookups import LookupCache
 from adk_confirm.bot.slack.rate_limits import Limiter, Rate
+from adk_confirm.bot.slack.troubles import Later
 from adk_confirm.bot.store.marks import KEPT, begin_attempt, earlier_attempt
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.errors import NotFound

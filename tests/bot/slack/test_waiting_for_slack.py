@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adk_confirm.bot.slack.api import CallLimits
+from adk_confirm.bot.slack.calls import CallLimits
 from adk_confirm.bot.slack.own_identity import identify, slack_client
 from adk_confirm.bot.worker.worker import HELD_FOR
 from adk_confirm.demo.slack_app import our_app

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adk_confirm.bot.confirmation.model import VoteKind
+from adk_confirm.bot.confirmation.confirmation import VoteKind
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.backoffice import Backoffice

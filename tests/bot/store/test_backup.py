@@ -15,7 +15,7 @@ from adk_confirm.bot.cards import older_copy
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.hosts.adk_in_process import artifact_service, session_service
 from adk_confirm.bot.ops.check import readable_by_others
-from adk_confirm.bot.store.mailbox import read_pause
+from adk_confirm.bot.store.letters import read_pause
 from adk_confirm.bot.store.pause import pause_runs, resume_runs, switch_runs
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.store.database import Tx

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 
 from adk_confirm.bot.confirmation.authorise import Facts
-from adk_confirm.bot.confirmation.model import Seat, VoteKind
+from adk_confirm.bot.confirmation.confirmation import Seat, VoteKind
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast, count_next
-from adk_confirm.bot.store.mailbox import SlackMessage, receive_mention
+from adk_confirm.bot.store.letters import SlackMessage, receive_mention
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.outbox import ThreadDone, copies_until, note_and_look, note_copy_search, note_possible_copies
 from adk_confirm.bot.store.repository import put_mail

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adk_confirm.bot.store.mailbox import Letter, SlackMessage, next_together, receive_reply
+from adk_confirm.bot.store.letters import Letter, SlackMessage, next_together, receive_reply
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ASKER, TEAM
 

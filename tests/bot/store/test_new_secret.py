@@ -15,7 +15,7 @@ from adk_confirm.bot.store import reseal as resealing
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.pause import resume_runs, switch_runs
 from adk_confirm.bot.store.reseal import SEALED, count_sealed, reseal_page
-from adk_confirm.bot.store.rows import letter_is_sealed
+from adk_confirm.bot.store.sealed_rows import letter_is_sealed
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
 from tests.support.kill import child, here

@@ -12,7 +12,7 @@ import pytest
 
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.confirmation.authorise import Facts
-from adk_confirm.bot.confirmation.model import OutcomeKind, Seat, State, VoteKind
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind, Seat, State, VoteKind
 from adk_confirm.bot.hosts import host
 from adk_confirm.bot.ops.command import open_for_reading
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from adk_confirm.bot.config.settings import Rules, WaitingLimits
-from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from adk_confirm.bot.store import waiting_index
 from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
 from adk_confirm.bot.store.ledger_rows import read_lines

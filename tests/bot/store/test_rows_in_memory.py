@@ -8,7 +8,7 @@ import tracemalloc
 from types import SimpleNamespace
 
 from adk_confirm.bot.confirmation.stored_json import to_json
-from adk_confirm.bot.store.rows import load
+from adk_confirm.bot.store.sealed_rows import load
 from adk_confirm.runtime.store.database import Tx
 from tests.support.deciding import Desk, make_asked, make_policy
 

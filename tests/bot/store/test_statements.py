@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from adk_confirm.bot.store.rows import STORED
+from adk_confirm.bot.store.sealed_rows import STORED
 from adk_confirm.runtime.store.database import Database, Tx
 
 ROOT = Path(__file__).parents[3]

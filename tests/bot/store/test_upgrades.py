@@ -14,7 +14,7 @@ from adk_confirm.blocks import words
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.store.open import SCHEMAS, open_store
 from adk_confirm.bot.store.pause import resume_runs, switch_runs
-from adk_confirm.bot.store.rows import letter_is_sealed
+from adk_confirm.bot.store.sealed_rows import letter_is_sealed
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.tables import version
 from tests.support.left import Left, slack_as_it_was

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from adk_confirm.bot.app import running_bot
-from adk_confirm.bot.confirmation.model import OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.pause import pause_runs, switch_runs

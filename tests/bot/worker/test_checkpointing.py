@@ -15,7 +15,7 @@ from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.audit.verification import Integrity
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.policy.approvers import OPERATOR
-from adk_confirm.bot.slack.errors import Gone
+from adk_confirm.bot.slack.troubles import Gone
 from adk_confirm.bot.store.audit_log import verify_ledger
 from adk_confirm.bot.store.checkpoint_rows import stored_checkpoints
 from adk_confirm.bot.store.ledger_rows import write_step

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from adk_confirm.bot.slack.errors import Later
+from adk_confirm.bot.slack.troubles import Later
 from adk_confirm.runtime.errors import ConfirmError, Invalid, StoreError
 from adk_confirm.runtime.store import jobs
 from adk_confirm.runtime.store.database import Clocks, Database, Limits, OutcomeUnknown, Tx

@@ -15,11 +15,11 @@ import pytest
 from google.adk.cli.utils.agent_loader import AgentLoader
 
 from adk_confirm.bot.config.settings import AgentSettings, Settings, parse_settings
-from adk_confirm.bot.confirmation.model import Ask, HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import Ask, HostRequest, OutcomeKind
 from adk_confirm.bot.hosts.host import Host
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.ops.findings import coverage_findings, tools_of
-from adk_confirm.bot.policy.model import CallFacts, GoverningPolicy
+from adk_confirm.bot.policy.policies import CallFacts, GoverningPolicy
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.support.foreign.visit import Visit

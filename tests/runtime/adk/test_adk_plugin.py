@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import HostRequest, OutcomeKind
 from adk_confirm.runtime.adk.type_checks import check_edit
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject

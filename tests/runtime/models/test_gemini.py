@@ -17,7 +17,7 @@ from adk_confirm import Agent, FunctionTool, Runner
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.by_name import Models, UnknownModel
 from adk_confirm.runtime.models.gemini import GeminiModel
-from adk_confirm.runtime.models.model import ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.models.protocol import ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.models.scripted import ScriptedModel
 from adk_confirm.runtime.run.ask_model import ask_model
 from adk_confirm.runtime.tool import Declaration

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from adk_confirm.runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
+from adk_confirm.runtime.models.protocol import Model, ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.models.scripted import ScriptedModel, call
 from adk_confirm.runtime.wire import Content, FunctionCall, Part
 

@@ -10,7 +10,7 @@ import pytest
 
 from adk_confirm import Agent, Forbidden, FunctionTool, Invalid, Runner, ScriptedModel, ToolContext, call
 from adk_confirm.runtime.jsontypes import JsonObject
-from adk_confirm.runtime.rest.api import Api
+from adk_confirm.runtime.rest.endpoints import Api
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.tables import SCHEMA, lay_out
 from tests.support.dialogue import Chat

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from adk_confirm.bot.confirmation.model import HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import HostRequest, OutcomeKind
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import DeliveryUnknown, RequestLost, Unreachable
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION

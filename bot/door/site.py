@@ -26,7 +26,7 @@ from adk_confirm.blocks.click_ids import SaidMark
 from adk_confirm.blocks.notices import notice_message
 from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.config.settings import CallerSettings, DoorSettings, Rules
-from adk_confirm.bot.confirmation.model import DOOR, VoteKind
+from adk_confirm.bot.confirmation.confirmation import DOOR, VoteKind
 from adk_confirm.bot.confirmation.shown import approved_by
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.door import asks
@@ -35,17 +35,17 @@ from adk_confirm.bot.door.host import LOOK_AGAIN, DoorHost
 from adk_confirm.bot.door.permit import digest, jcs
 from adk_confirm.bot.policy.approvers import Person, caller
 from adk_confirm.bot.policy.durations import parse_duration
-from adk_confirm.bot.slack.api import Slack
-from adk_confirm.bot.slack.errors import Later, SlackTrouble
+from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.rate_limits import MINUTE, Limiter
+from adk_confirm.bot.slack.troubles import Later, SlackTrouble
 from adk_confirm.bot.store.ledger_rows import LINES
 from adk_confirm.bot.store.repository import chain_of
 from adk_confirm.bot.telemetry.metrics import Metrics
 from adk_confirm.bot.worker.supervision import LAST_REQUESTS, Shutdown, StopDeadline
 from adk_confirm.runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, NotFound
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, canonical
-from adk_confirm.runtime.rest.api import CODES
 from adk_confirm.runtime.rest.bodies import read_body
+from adk_confirm.runtime.rest.endpoints import CODES
 from adk_confirm.runtime.rest.guard import SHORTEST, Unauthorized
 from adk_confirm.runtime.rest.listening import NOT_ENCODED, CannotServe, is_encoded, listen, server_for
 from adk_confirm.runtime.tool import Tool, bind, checked

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
-from adk_confirm.bot.confirmation.model import Confirmation, Place
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Place
 from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal, seal_in, seal_of

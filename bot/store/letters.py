@@ -11,8 +11,8 @@ from itertools import takewhile
 from typing import Any
 
 from adk_confirm.bot.audit.ledger import LineKind
+from adk_confirm.bot.confirmation.confirmation import SLACK, Confirmation, State
 from adk_confirm.bot.confirmation.effects import Step, UnsealedPart
-from adk_confirm.bot.confirmation.model import SLACK, Confirmation, State
 from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import own_words
@@ -35,7 +35,7 @@ from adk_confirm.bot.store.repository import (
     session_seal,
     whose_turn,
 )
-from adk_confirm.bot.store.rows import letter_is_sealed
+from adk_confirm.bot.store.sealed_rows import letter_is_sealed
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.jsontypes import JsonObject, canonical, objects
 from adk_confirm.runtime.store.database import Tx

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 from adk_confirm.bot.confirmation import decision_texts
+from adk_confirm.bot.confirmation.confirmation import Ask, Confirmation, HostRequest, State
 from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.model import Ask, Confirmation, HostRequest, State
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.stored_json import from_object
 from adk_confirm.bot.hosts.host import (
@@ -26,7 +26,7 @@ from adk_confirm.bot.hosts.host import (
     Unreachable,
     UserWords,
 )
-from adk_confirm.bot.store.mailbox import Letter, Mail
+from adk_confirm.bot.store.letters import Letter, Mail
 from adk_confirm.bot.store.marks import begin_attempt, forget_attempt
 from adk_confirm.bot.store.repository import Session, now, read_confirmation, seconds
 from adk_confirm.bot.store.transactions import (

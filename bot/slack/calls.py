@@ -29,18 +29,7 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from adk_confirm.blocks.click_ids import identity
 from adk_confirm.blocks.kit import Message
-from adk_confirm.bot.confirmation.model import Seat
-from adk_confirm.bot.slack.errors import (
-    OVERSIZE_OR_ODD,
-    Gone,
-    Later,
-    RefusedBySlack,
-    Revoked,
-    SlackTrouble,
-    Unfound,
-    Unsure,
-    trouble_from,
-)
+from adk_confirm.bot.confirmation.confirmation import Seat
 from adk_confirm.bot.slack.lookups import LookupCache
 from adk_confirm.bot.slack.rate_limits import (
     DELETE,
@@ -59,12 +48,23 @@ from adk_confirm.bot.slack.rate_limits import (
     Method,
     Rate,
 )
+from adk_confirm.bot.slack.troubles import (
+    OVERSIZE_OR_ODD,
+    Gone,
+    Later,
+    RefusedBySlack,
+    Revoked,
+    SlackTrouble,
+    Unfound,
+    Unsure,
+    trouble_from,
+)
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
 from adk_confirm.runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
-QUIET = logging.getLogger("adk_confirm.bot.slack.api.sdk")
+QUIET = logging.getLogger("adk_confirm.bot.slack.calls.sdk")
 QUIET.setLevel(logging.INFO)  # at DEBUG the SDK logs what it sends
 
 _CONNECTIONS, _KEPT = 100, 5.0

@@ -18,7 +18,7 @@ from adk_confirm.blocks.shown import State as State
 from adk_confirm.bot.confirmation.authorise import VoteKind as VoteKind
 from adk_confirm.bot.confirmation.stored_json import ExactJson, ExactObject
 from adk_confirm.bot.policy.approvers import Person, caller
-from adk_confirm.bot.policy.model import CallFacts, FrozenPolicy
+from adk_confirm.bot.policy.policies import CallFacts, FrozenPolicy
 from adk_confirm.bot.policy.redaction import Redactor, is_hidden
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import JsonObject
