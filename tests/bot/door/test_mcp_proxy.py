@@ -93,8 +93,10 @@ async def test_a_tool_runs_here_once_people_have_approved(at: AtTheDoor, watched
 async def test_a_denial_is_the_tools_error_and_nothing_runs(at: AtTheDoor, watched: Watched) -> None:
     async with client(at) as it:
         asked = asyncio.create_task(it.call_tool("files.say", {"text": "hello"}))
-        await at.denies(at.bob, await at.card(), "Say nothing")
+        card = await at.card()
+        await at.denies(at.bob, card, "Say nothing")
         denied = await asked
+        await at.sees(card, "Denied")
         assert denied.is_error
         assert "Say nothing" in denied.content[0].text
         asked = asyncio.create_task(it.call_tool("files.say", {"text": "hello"}))  # a new call asks anew
