@@ -214,17 +214,28 @@ class Drawing:
             card = next((one for one in self._done if one.ts is not None and not one.pointer), None)
             if card is None or card.ts is None:
                 return place  # there may be one in a moment
-            link = await self._slack.permalink(card.channel, card.ts)
+            link = await self._link(card)
             message = await self._with_all_names(note(replace(await self._view(place), card_link=link)))
             place = await self._show(place, replace(message, metadata=PointerMark(self._row.id).metadata()))
         return replace(place, drawn_version=self._row.version)
 
+    async def _link(self, place: Place) -> str | None:
+        """Leads to a card. One that somebody deleted, and that is needed, is posted anew first."""
+        try:
+            return await self._slack.permalink(place.channel, place.ts) if place.ts is not None else None
+        except Gone as gone:
+            if gone.code != "message_not_found":
+                raise
+            if self._is_needed:
+                missing = replace(place, ts=None, drawn_version=0)
+                self._done = [missing if one is place else one for one in self._done]
+                raise
+            return None
+
     async def _pointer(self, place: Place, cards: Sequence[Place], trouble: str | None) -> Message:
         public = next((card for card in cards if card.person is None), None)
         people = [card.person.user for card in cards if card.person is not None]
-        link = None
-        if public is not None and public.ts is not None:
-            link = await self._slack.permalink(public.channel, public.ts)
+        link = await self._link(public) if public is not None else None
         view = replace(await self._view(place), card_link=link)
         message = pointer(view, channel=public.channel if public else None, people=people, trouble=trouble)
         message = await self._with_all_names(message)

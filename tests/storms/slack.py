@@ -103,6 +103,7 @@ class SlackWire:
             office = replica.office
             if done[0] == HTTPStatus.OK and method == "chat.postMessage" and weather.take("Slack loses"):
                 office.loses(str(done[1]["channel"]), str(done[1]["ts"]))
+                replica.office.watch.refused(args)  # whoever asks for it hears that it is not there
             if office.store.told is not None:
                 office.store.told(replica, f"{method} {json.dumps(args)[:200]}: {done[0]} {done[1].get('error', '')}")
             loop.call_later(back, give, done, context=world)

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 BROKEN_ONCE = {
     12: "a card showed for good what it had shown before: the claim's answer came after the work was done",
     108: "a line was posted again without a look: its job had ended since, and a late answer brought it up once more",
+    110: "a card elsewhere that was gone before the thread led to it never came back",
     84: "a thread was left for good: the answer to its last commit was lost, and the loop kept a lease that was over",
 }
 """Seeds of storms that broke a promise, and what was wrong. A storm of a seed is another one when the product does

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -96,6 +97,23 @@ async def test_a_deleted_card_comes_back_while_it_is_needed_and_stays_away_after
     out.desk.deny(BEN)
     await out.drawn()
     assert out.cards_in() == []
+
+
+async def test_a_card_elsewhere_that_was_deleted_before_the_thread_leads_to_it_comes_back(out: Outgoing) -> None:
+    leads = out.slack.channel("leads", out.lead, id="C0LEADS")
+    out.open(make_policy(approvers=["user:U0LEAD"], channel="C0LEADS"), [Place(channel="C0LEADS")])
+    fault = out.slack.faults.hangs("chat.getPermalink", where=lambda args: args.get("channel") == "C0LEADS")
+    drawing = asyncio.create_task(out.drawn())
+    await fault.reached()
+    (first,) = out.cards_in(leads, out.lead)
+    out.slack.workspace.messages.delete(leads, first.message)
+    out.slack.faults.clear()
+
+    await drawing
+
+    (card,) = out.cards_in(leads, out.lead)
+    assert card.ts != first.ts
+    assert out.posted() == ["The card for Deploy: 2.4.1, 3 replicas is in #leads\n[Withdraw]"]
 
 
 async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoing) -> None:
