@@ -175,6 +175,10 @@ class AcceptedMessage:
     speaking: str | None = None  # the invocation that a person's message began, if it has not ended
 
     @property
+    def is_written(self) -> bool:
+        return self.stored is not self.before or not self.change.any
+
+    @property
     def altered(self) -> list[Call]:
         """Somebody changed these in the database, so none of them runs."""
         calls = [*(call for _, turn in self.work for call in turn), *self.change.calls.values()]

@@ -13,6 +13,7 @@ from adk_confirm.runtime.calls.call import Call, CallState
 from adk_confirm.runtime.calls.model_history import ModelHistory
 from adk_confirm.runtime.errors import Busy, StoreError
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.run.arrival import AcceptedMessage
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import Lease, LeaseLost
 from adk_confirm.runtime.store.seal import seal_in
@@ -107,7 +108,7 @@ _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)
 
 class Journal:
     """`emit` gets every event once it is written, or handed over. `temporary` is the state that ends with the run.
-    `change` is what is already to be written. `before`: the session before the message that is `stored`."""
+    `message`: what began the run, and is written with its first step unless it is written already."""
 
     def __init__(
         self,
@@ -115,17 +116,16 @@ class Journal:
         live: CachedSession,
         lease: Lease,
         emit: Callable[[Event], None],
-        temporary: JsonObject,
         on_change: OnChange | None,
-        change: SessionChange,
-        *,
-        before: StoredSession,
-        stored: SessionChange,
+        message: AcceptedMessage,
     ) -> None:
         self.emit = emit
-        self.temporary = temporary
-        self._since = Position.in_session(before) if before.events else None
-        self._all_events, self._all_calls = [*stored.events], {**stored.calls}
+        self.temporary = dict(message.temporary)
+        written, change = SessionChange(), message.change
+        if message.is_written:
+            written, change = change, written
+        self._since = Position.in_session(message.before) if message.before.events else None
+        self._all_events, self._all_calls = [*written.events], {**written.calls}
         self._database, self._live, self._lease = database, live, lease
         self._on_change = on_change
         self._change = change

@@ -18,7 +18,6 @@ from adk_confirm.runtime.run.turn_loop import AppContext, TurnLoop
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.store.sessions import give_back, run_of, topic
-from adk_confirm.runtime.store.stored_session import SessionChange
 from adk_confirm.runtime.tool import tool_threads
 from adk_confirm.runtime.wire import Event, SessionId
 
@@ -168,24 +167,10 @@ class Sequencer:
         live.stored = message.stored
         for event in message.change.events:
             live.add(event)
-        to_write, stored = message.change, SessionChange()
-        if message.stored is not message.before:
-            to_write, stored = stored, to_write
-        if live.views or to_write.any:  # otherwise they are read with all the others
+        if live.views or not message.is_written:  # otherwise they are read with all the others
             live.size += message.change.size
         async with nullcontext() if lease is arrival.held else lease:
-            temporary, on_change = dict(message.temporary), arrival.on_change
-            journal = Journal(
-                app.database,
-                live,
-                lease,
-                run.emit,
-                temporary,
-                on_change,
-                to_write,
-                before=message.before,
-                stored=stored,
-            )
+            journal = Journal(app.database, live, lease, run.emit, arrival.on_change, message)
             work = TurnLoop(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
             try:
                 for invocation, calls in message.work:
