@@ -20,6 +20,7 @@ from adk_confirm.bot.agents.streaming import RunDisplay
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.confirmation import DOOR, Confirmation, HostRequest, OutcomeKind
+from adk_confirm.bot.confirmation.effects import Batch
 from adk_confirm.bot.confirmation.outcome import copy_outcome
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
@@ -88,7 +89,7 @@ LOOK_AGAIN = 10.0
 """Seconds between looks at a session in which the outcome of a call is open."""
 
 
-UNKNOWN_HOST = Capabilities(name="", exactly_once=False, siblings_together=True, patience=LOOK_AGAIN)
+UNKNOWN_HOST = Capabilities(name="", exactly_once=False, batch=Batch.TURN, patience=LOOK_AGAIN)
 """What a host supports that can't be asked: as little as possible."""
 
 
@@ -118,7 +119,7 @@ class SessionWorker:
     def look(self, tx: Tx, key: str) -> tuple[Session, Mail, Capabilities]:
         """What is due for a session, for a host that supports what this one did when it was last asked."""
         host = self.supports.get(self.host_of(key).app, UNKNOWN_HOST)
-        return *read_first(tx, key, together=host.siblings_together, several=host.several_answers), host
+        return *read_first(tx, key, host.batch), host
 
     async def attend(self, key: str, lease: Lease, look: tuple[Session, Mail, Capabilities]) -> None:
         """Does everything that is due for a session."""
@@ -142,14 +143,14 @@ class _LeasedSession:
 
     async def attend(self, key: str, session: Session, mail: Mail, assumed: Capabilities) -> None:
         host = await self._capabilities()
-        together, several = host.siblings_together, host.several_answers
-        if (together, several) != (assumed.siblings_together, assumed.several_answers):
-            mail = await self._lease.read(read_mail, key, together=together, several=several)
+        batch = host.batch
+        if batch is not assumed.batch:
+            mail = await self._lease.read(read_mail, key, batch)
         sent_any = False
         while letters := mail.letters:
             if (forged := next((letter for letter in letters if not letter.sealed), None)) is not None:
                 await self._lease.run(refuse_letter, key, forged)
-                mail = await self._lease.read(read_mail, key, together=together, several=several)
+                mail = await self._lease.read(read_mail, key, batch)
                 continue
             if (wait := self._wait(mail)) is not None:
                 if any(row.outcome is not None and row.outcome.kind is OutcomeKind.RUNNING for row in mail.rows):
@@ -165,24 +166,22 @@ class _LeasedSession:
                     news = await self._store_news(session, mail.rows, letters[0], held, after_exchange=heard)
             except SendSeparately as error:
                 log.info("answers are sent one by one: %s", error)
-                several = False
-                mail = await self._lease.read(read_mail, key, together=together, several=several)
+                batch = Batch.ONE
+                mail = await self._lease.read(read_mail, key, batch)
                 continue
             except Unreachable as error:
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
             # Runs of a host without patience have ended.
-            how = {"together": together, "several": several, "may_end": not host.patience}
-            mail = await self._lease.finish_if(
-                _has_ended, open_and_finish, key, news.said, news.asks, self._rules.limits, letters, **how
-            )
+            received = (news.said, news.asks, self._rules.limits, letters, batch)
+            mail = await self._lease.finish_if(_has_ended, open_and_finish, key, *received, may_end=not host.patience)
             news.taken_in()
             if mail.ended:
                 return
             sent_any = True
         again = await self._look_again(session, sent_any)
-        told = await self._say_held_back(session, mail.rows) if together else ()
-        await self._lease.finish(session_done, key, together=together, again=again, told=told)
+        told = await self._say_held_back(session, mail.rows) if batch is Batch.TURN else ()
+        await self._lease.finish(session_done, key, batch, again=again, told=told)
 
     async def _capabilities(self) -> Capabilities:
         """What the host supports. If it can't be asked now, as little as possible."""
@@ -219,11 +218,10 @@ class _LeasedSession:
 
     async def _send_decisions(self, session: Session, sent: set[int], turns: Collection[str]) -> None:
         """Sends the decisions in the mailbox, except those whose ids are in `sent`, and adds theirs."""
-        host = await self._capabilities()
-        how = {"together": host.siblings_together, "several": host.several_answers}
+        batch = (await self._capabilities()).batch
         while True:
             ahead = DecisionsAhead(frozenset(sent), turns)
-            mail = await self._lease.read(read_mail, session.key, **how, decisions_ahead=ahead)
+            mail = await self._lease.read(read_mail, session.key, batch, decisions_ahead=ahead)
             if not mail.letters or self._wait(mail) or not all(one.sealed for one in mail.letters):
                 return
             sent.update(one.id for one in mail.letters)

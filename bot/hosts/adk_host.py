@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 from adk_confirm.bot.confirmation.confirmation import Ask, AskedCall
-from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.effects import Batch, Delivery
 from adk_confirm.bot.hosts import session_reading
 from adk_confirm.bot.hosts.asked import AdkRequest, RequestStatus
 from adk_confirm.bot.hosts.host import (
@@ -141,7 +141,7 @@ class AdkHost:
         return Capabilities(
             name=about.name,
             exactly_once=ours,
-            siblings_together=not ours,
+            batch=Batch.ONE if ours else Batch.TURN,
             patience=self.server.patience,
             notes=(*about.notes, IN_TURN) if about.ends_early else about.notes,
             ask_plugin=partial(self._signer.ask_plugin, about.why_not) if about.why_not is not None else None,

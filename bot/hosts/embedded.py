@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from adk_confirm.bot.confirmation.confirmation import SLACK, Ask, AskedCall, HostRequest
 from adk_confirm.bot.confirmation.edits import answer_from_form
+from adk_confirm.bot.confirmation.effects import Batch
 from adk_confirm.bot.hosts.asked import request_about
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
@@ -188,7 +189,7 @@ class EmbeddedHost:
         return await self.runner.preview(**_named(asked.session), call_id=asked.call_id, arguments=arguments)
 
     async def capabilities(self) -> Capabilities:
-        return Capabilities(name="adk-confirm's own runtime", exactly_once=True, several_answers=True)
+        return Capabilities(name="adk-confirm's own runtime", exactly_once=True, batch=Batch.WAITING)
 
     async def close(self) -> None:
         """Closes the runtime. The caller has waited for runs to end; the rest continues at the next start."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from adk_confirm.bot.confirmation.confirmation import AskedCall, HostRequest
-from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.effects import Batch, Delivery
 from adk_confirm.runtime.adk.signing import PluginSays
 from adk_confirm.runtime.calls.call import Call, Word
 from adk_confirm.runtime.calls.preview import Preview
@@ -173,14 +173,12 @@ class SessionSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What the host guarantees. `siblings_together`: all answers of one turn must be sent in one message.
-    `several_answers`: waiting answers may be sent in one message; the host raises `SendSeparately` if one does not fit.
-    `patience`: seconds during which a lost message may still arrive."""
+    """What the host guarantees. Of `batch` WAITING it raises `SendSeparately` if one answer does not fit. `patience`:
+    seconds during which a lost message may still arrive."""
 
     name: str
     exactly_once: bool
-    siblings_together: bool = False
-    several_answers: bool = False
+    batch: Batch = Batch.ONE
     patience: float = 0.0
     notes: tuple[str, ...] = ()
     ask_plugin: Callable[[], Awaitable[PluginSays | None]] | None = None  # where the question does no harm

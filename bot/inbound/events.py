@@ -15,6 +15,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from adk_confirm.blocks import notices
 from adk_confirm.bot.confirmation.confirmation import Seat, VoteKind
+from adk_confirm.bot.confirmation.effects import Batch
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.hosts.host import Host, Unreachable
 from adk_confirm.bot.inbound.after_ack import AfterAck
@@ -157,17 +158,17 @@ class Events:
                 person=Person(team, user),
                 event=ident(event.get("event_ts")) or ident(body.get("event_id")),
             )
-            await self._database.run(stop_run, stop, together=await self._siblings_together())
+            await self._database.run(stop_run, stop, await self._batch())
         await ack()
 
-    async def _siblings_together(self) -> bool:
-        """Whether answers of one turn wait for each other. Waits only briefly for the host, since Slack waits three
-        seconds for its ack."""
+    async def _batch(self) -> Batch:
+        """Which answers the agent gets together. Waits only briefly for the host, since Slack waits three seconds for
+        its ack."""
         try:
             async with asyncio.timeout(_PATIENCE):
-                return (await self._host.capabilities()).siblings_together
+                return (await self._host.capabilities()).batch
         except (Unreachable, TimeoutError):
-            return True
+            return Batch.TURN
 
     async def user_changed(self, body: Body, ack: AsyncAck) -> None:
         """Somebody became a guest, left, or changed their address. Their account is looked up again at their next

@@ -12,7 +12,7 @@ from typing import Any
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.confirmation import SLACK, Confirmation, State
-from adk_confirm.bot.confirmation.effects import Step, UnsealedPart
+from adk_confirm.bot.confirmation.effects import Batch, Step, UnsealedPart
 from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import own_words
@@ -93,21 +93,20 @@ _NEXT = f"{_WAITING} LIMIT :most"
 
 
 def next_letters(
-    tx: Tx, key: str, *, together: bool, several: bool = False, decisions_ahead: DecisionsAhead | None = None
+    tx: Tx, key: str, batch: Batch, *, decisions_ahead: DecisionsAhead | None = None
 ) -> tuple[Letter, ...]:
-    """The letters that the agent gets next, as one message.
-
-    `together`: an answer waits until every request of its turn is decided, then all are sent. Messages do not wait.
-    `several`: all waiting answers are sent in one message, even if other requests are undecided.
-    """
-    rows = tx.all(_WAITING, key=key) if together or decisions_ahead else tx.all(_NEXT, key=key, most=_MOST_AT_ONCE)
+    """The letters that the agent gets next, as one message. People's messages wait for no decision."""
+    every = batch is Batch.TURN or decisions_ahead
+    rows = tx.all(_WAITING, key=key) if every else tx.all(_NEXT, key=key, most=_MOST_AT_ONCE)
     letters = [_letter(tx, row) for row in rows]
     if decisions_ahead is not None:
         letters = [one for one in letters if one.kind != "words" and one.id not in decisions_ahead.sent]
     if not letters or letters[0].kind not in ANSWERS:
         return tuple(letters[:1])
-    if not together:
-        return tuple(takewhile(lambda letter: letter.kind in ANSWERS, letters)) if several else tuple(letters[:1])
+    if batch is Batch.WAITING:
+        return tuple(takewhile(lambda letter: letter.kind in ANSWERS, letters))
+    if batch is Batch.ONE:
+        return tuple(letters[:1])
     confirmations = session_confirmations(tx, key)
     turns = {row.id: row.asked.turn for row in confirmations}
     undecided = {row.asked.turn for row in confirmations if row.state is State.WAITING}
@@ -130,11 +129,9 @@ class Mail:
         return next((row for row in self.rows if row.id == letter.confirmation), None)
 
 
-def read_mail(
-    tx: Tx, key: str, *, together: bool, several: bool, decisions_ahead: DecisionsAhead | None = None
-) -> Mail:
-    letters = next_letters(tx, key, together=together, several=several, decisions_ahead=decisions_ahead)
-    rows = tuple(session_confirmations(tx, key)) if letters or together else ()
+def read_mail(tx: Tx, key: str, batch: Batch, *, decisions_ahead: DecisionsAhead | None = None) -> Mail:
+    letters = next_letters(tx, key, batch, decisions_ahead=decisions_ahead)
+    rows = tuple(session_confirmations(tx, key)) if letters or batch is Batch.TURN else ()
     if not letters:
         return Mail((), paused=False, rows=rows)
     if letters[0].kind == "words" and letters[0].sealed and _was_heard(tx, key, letters[0]):
@@ -147,19 +144,17 @@ def read_mail(
     )
 
 
-def read_first(tx: Tx, key: str, *, together: bool, several: bool) -> tuple[Session, Mail]:
-    return read_session(tx, key), read_mail(tx, key, together=together, several=several)
+def read_first(tx: Tx, key: str, batch: Batch) -> tuple[Session, Mail]:
+    return read_session(tx, key), read_mail(tx, key, batch)
 
 
-def finish_and_read_next(
-    tx: Tx, key: str, received: Sequence[Letter], *, together: bool, several: bool, may_end: bool = False
-) -> Mail:
+def finish_and_read_next(tx: Tx, key: str, received: Sequence[Letter], batch: Batch, *, may_end: bool = False) -> Mail:
     """Marks letters as received, and returns the next mail. `may_end`: if there is none, and nobody has to be told that
     an approval waits, the session is done."""
     if may_end:
         lock_session(tx, key)
     letters_done(tx, key, received)
-    mail = read_mail(tx, key, together=together, several=several)
+    mail = read_mail(tx, key, batch)
     if not may_end or mail.letters or any(approvals_held_back(mail.rows)):
         return mail
     _set_due(tx, key, None)
@@ -241,14 +236,12 @@ def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
         owe(tx, "confirmation", letter.confirmation, owner=key, turn=key)
 
 
-def session_done(
-    tx: Tx, key: str, *, together: bool = False, again: float | None = None, told: Collection[str] = ()
-) -> None:
+def session_done(tx: Tx, key: str, batch: Batch, *, again: float | None = None, told: Collection[str] = ()) -> None:
     """Marks the session as having nothing to do, unless something came meanwhile: a letter, or an approval that waits
     and that is not among those of which people are `told`. `again`: look again in this many seconds."""
     lock_session(tx, key)
-    came = bool(next_letters(tx, key, together=together))
-    if together and not came:
+    came = bool(next_letters(tx, key, batch))
+    if batch is Batch.TURN and not came:
         came = any(row.id not in told for row, _ in approvals_held_back(session_confirmations(tx, key)))
     _set_due(tx, key, tx.now() if came else None if again is None else tx.now() + again)
 
@@ -462,9 +455,9 @@ class StopPress:
     event: str
 
 
-def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
+def stop_run(tx: Tx, stop: StopPress, batch: Batch = Batch.ONE) -> bool:
     """Stops the run. Returns whether one was under way that had not been stopped before. The thread's line says what
-    goes on. `together`: answers wait for each other, as in `next_letters`."""
+    goes on."""
     session = f"{SLACK}{stop.team}-{stop.channel}-{stop.thread_ts}"
     key = tx.value("SELECT key FROM bot_sessions WHERE app = :app AND id = :id", app=stop.app, id=session)
     if key is None:
@@ -473,7 +466,7 @@ def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
     if begin_attempt(tx, key, f"stop event:{stop.event}"[:320]) is not None:
         return False
     note_stopped(tx, key)  # Slack waits for a new status, even if no run was under way
-    letters = next_letters(tx, key, together=together)
+    letters = next_letters(tx, key, batch)
     if not letters or begin_attempt(tx, key, stop_mark(letters[0].id)) is not None:
         return False
     rows = session_confirmations(tx, key)

@@ -10,7 +10,7 @@ from adk_confirm.bot.agents.intake import Intake, who_asked
 from adk_confirm.bot.agents.letters_to_host import Deliveries
 from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind
-from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.effects import Batch, Delivery
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import RequestLost
@@ -83,7 +83,7 @@ async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffi
 
 def answer_of(tx: Tx, key: str) -> Letter:
     """The first letter that is no words; the agent has heard those before it."""
-    while (letters := next_letters(tx, key, together=False))[0].kind == "words":
+    while (letters := next_letters(tx, key, Batch.ONE))[0].kind == "words":
         letters_done(tx, key, letters)
     return letters[0]
 
@@ -96,10 +96,10 @@ async def test_a_session_ends_with_its_last_letter_and_not_before(at: Backoffice
         return at_
 
     await at.hears("please deploy search")
-    letters = await at.database.read(next_letters, at.key, together=False)
+    letters = await at.database.read(next_letters, at.key, Batch.ONE)
     await at.hears("and tell me when it is done")
     for text, ended in (("and tell me when it is done", False), (None, True)):
-        mail = await at.database.run(finish_and_read_next, at.key, letters, together=False, several=False, may_end=True)
+        mail = await at.database.run(finish_and_read_next, at.key, letters, Batch.ONE, may_end=True)
         letters = mail.letters
         assert ([one.body["text"] for one in letters], mail.ended) == ([text] if text else [], ended)
         assert (await at.database.read(due) is None) == ended
@@ -160,12 +160,12 @@ async def test_what_follows_from_an_answer_was_asked_for_by_who_asked_for_the_ca
 async def test_who_asked_is_whose_message_began_the_turn_and_nobody_else(at: Backoffice) -> None:
     """Ben speaks while nobody knows whose the request is."""
     await at.hears("deploy it")
-    await at.database.run(lambda tx: letters_done(tx, at.key, next_letters(tx, at.key, together=False)))
+    await at.database.run(lambda tx: letters_done(tx, at.key, next_letters(tx, at.key, Batch.ONE)))
     first = await at.database.read(lambda tx: tx.value("SELECT id FROM bot_mail"))
     for turn in ("the asker's invocation", "that of the same message, sent again", "the asker's invocation"):
         await at.database.run(note_turn, first, turn)
     await at.hears("and me?", who=BEN)
-    (letter,) = await at.database.read(lambda tx: next_letters(tx, at.key, together=False))
+    (letter,) = await at.database.read(lambda tx: next_letters(tx, at.key, Batch.ONE))
     assert await asker(at, "the asker's invocation") == ASKER
     assert await asker(at, "that of the same message, sent again") == ASKER
     assert await asker(at, "Ben's invocation") is None

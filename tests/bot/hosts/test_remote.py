@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from adk_confirm.bot.config.settings import AgentSettings
+from adk_confirm.bot.confirmation.effects import Batch
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
 from adk_confirm.bot.hosts.open_host import open_host
@@ -170,7 +171,7 @@ async def test_what_it_can_not_promise_goes_by_what_it_is(ear: Ear) -> None:
         EDITS in abilities.notes,
         BROKEN in abilities.notes,
     ] == [True] * 4
-    assert abilities.siblings_together
+    assert abilities.batch is Batch.TURN
     assert TOGETHER in abilities.notes
     assert NO_MARKS in abilities.notes
 

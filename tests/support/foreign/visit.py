@@ -7,7 +7,7 @@ from itertools import count, groupby
 from typing import Literal, NamedTuple
 
 from adk_confirm.bot.confirmation.confirmation import HostRequest, OutcomeKind
-from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.effects import Batch, Delivery
 from adk_confirm.bot.confirmation.outcome import kind_of, text_of
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
 from adk_confirm.bot.hosts.host import AgentMessage, Host, HostAnswer, RunOutput, UserWords
@@ -96,7 +96,7 @@ class Visit:
 
     async def give(self, answers: Sequence[tuple[HostRequest, HostAnswer]]) -> list[str]:
         """Gives answers in as many messages as the session worker would: one for each turn if they belong together."""
-        together, said = (await self.host.capabilities()).siblings_together, list[str]()
+        together, said = (await self.host.capabilities()).batch is Batch.TURN, list[str]()
 
         def turn(answer: tuple[HostRequest, HostAnswer]) -> str:
             request = answer[0]
