@@ -145,13 +145,48 @@ def test_each_room_says_what_it_is_for_and_where_to_begin() -> None:
     assert [str(path.relative_to(ROOT)) for path, text in said.items() if not re.search(r"\bBegin\b", text)] == []
 
 
+def test_files_that_texts_name_are_there() -> None:
+    rooms = ("bot", "blocks", "runtime", "sandbox", "demo", "examples", "bench", "tests", "docs")
+    paths = [path for room in rooms for path in (ROOT / room).rglob("*.*") if path.suffix in (".py", ".md", ".sql")]
+    texts = [*paths, *ROOT.glob("*.md")]
+    there = {path.name for path in texts}
+    assert [
+        f"{path}: {name}"
+        for path in texts
+        for name in re.findall(r"`[\w/]*?(\w+\.(?:py|sql))`", path.read_text(encoding="utf-8"))
+        if name not in there
+    ] == []
+
+
+PAGES = tuple(
+    (ROOT / page).read_text(encoding="utf-8") for page in ("CONTRIBUTING.md", "docs/inside.md", "docs/guarantees.md")
+)
+"""What sends people to files of the code."""
+
+
 def test_contributors_are_sent_to_files_that_are_there() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    paths = re.findall(r"`((?:bot|blocks|runtime|tests|docs|examples)/[\w./-]+)`", text)
-    assert paths
-    assert [path for path in paths if not (ROOT / path).exists()] == []
-    ways = text.partition("### How a click is handled")[2].partition("## To change X")[0]
-    assert set(re.findall(r"`([\w/]+(?:\.py|/))`", ways)) - set(paths) == set()
+    for page in PAGES:
+        text = page.partition("## Which tests hold it")[0]
+        paths = re.findall(r"`((?:bot|blocks|runtime|sandbox|demo|tests|docs|examples)/[\w./-]+)`", text)
+        assert paths
+        assert [path for path in paths if not (ROOT / path).exists()] == []
+    contributing, inside, _ = PAGES
+    ways = contributing.partition("### How a click is handled")[2].partition("## To change X")[0] + inside
+    named = set(re.findall(r"`([\w/]+(?:\.py|/))`", ways))
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_each_room_begins_with_a_file_that_is_there() -> None:
+    rooms = re.findall(r"^\| `(\w+)`[^|]*\|[^|]+\| ([^|]+) \|$", PAGES[0], re.MULTILINE)
+    assert len(rooms) > 15
+    for room, files in rooms:
+        for file in re.findall(r"`([\w/]+\.py)`", files):
+            assert (
+                list(ROOT.glob(f"bot/{room}/{file}"))
+                or list(ROOT.glob(f"runtime/*/{file}"))
+                or list(ROOT.glob(f"bot/{file}"))
+            ), file
 
 
 def test_contributors_are_told_of_every_room() -> None:
@@ -164,7 +199,7 @@ def test_contributors_are_told_of_every_room() -> None:
 
 
 def test_contributors_are_told_what_every_table_holds() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
     schemas = "".join((ROOT / package / "store" / "schema.sql").read_text() for package in ("bot", "runtime"))
     tables = set(re.findall(r"CREATE TABLE (\w+)", schemas))
     assert "jobs" in tables
@@ -286,14 +321,20 @@ def test_tests_wait_for_what_they_await() -> None:
     assert found == set(MAY_SLEEP)
 
 
-def test_each_test_that_the_page_on_security_names_is_there() -> None:
-    """A name without a file is one of the file named before it."""
-    named, file = re.findall(r"`(test_\w+\.py)?(?:::(test_\w+))?`", (ROOT / "docs/security.md").read_text()), ""
+def test_each_promise_has_tests_that_are_there() -> None:
+    """In the page of guarantees a name without a path is in the file before it."""
+    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    promises, _, tables = page.partition("## Which tests hold it")
+    assert re.findall(r"^### (\d+\. .+)$", tables, re.MULTILINE) == re.findall(
+        r"^\*\*(\d+\. .+?)\.\*\* ", promises, re.MULTILINE
+    )
     missing: list[str] = []
-    for path, name in named:
-        file = path or file
-        found = [one.read_text(encoding="utf-8") for one in (ROOT / "tests").rglob(file)] if file else []
-        if not found or (name and not any(f"def {name}(" in text for text in found)):
-            missing.append(f"{file}::{name}")
-    assert len(named) > 50
+    for promise in re.split(r"^### ", tables, flags=re.MULTILINE)[1:]:
+        named, path = re.findall(r"`([\w/]+\.py)?(?:::(\w+))?`", promise), ""
+        assert named, promise
+        for at, name in named:
+            path = at or path
+            text = (ROOT / "tests" / path).read_text(encoding="utf-8") if (ROOT / "tests" / path).is_file() else ""
+            if not re.search(rf"(def|class) {name or 'test_'}", text) and "TestCase" not in text:
+                missing.append(f"{path}::{name}")
     assert missing == []

@@ -2,5 +2,5 @@
 held until people decide; a caller that ignores a No is not stopped.
 
 The caller is the model of an agent of our own runtime, so all that follows is the product as it is. Begin with
-`host.py`, then read `asks.py` for what is stored, `permit.py` for what a caller gets, and `api.py` for the HTTP.
+`host.py`, then read `asks.py` for what is stored, `permit.py` for what a caller gets, and `site.py` for the HTTP.
 """
