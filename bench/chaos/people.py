@@ -54,6 +54,9 @@ class People:
         self._slack, self._cast, self._channels = slack, cast, channels
         self._hands = {name: asyncio.Lock() for name in cast}  # nobody fills in two forms at the same time
         self._tickets: dict[str, str] = {}
+        self._cards: dict[str, tuple[str, Message]] = {}
+        self._looked_at: dict[int, Message] = {}
+        """Messages that are no cards."""
         self._errands: list[asyncio.Task[None]] = []
         self._patient = True
         self.asked: list[RequestedCall] = []
@@ -120,13 +123,26 @@ class People:
         return dict(self._tickets)
 
     def card(self, ticket: str) -> tuple[str, Message] | None:
-        """The ticket of a card, and the card in its current form."""
+        """The confirmation of a ticket, and its card in its current form."""
+        found = self._cards.get(ticket)
+        if found is None or not self._is_there(found[1]):
+            self._cards = {ticket: found for ticket, found in self._cards.items() if self._is_there(found[1])}
+            self._find_cards()
+        return self._cards.get(ticket)
+
+    def _is_there(self, card: Message) -> bool:
+        return self._slack.workspace.directory.channel(card.channel_id).messages.get(card.ts) is card
+
+    def _find_cards(self) -> None:
         for channel in self._channels.values():
             for message in channel.messages.values():
-                mark = parse_mark(message.metadata)
-                if isinstance(mark, CardMark) and self.ticket_of(mark.confirmation, message) == ticket:
-                    return mark.confirmation, message
-        return None
+                if id(message) in self._looked_at:
+                    continue
+                if isinstance(mark := parse_mark(message.metadata), CardMark):
+                    ticket = self.ticket_of(mark.confirmation, message)
+                    self._cards.setdefault(ticket, (mark.confirmation, message))
+                else:
+                    self._looked_at[id(message)] = message
 
     def ticket_of(self, confirmation: str, message: Message) -> str:
         known = self._tickets.get(confirmation)
@@ -221,6 +237,9 @@ class People:
         if made is None:
             return False
         note = partial(self._note, ticket, confirmation, click.who, click.how, amount, made, modal=modal)
+        if modal.is_open() and modal.errors:  # there was nothing to submit
+            await self._closes(person)
+            return True
         if not made.acked:
             note()  # a replica may have stored it nevertheless, or may still store it
             return False

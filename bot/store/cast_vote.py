@@ -14,7 +14,7 @@ from adk_confirm.bot.confirmation.authorise import Facts, Refusal
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Edit, Seat, State, Vote, VoteKind
 from adk_confirm.bot.confirmation.effects import Step, UnsealedPart, Verdict
 from adk_confirm.bot.confirmation.states import Transition
-from adk_confirm.bot.confirmation.stored_json import step_content, to_json
+from adk_confirm.bot.confirmation.stored_json import from_json, step_content, to_json
 from adk_confirm.bot.confirmation.votes import count, needs_asking, store_vote
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.policies import Policies
@@ -63,6 +63,9 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
     """Stores a vote. The caller acks the click only after this transaction. The vote is also counted here if nothing
     has to be looked up, or was looked up just now."""
     session, row = lock_confirmation(tx, ballot.confirmation)
+    answer = tx.first("SELECT body FROM bot_replies WHERE vote = :vote", vote=ballot.id)
+    if answer is not None:  # Slack delivered a vote again that was refused: it stays so, whoever may decide by now
+        return CastResult(row, counted=False, refusal=from_json(Verdict, answer.body).refusal)
     vote = Vote(
         id=ballot.id,
         kind=ballot.kind,
@@ -86,9 +89,8 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
             change, counted = stored.then(count(stored.row, vote.id, facts, vote.stored_at, policies)), True
     if change.row is row:
         return CastResult(row, counted=False)  # Slack delivered the same click again
-    in_form = vote.way == "form" and _refusal(change) is not None  # Slack waits for its answer, and shows it there
-    if counted and not _store_answer(tx, vote, change, answered=in_form):  # likewise, for a vote that was refused
-        return CastResult(row, counted=False, refusal=_refusal(change))
+    if counted:  # Slack waits for a form's answer, and shows it there
+        _store_answer(tx, vote, change, answered=vote.way == "form" and _refusal(change) is not None)
     news = without_repeats(tx, change)
     if counted and news is not change and not news.steps:  # refused as often before: no new line
         return CastResult(row, counted, _refusal(change))
@@ -103,19 +105,18 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
         return row
     if facts is not None:
         facts = with_speakers(tx, session, row, facts)
-    change = _answer_lost_votes(tx, row, count(row, vote_id, facts, now(tx), policies))
+    change = count(row, vote_id, facts, now(tx), policies)
+    _answer_lost_votes(tx, row, change)
     save(tx, session, without_repeats(tx, change))
     return change.row
 
 
-def _answer_lost_votes(tx: Tx, before: Confirmation, change: Transition) -> Transition:
-    """Answers each voter whose vote no longer waits. Returns the change without the refusal of a vote that was refused
-    before: Slack delivered the click again, to a replica that had to ask who clicked."""
+def _answer_lost_votes(tx: Tx, before: Confirmation, change: Transition) -> None:
+    """Answers each voter whose vote no longer waits."""
     waiting = {vote.id for vote in change.row.pending_votes}
-    lost = [vote for vote in before.pending_votes if vote.id not in waiting]
-    again = {vote.voter for vote in lost if not _store_answer(tx, vote, change)}
-    steps = (step for step in change.steps if step.kind is not LineKind.VOTE_REFUSED or step.who not in again)
-    return replace(change, steps=tuple(steps))
+    for vote in before.pending_votes:
+        if vote.id not in waiting:
+            _store_answer(tx, vote, change)
 
 
 def _refusal(change: Transition) -> Refusal | None:
@@ -125,14 +126,13 @@ def _refusal(change: Transition) -> Refusal | None:
 _WHILE_SENDING = 1.0
 
 
-def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = False) -> bool:
+def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = False) -> None:
     """Stores the answer for a person who submitted a form or was refused. Other voters see the result on the card.
-    Returns False if an answer was stored before.
 
     `answered`: the caller shows the answer. It is stored anyway, to recognise the vote if Slack delivers it again.
     """
     if vote.seat is None or not (_refusal(change) or vote.seat.lists):
-        return True
+        return
     person = f"{vote.voter.team}/{vote.voter.user}"
     reply = {
         "vote": vote.id,
@@ -142,12 +142,10 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
         "person": person,
         "matter": change.row.id,
     }
-    if not tx.insert("bot_replies", reply, if_absent=True):
-        return False
+    tx.insert("bot_replies", reply)
     due_at = _drop_older_answers(tx, vote.id, person, change.row.id)
     if not answered:
         owe(tx, "reply", vote.id, due_at, owner=chain_of(change.row.asked.session), turn=person)
-    return True
 
 
 def _drop_older_answers(tx: Tx, vote: str, person: str, matter: str) -> float | None:

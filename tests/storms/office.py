@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from random import Random
@@ -111,7 +111,7 @@ class Office:
     ) -> None:
         self.loop, self.dice, self.weather = loop, Random(f"world {seed}"), Weather()
         self.effects: list[Effect] = []
-        self.tampered = False
+        self.tampered: set[str] = set()
         self.said: list[str] = []
         self.slack = FakeSlack(our_app())
         self.slack.install.token = _TOKEN
@@ -267,9 +267,9 @@ class Office:
         """Somebody who is barred in some replicas only may still decide in the others."""
         able = {tool.name: {*APPROVERS, *(ASKERS if tool.name == "pay" else ())} for tool in TOOLS_HERE}
         for tool in TOOLS_HERE:
-            away = {self.away} if _GROUP in tool.approvers else set()
-            able[tool.name] -= {name for name in APPROVERS if all(name == barred for barred in self.barred)} | away
-        self.watch.able({tool: frozenset(f"U0{name.upper()}" for name in names) for tool, names in able.items()})
+            able[tool.name] -= {self.away} if _GROUP in tool.approvers else set()
+        barred = {name for name in APPROVERS if all(name == barred for barred in self.barred)}
+        self.watch.able({tool: _ids(names) for tool, names in able.items()}, _ids(barred))
 
     def read_file(self, replica: Replica) -> None:
         """A replica reads its settings file."""
@@ -287,7 +287,7 @@ class Office:
         row = rows[fault.count % len(rows)]
         body = re.sub(r'("amount":\s?)(\d+)', lambda found: f"{found[1]}{int(found[2]) + 7000}", row.body)
         self.store.connection.execute(f"UPDATE {table} SET body = ? WHERE id = ?", (body, row.id))
-        self.tampered = True
+        self.tampered.add(fault.kind)
 
     async def _puts_back(self, fault: Fault, table: str = "bot_confirmations") -> None:
         """Somebody keeps a copy of a row, and puts it back later."""
@@ -300,7 +300,7 @@ class Office:
         put = ", ".join(f"{name} = ?" for name in names)
         values = [getattr(row, name) for name in names]
         self.store.connection.execute(f"UPDATE {table} SET {put} WHERE id = ?", (*values, row.id))
-        self.tampered = True
+        self.tampered.add(fault.kind)
 
     def _makes_ready(self, fault: Fault) -> None:
         """Somebody makes a call that waits for people look approved, and has its session looked at."""
@@ -313,7 +313,7 @@ class Office:
         put = "UPDATE runtime_calls SET state = 'ready', body = ? WHERE session = ? AND id = ?"
         self.store.connection.execute(put, (json.dumps(body), row.session, row.id))
         self.store.connection.execute("UPDATE jobs SET due_at = 0 WHERE kind = 'session'")
-        self.tampered = True
+        self.tampered.add(fault.kind)
 
     def _sends_again(self, fault: Fault) -> None:
         """Somebody has the agent hear again what it has heard."""
@@ -324,7 +324,7 @@ class Office:
             "UPDATE bot_mail SET done_at = NULL WHERE id = ?", (rows[fault.count % len(rows)].id,)
         )
         self.store.connection.execute("UPDATE jobs SET due_at = 0 WHERE kind = 'session'")
-        self.tampered = True
+        self.tampered.add(fault.kind)
 
     async def _policies_change(self, fault: Fault) -> None:
         """For a while somebody can't decide any more."""
@@ -415,6 +415,10 @@ class _Beside:
 
     def __init__(self, office: Office) -> None:
         self.office, self.process = office, office.loop.world
+
+
+def _ids(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(f"U0{name.upper()}" for name in names)
 
 
 _GROUP = "group:S0ONCALL"

@@ -35,7 +35,7 @@ from tests.storms import virtual
 from tests.storms.faults import OF_CLICKS, Fault, make_faults, without
 from tests.storms.loop import StormLoop
 from tests.storms.office import LEASE, SECRET, Office, in_place
-from tests.storms.watch import POSTED_AGAIN
+from tests.storms.watch import HEARD_TWICE, POSTED_AGAIN
 
 _GOES_HOME, _QUIET_WITHIN, _ROUNDS = 30.0, 300.0, 6
 LOOP: StormLoop | None = None
@@ -164,7 +164,8 @@ async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
         prompt.cancel()
     history = _history(at, owed)
     if at.tampered:  # what somebody changed ends otherwise than people wanted; but nothing else ran
-        found = [one for one in at.watch.found if one.promise != POSTED_AGAIN]
+        excused = {POSTED_AGAIN, *([HEARD_TWICE] if at.tampered >= _ROLLED_BACK else [])}
+        found = [one for one in at.watch.found if one.promise not in excused]
         return [*found, *ledger_verifies(Story(history))]
     found = [*at.watch.found, *(one for one in check(history) if not _is_excused(at, history, one))]
     if (looks := await _commits_at_rest(at)) > MOST_AT_REST:
@@ -184,6 +185,9 @@ def _is_excused(at: Office, history: History, finding: Finding) -> bool:
         tickets |= {at.people.ticket_of(mark.confirmation, one)} if isinstance(mark, CardMark) else set()
     return finding.thread in threads or finding.ticket in tickets
 
+
+_ROLLED_BACK = {"older call", "letter again"}
+"""A call and its letter as they were: nothing runs again, and people are told that somebody changed the database."""
 
 _REST, MOST_AT_REST = 20.0, 60
 """Seconds, and the commits of all replicas in them: each looks every five seconds, and makes checkpoints."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from adk_confirm.blocks.click_ids import identity, parse_id
 from adk_confirm.bot.inbound.clicks_and_forms import VOTES
 from adk_confirm.bot.inbound.payloads import click_id, person_of, read_click
+from adk_confirm.bot.slack.directory import RIGHTS_KNOWN_FOR
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.sandbox.server.delivery import Delivery
 from bench.chaos.history import Effect, Finding
@@ -20,6 +21,7 @@ from tests.storms.ballots import Ballots
 if TYPE_CHECKING:
     from tests.storms.office import Office, Replica
 
+HEARD_TWICE = "the agent hears it once"
 POSTED_AGAIN = "nothing is posted again without a look"
 _LOOKS = ("conversations.replies", "conversations.history")
 
@@ -33,6 +35,7 @@ class Watch:
         self._began: Counter[str] = Counter()
         self._changes = 0
         self._read: dict[int, int] = {}  # events of each session that were looked at
+        self._events_of: dict[int, int] = {}  # how many each had then
         self._given: Counter[tuple[int, str]] = Counter()  # what a session was given: answers, results, words
         self._heard: Counter[tuple[str, str]] = Counter()
         self._sent: dict[tuple[Any, ...], float] = {}  # when a message of ours was last sent to Slack
@@ -41,7 +44,7 @@ class Watch:
         """What somebody did about a confirmation: when Slack sent it."""
         self._acks: dict[tuple[str, str], list[float]] = defaultdict(list)
         """What of that was acknowledged: when."""
-        self._able: list[tuple[float, Mapping[str, frozenset[str]]]] = []
+        self._able: list[tuple[float, Mapping[str, frozenset[str]], frozenset[str]]] = []
 
     def _find(self, promise: str, what: str, ticket: str = "") -> None:
         self.found.append(Finding(promise, what, ticket))
@@ -67,7 +70,8 @@ class Watch:
             for line in lines:
                 self._line(row.chain, line.kind, line.confirmation, line.tool, json.loads(line.content or "{}"))
         for session in store.look("SELECT key, events FROM runtime_sessions"):
-            if session.events > self._read.get(session.key, 0):
+            if session.events != self._events_of.get(session.key):
+                self._events_of[session.key] = session.events
                 self._events(session.key)
 
     def _line(self, chain: str, kind: str, confirmation: str | None, tool: str, content: Mapping[str, Any]) -> None:
@@ -99,19 +103,24 @@ class Watch:
             for given in filter(None, map(_given, parts)):
                 self._given[session, given] += 1
                 if self._given[session, given] > 1:
-                    self._find("the agent hears it once", f"{given} for the {self._given[session, given]}. time")
+                    self._find(HEARD_TWICE, f"{given} for the {self._given[session, given]}. time")
 
     # Who is able to decide
 
-    def able(self, by_tool: Mapping[str, frozenset[str]]) -> None:
-        """From now on these people are able to decide on these tools' calls."""
-        self._able.append((self._office.loop.now, by_tool))
+    def able(self, by_tool: Mapping[str, frozenset[str]], barred: frozenset[str]) -> None:
+        """From now on Slack and the policies name these people for these tools' calls, and these are barred."""
+        self._able.append((self._office.loop.now, by_tool, barred))
 
     def _may(self, confirmation: str, tool: str, who: str, acted: str) -> bool:
-        """Whether somebody was able to decide at some time since one of them first did something about it."""
+        """Whether somebody was named, and not barred, at some time since one of them first did something about it. What
+        Slack said half a minute before still counts."""
         since = min(self._acts.get((acted, confirmation), [0.0]))
-        ends = [at for at, _ in self._able[1:]] + [self._office.loop.now + 1]
-        return any(who in able[tool] for (_, able), end in zip(self._able, ends, strict=True) if end >= since)
+        ends = [at for at, *_ in self._able[1:]] + [self._office.loop.now + 1]
+        spans = [
+            (end, who in named[tool], who in barred) for (_, named, barred), end in zip(self._able, ends, strict=True)
+        ]
+        named = any(named for end, named, _ in spans if end >= since - RIGHTS_KNOWN_FOR)
+        return named and not all(barred for end, _, barred in spans if end >= since)
 
     def acts(self, made: Delivery) -> None:
         """Slack is about to tell what somebody did."""

@@ -97,6 +97,23 @@ async def test_a_refused_click_that_arrives_again_is_no_further_try(at: Office) 
     await at.sees(card, "oscar")
 
 
+@pytest.mark.office('[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n')
+async def test_a_refused_vote_that_arrives_again_stays_refused(at: Office) -> None:
+    """Meanwhile whoever it is of came into the group: only a new click counts."""
+    card = await at.ask("reimburse 1500 for the team dinner")
+    made = await at.oscar.clicks(card, "Approve")
+    await at.oscar.gets_modal("The policy names others")
+    at.slack.group("oncall", at.bob, at.oscar, id="S0ONCALL")
+    await at.later(minutes=1)
+
+    assert (await at.slack.repeats(made)).acked
+    await at.rests()
+    assert not at.ran()
+
+    await at.oscar.clicks(at.oscar.now(card), "Approve")
+    await at.sees(card, "Approved by oscar")
+
+
 async def test_a_click_on_an_older_revision_is_not_counted(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
     await at.edits(at.bob, card, amount="1200")
