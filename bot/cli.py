@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from adk_confirm.runtime.errors import ConfirmError
 
@@ -26,7 +26,7 @@ PROGRAM = "adk-confirm"
 
 class CommandEntry(NamedTuple):
     task: str
-    module: str
+    module: str  # in `bot/ops`; of what is here, none
     summary: str
 
 
@@ -37,16 +37,16 @@ COMMANDS: dict[str, CommandEntry] = {
     "ids": CommandEntry("Set up", "ids", "find the ids of people, groups and channels for the settings"),
     "check": CommandEntry("Set up", "check", "check settings, Slack, store and agent before starting"),
     "explain": CommandEntry("Set up", "explain", "show which policy covers a call, and who may decide"),
-    "completion": CommandEntry("Set up", "completion", "print the completion script for bash, zsh or fish"),
+    "completion": CommandEntry("Set up", "", "print the completion script for bash, zsh or fish"),
     "serve": CommandEntry("Run", "serve", "run the Slack app in front of your agent"),
     "api": CommandEntry("Run", "api", "serve agents over ADK's HTTP API"),
     "backup": CommandEntry("Run", "backup", "copy a SQLite store and what is beside it, while the service runs"),
-    "ask": CommandEntry("At the door", "ask", "ask people to approve what a script is about to do"),
-    "mcp-proxy": CommandEntry("At the door", "mcp_proxy", "give an MCP client tools that run once people approve"),
-    "permit": CommandEntry("At the door", "permit", "check the permits that callers get"),
+    "ask": CommandEntry("At the door", "door", "ask people to approve what a script is about to do"),
+    "mcp-proxy": CommandEntry("At the door", "door", "give an MCP client tools that run once people approve"),
+    "permit": CommandEntry("At the door", "door", "check the permits that callers get"),
     "pending": CommandEntry("Decide", "waiting", "list what waits for approval, and what failed too often"),
     "grants": CommandEntry("Decide", "waiting", "list the grants in force"),
-    "answer": CommandEntry("Decide", "answer", "approve or deny a call of `adk-confirm api`"),
+    "answer": CommandEntry("Decide", "api", "approve or deny a call of `adk-confirm api`"),
     "withdraw": CommandEntry("Decide", "changes", "withdraw a call that waits for approval"),
     "revoke": CommandEntry("Decide", "changes", "end a grant, so that such calls ask again"),
     "reapply": CommandEntry("Decide", "reapply", "put waiting calls under the policies as they are in the file now"),
@@ -67,7 +67,11 @@ class CommandGroup(click.Group):
         if entry is None:
             return None
         find_users_modules()
-        command = getattr(importlib.import_module(f"adk_confirm.bot.ops.{entry.module}"), cmd_name.replace("-", "_"))
+        command = self.commands.get(cmd_name)
+        if command is None:
+            command = getattr(
+                importlib.import_module(f"adk_confirm.bot.ops.{entry.module}"), cmd_name.replace("-", "_")
+            )
         assert isinstance(command, click.Command)
         command.short_help = entry.summary
         command.help = command.help or f"{entry.summary[0].upper()}{entry.summary[1:]}."
@@ -95,6 +99,25 @@ class CommandGroup(click.Group):
 @click.version_option(None, "-V", "--version", package_name=PROGRAM, message="%(prog)s %(version)s")
 def commands() -> None:
     """Approve, deny or edit the tool calls of ADK agents from Slack; each runs exactly once."""
+
+
+@commands.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> int:
+    """Print the completion script for bash, zsh or fish.
+
+    \b
+    bash  add to ~/.bashrc:  eval "$(adk-confirm completion bash)"
+    zsh   add to ~/.zshrc:   eval "$(adk-confirm completion zsh)"
+    fish  adk-confirm completion fish > ~/.config/fish/completions/adk-confirm.fish
+    """
+    program = ctx.find_root()
+    kind = get_completion_class(shell)
+    assert kind is not None
+    name = program.info_name or "adk-confirm"
+    click.echo(kind(program.command, {}, name, f"_{name}_COMPLETE".replace("-", "_").upper()).source())
+    return 0
 
 
 def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = None) -> int:

@@ -11,8 +11,7 @@ from adk_confirm.bot.ops.audit_export import export
 from adk_confirm.bot.ops.audit_report import report
 from adk_confirm.bot.ops.audit_show import list_, show
 from adk_confirm.bot.ops.audit_verify import verify
-from adk_confirm.bot.ops.command import DATES, CommandLine, options, progress
-from adk_confirm.bot.ops.times import format_time, parse_time
+from adk_confirm.bot.ops.command import DATES, CommandLine, format_time, options, parse_time, progress
 from adk_confirm.bot.store import purge as store_purge
 from adk_confirm.runtime.errors import Invalid
 

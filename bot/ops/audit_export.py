@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,17 @@ from typing import Literal, TextIO
 import click
 
 from adk_confirm.bot.audit.ledger import LedgerLine, stamp
-from adk_confirm.bot.ops.command import DATES, TOOLS, CommandLine, options, progress, standard_output, tell, tell_all
-from adk_confirm.bot.ops.times import caller_of, channel_of, parse_time
+from adk_confirm.bot.ops.command import (
+    DATES,
+    TOOLS,
+    CommandLine,
+    options,
+    parse_time,
+    progress,
+    standard_output,
+    tell,
+    tell_all,
+)
 from adk_confirm.bot.store.audit_log import LineFilter, count_lines, find_chain, pages, unheard
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_rows import content_of
@@ -114,18 +124,34 @@ def _ids_in(content: Json) -> Iterator[str]:
             yield content.rpartition(":")[2]
 
 
+_CHANNEL = re.compile(r"slack-T[A-Z0-9_]+-([CGD][A-Z0-9_]+)-[\d.]+$")
+_CALLER = re.compile(r"^door/slack-T[A-Z0-9_]+-caller-([a-z0-9_-]+)/")
+
+
+def _in_chain(part: re.Pattern[str], chain: str) -> str | None:
+    """The channel of a session that Slack opened, or the program at the door that asked.
+
+    >>> _in_chain(_CHANNEL, "oncall/slack-T0ACME-U0ANN/slack-T0ACME-C0DEPLOYS-1700000000.000100")
+    'C0DEPLOYS'
+    >>> _in_chain(_CALLER, "door/slack-T0ACME-caller-ci/slack-ask-1234")
+    'ci'
+    """
+    found = part.search(chain)
+    return found[1] if found else None
+
+
 def filters_given(filters: Mapping[str, str | None]) -> str:
     return "".join(f" {name} {value}" for name, value in filters.items() if value)
 
 
 def export_object(line: LedgerLine, names: KnownNames) -> JsonObject:
     """The whole line: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack gives them now."""
-    content, channel = content_of(line), channel_of(line.chain)
+    content, channel = content_of(line), _in_chain(_CHANNEL, line.chain)
     known = {id_: names.alone(id_) for id_ in ([channel] if channel else []) + [*_ids_in(content)]}
     return {
         "at": stamp(line.at),
         "session": line.chain,
-        "caller": caller_of(line.chain),
+        "caller": _in_chain(_CALLER, line.chain),
         "seq": line.seq,
         "kind": str(line.kind),
         "confirmation": line.confirmation,
@@ -160,7 +186,7 @@ def csv_row(line: LedgerLine, names: KnownNames) -> str:
         "text": said.get("text"),
         "content": line.content,
         "who_name": known.get(str(who.get("user"))),
-        "channel_name": known.get(channel_of(line.chain) or ""),
+        "channel_name": known.get(_in_chain(_CHANNEL, line.chain) or ""),
     }
     return _row(tuple(_cell(cells[column]) for column in COLUMNS))
 

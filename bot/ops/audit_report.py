@@ -27,8 +27,16 @@ from adk_confirm.bot.audit.verification import Integrity, Report
 from adk_confirm.bot.confirmation.shown_lines import read_seconds, shown_line
 from adk_confirm.bot.ops.audit_export import writing
 from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verification_results, verified
-from adk_confirm.bot.ops.command import DATES, CommandLine, in_columns, options, tell
-from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
+from adk_confirm.bot.ops.command import (
+    DATES,
+    CommandLine,
+    format_time,
+    in_columns,
+    options,
+    parse_time,
+    read_stamp,
+    tell,
+)
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.store.audit_log import Listener
 from adk_confirm.bot.store.known_names import KnownNames
@@ -341,13 +349,9 @@ def _time(value: Json) -> str:
     return format_time(read_stamp(str(value)))
 
 
-def _title(found: JsonObject) -> str:
-    return f"Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
-
-
 def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
     """Paragraphs and tables."""
-    yield _title(found)
+    yield f"Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
     for title, sentences, table in _sections(found, names):
         yield "\n".join([title.upper(), *map(visible, sentences), *(in_columns(table) if table else ())])
 

@@ -16,7 +16,7 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.plan import plan_of
-from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, When, spoken
+from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, spoken
 from adk_confirm.blocks.shown import ABSENT, Absent
 from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.blocks.text import fit, visible
@@ -27,8 +27,18 @@ from adk_confirm.bot.confirmation.confirmation import Confirmation, OutcomeKind,
 from adk_confirm.bot.confirmation.shown import shown_of, stage_of
 from adk_confirm.bot.confirmation.shown_lines import About, shown_line
 from adk_confirm.bot.ops.audit_export import export_object, filters_given
-from adk_confirm.bot.ops.command import DATES, TOOLS, CommandLine, Completes, completed_from_store, in_columns, options
-from adk_confirm.bot.ops.times import format_time, parse_time, read_stamp
+from adk_confirm.bot.ops.command import (
+    DATES,
+    TOOLS,
+    CommandLine,
+    Completes,
+    completed_from_store,
+    format_time,
+    in_columns,
+    options,
+    parse_time,
+    read_stamp,
+)
 from adk_confirm.bot.store.audit_log import AuditRecord, read_recent, read_record
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_rows import content_of
@@ -37,6 +47,7 @@ from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, same, texts
 
 INDENT = "    "
+_SHORT = 200
 STATES = [*dict.fromkeys(words.STATES.values())]
 """As they are shown."""
 
@@ -173,6 +184,7 @@ def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
 
 
 def _lines_of(line: LedgerLine, about: About | None, names: KnownNames, *, full: bool) -> Iterator[str]:
+    """`full`: with arguments and texts in full. The thread may shorten them, but an audit must not."""
     content = content_of(line)
     begin = f"{format_time(line.at)}  "
     if content is None:
@@ -180,45 +192,24 @@ def _lines_of(line: LedgerLine, about: About | None, names: KnownNames, *, full:
         yield f"{begin}{line.kind}{tool}: its content was purged"
         return
     step = shown_line(line, about)
-    if step is None:
-        yield f"{begin}{_unshown_line(line.kind, content, names)}"
+    if step is None:  # no thread shows it: it is about the installation, or only says that the agent got a message
+        who, said = as_text(as_object(content.get("who")).get("user")), as_text(content.get("text"))
+        until = as_text(content.get("until"))
+        parts = [f"by {visible(names.of(who))}" if who else "", f"before {visible(until)}" if until else ""]
+        yield begin + " ".join(filter(None, (line.kind, *parts))) + (f": {visible(said)}" if said else "")
         return
     sentence, *more = history_pieces(step)
     spans = sentence.spans if isinstance(sentence, Line) else ()
-    said = "".join(visible(spoken(span, names.of, _time)) for span in spans)
-    if not full:
-        yield begin + " ".join(filter(None, (said, _short_note(step, content))))
-        yield from (f"{INDENT}{change}" for change in _changes(content) if not step.answer)
+    said = "".join(visible(spoken(span, names.of, lambda when: format_time(moment(when.at)))) for span in spans)
+    reason = visible(step.reason or as_text(content.get("reason")))  # a person's own words
+    if full:
+        yield begin + said
+        yield from (f"{INDENT}{part}" for part in _in_full(step, content, names, reason, more))
         return
-    yield begin + said
-    yield from (f"{INDENT}{part}" for part in (*_details(step, content, names), *_full_contents(step, content, more)))
-
-
-def _time(when: When) -> str:
-    return format_time(moment(when.at))
-
-
-def _unshown_line(kind: LineKind, content: JsonObject, names: KnownNames) -> str:
-    """A line that no thread shows: it concerns the installation, or only says that the agent received a message."""
-    who, said = as_text(as_object(content.get("who")).get("user")), as_text(content.get("text"))
-    until = as_text(content.get("until"))
-    parts = [str(kind), f"by {visible(names.of(who))}" if who else "", f"before {visible(until)}" if until else ""]
-    return " ".join(filter(None, parts)) + (f": {visible(said)}" if said else "")
-
-
-_SHORT = 200
-
-
-def _short_note(step: ShownLine, content: JsonObject) -> str:
-    """A person's reason, or why it failed or was refused, short enough for the step's own line."""
-    why = visible(step.text or "") if step.kind in (LineKind.REFUSED, LineKind.FAILED, LineKind.ALTERED) else ""
-    said = fit(_reason(step, content) or why, _SHORT).text
-    return f"“{said}”" if said else ""
-
-
-def _reason(step: ShownLine, content: JsonObject) -> str:
-    """A person's own words."""
-    return visible(step.reason or as_text(content.get("reason")))
+    ended = step.kind in (LineKind.REFUSED, LineKind.FAILED, LineKind.ALTERED)
+    why = fit(reason or (visible(step.text or "") if ended else ""), _SHORT).text
+    yield begin + " ".join(filter(None, (said, f"“{why}”" if why else "")))
+    yield from (f"{INDENT}{change}" for change in _changes(content) if not step.answer)
 
 
 def _changes(content: JsonObject) -> Iterator[str]:
@@ -238,8 +229,10 @@ def _leaves(name: str, old: Json | Absent, new: Json | Absent) -> Iterator[str]:
     yield f"{name}: {was} → {now}"
 
 
-def _details(step: ShownLine, content: JsonObject, names: KnownNames) -> Iterator[str]:
-    """In which capacity somebody acted, and how."""
+def _in_full(
+    step: ShownLine, content: JsonObject, names: KnownNames, reason: str, more: Iterable[Piece]
+) -> Iterator[str]:
+    """In which capacity somebody acted, and how; arguments, changes and texts."""
     entries, way = texts(content.get("entries")), as_text(content.get("way"))
     heard = [f"as {', '.join(map(names.of, entries))}" if entries and step.kind is not LineKind.ESCALATED else ""]
     heard.append(f"by {way}" if way else "")
@@ -250,15 +243,11 @@ def _details(step: ShownLine, content: JsonObject, names: KnownNames) -> Iterato
         asker = visible(names.of(step.who)) if step.who else "nobody"
         until = "it is decided" if step.until is None else format_time(moment(step.until))
         yield f"for {asker}; {step.quorum} to approve; until {until}"
-
-
-def _full_contents(step: ShownLine, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
-    """Arguments, changes and texts in full. The thread may shorten them, but an audit must not."""
-    if step.kind is LineKind.ASKED and (hint := as_text(content.get("text"))):
-        yield f"“{visible(hint)}”"
+        if hint := as_text(content.get("text")):
+            yield f"“{visible(hint)}”"
     yield from _values(as_object(content.get("arguments")))
     yield from _changes(content)
-    if reason := _reason(step, content):
+    if reason:
         yield f"“{reason}”"
     if any(isinstance(piece, Quote | Box) for piece in more) and step.text:
         yield from visible(step.text, keep="\n").split("\n")

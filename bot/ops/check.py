@@ -19,6 +19,7 @@ from adk_confirm.bot.hosts.plugin import NOT_SIGNED, NOT_TAKEN, NOT_WANTED, PREV
 from adk_confirm.bot.ops.check_slack import check_app_token, check_workspace
 from adk_confirm.bot.ops.command import CommandLine, options, paint, tell
 from adk_confirm.bot.ops.findings import (
+    NAMING,
     Finding,
     Severity,
     Tools,
@@ -28,7 +29,6 @@ from adk_confirm.bot.ops.findings import (
     fine,
     fix,
     model_findings,
-    naming_keys,
     note,
     table,
     tools_of,
@@ -45,7 +45,7 @@ from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.rest.listening import why_not_listening
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.private_files import FILE, FOLDER
-from adk_confirm.runtime.store.tables import SEALED_OTHERWISE, StoreSchema, belongings, secret_fits, version
+from adk_confirm.runtime.store.tables import SEALED_OTHERWISE, belongings, secret_fits, version
 from adk_confirm.runtime.target import load_object
 
 R = TypeVar("R")
@@ -54,6 +54,7 @@ PATIENCE = 30.0
 WIDTH = 20
 _ANSWERS_WITHIN, _ENOUGH = 2.0, 10_000
 """Seconds and bytes: of whoever has our port."""
+_NONE = (None, (), True, False)
 _COLOURS = {Severity.OK: "green", Severity.NOTE: "cyan", Severity.WARN: "yellow", Severity.FIX: "red"}
 
 
@@ -129,8 +130,11 @@ async def checks(
         covered += coverage(settings.policies, tools)
         for finding in coverage_findings(settings.policies, tools):
             yield finding
-    elif loads and (keys := naming_keys(settings.policies)):
-        yield note("tools", f"they can't be listed from here, so nobody looked for mistyped names in {keys}")
+    elif loads:
+        given = [key for key in NAMING if any(getattr(one, key) not in _NONE for one in settings.policies.entries)]
+        if given:
+            said = f"they can't be listed from here, so nobody looked for mistyped names in {', '.join(given)}"
+            yield note("tools", said)
     if settings.environment.app_token is not None:
         yield await check_app_token(settings.environment)
     if settings.environment.bot_token is not None:
@@ -181,7 +185,13 @@ async def _store(settings: Settings, owner: dict[str, str]) -> AsyncIterator[Fin
             yield finding
         versions = [(schema, await database.read(version, schema)) for schema in SCHEMAS]
         for schema, at in versions:
-            yield _schema(schema, at)
+            what, why = f"tables of {schema.package}", schema.misfit(at)
+            if why is None:
+                yield fine(what, f"of version {at}")
+            elif at and at > schema.version:
+                yield fix(what, why)
+            else:
+                yield fine(what, f"of version {at or 'none'}; serve creates them")
         owner.update(await database.read(belongings))
         if seal is not None and all(at == schema.version for schema, at in versions):
             fits = await database.read(secret_fits, SCHEMAS)
@@ -190,7 +200,7 @@ async def _store(settings: Settings, owner: dict[str, str]) -> AsyncIterator[Fin
                 said = "is accepted too: run `adk-confirm reseal` once every replica has the new one, then remove it"
                 yield note("ADK_CONFIRM_SECRET_ACCEPTED", said)
         if database.dialect == "postgresql":
-            for finding in await database.read(lambda tx: [*_settings(tx), *_standbys(tx)]):
+            for finding in await database.read(lambda tx: [*_of_postgresql(tx)]):
                 yield finding
     except ConfirmError as error:
         yield fix("schema", str(error))
@@ -224,15 +234,6 @@ def check_files(url: str) -> Finding | None:
     if folder.is_dir() and os.access(folder, os.W_OK):
         return fine("store", f"{path} is not there yet; serve makes it")
     return fix("store", f"{folder} is not a directory that can be written to: make it, or change [store] url")
-
-
-def _schema(schema: StoreSchema, at: int | None) -> Finding:
-    what, why = f"tables of {schema.package}", schema.misfit(at)
-    if why is None:
-        return fine(what, f"of version {at}")
-    return (
-        fix(what, why) if at and at > schema.version else fine(what, f"of version {at or 'none'}; serve creates them")
-    )
 
 
 # The agent
@@ -324,15 +325,12 @@ _FOLLOWERS = """
 """
 
 
-def _settings(tx: Tx) -> Iterator[Finding]:
+def _of_postgresql(tx: Tx) -> Iterator[Finding]:
     for name, setting in tx.all(_SETTINGS, names=[*_RISKS, *_ENDLESS]):
         if setting == "off":
             yield warn(name, f"is off: {_RISKS[name]}. Set {name} = on")
         if setting == "0":  # each connection asks for a time: something between here and there dropped that
             yield warn(name, f"is 0: {_ENDLESS[name]}. Set it for this database, or connect without a pooler")
-
-
-def _standbys(tx: Tx) -> Iterator[Finding]:
     if tx.value("SELECT pg_is_in_recovery()"):
         said = "this server is a standby and takes no writes: name the primary in the store's URL, or all hosts"
         yield fix("standby", said)

@@ -13,13 +13,13 @@ import io
 import json as json_module
 import os
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, wraps
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Concatenate, TextIO
 
 import click
@@ -32,7 +32,7 @@ from adk_confirm.bot.policy.durations import parse_duration
 from adk_confirm.bot.store.known_names import KnownNames, read_names
 from adk_confirm.bot.store.open import SCHEMAS, may_change, sqlite_file
 from adk_confirm.runtime.errors import ConfirmError, Invalid, NotFound, StoreError
-from adk_confirm.runtime.jsontypes import JsonObject, read_json
+from adk_confirm.runtime.jsontypes import Json, JsonObject, read_json
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.tables import StoreSchema, lay_out
@@ -146,6 +146,54 @@ def seconds(_: click.Context, option: click.Parameter, text: str) -> float:
     except ValueError as error:
         raise Invalid(f"{option.opts[0]} {error}.") from error
 
+
+# Points in time
+
+
+def parse_time(text: str, option: str, now: datetime, *, end: bool = False) -> datetime:
+    """Reads a time or a day. A day means its first moment. With `end`, as for "until", it means the first moment of the
+    next day.
+
+    >>> noon = datetime(2030, 1, 31, 12, tzinfo=UTC)
+    >>> str(parse_time("2030-01-30T00:00Z", "--since", noon)), str(parse_time("36h", "--since", noon))
+    ('2030-01-30 00:00:00+00:00', '2030-01-30 00:00:00+00:00')
+    """
+    with suppress(ValueError):
+        day = date.fromisoformat(text)
+        if end and day == date.max:
+            return datetime.max.replace(tzinfo=UTC)
+        return _to_utc(datetime.combine(day + timedelta(days=end), time()))
+    with suppress(ValueError):
+        return _to_utc(datetime.fromisoformat(text))
+    try:
+        return now - parse_duration(text)
+    except ValueError:
+        raise Invalid(f"{option} {text!r} is not a point in time. Write {DATES}.") from None
+
+
+def format_time(at: datetime) -> str:
+    """In the reader's time zone, which is that of the machine (or `TZ`).
+
+    >>> format_time(datetime(2030, 1, 31, 12, 0, 7, tzinfo=UTC))[:8]
+    '2030-01-'
+    """
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def read_stamp(value: Json) -> datetime:
+    """A time as --json prints it."""
+    return datetime.fromisoformat(str(value))
+
+
+def _to_utc(at: datetime) -> datetime:
+    """A time without a zone is in the machine's zone."""
+    try:
+        return (at.astimezone() if at.tzinfo is None else at).astimezone(UTC)
+    except (OverflowError, ValueError, OSError):  # beyond the first or the last year
+        return at.replace(tzinfo=UTC)
+
+
+# A command
 
 Code = int | None
 """What a command returns: its exit code, or nothing for 0."""
@@ -261,7 +309,7 @@ def in_columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
     """Takes how much more of `length` is done. It is shown on a terminal once it takes longer than a second, and never
     in a pipe."""
-    began, done = time.monotonic(), 0
+    began, done = monotonic(), 0
     shown: ProgressBar[int] | None = None
     with ExitStack() as stack:
 
@@ -270,7 +318,7 @@ def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
             done += count
             if shown is not None:
                 shown.update(count)
-            elif time.monotonic() - began > UNSHOWN and sys.stdout.isatty() and sys.stderr.isatty():
+            elif monotonic() - began > UNSHOWN and sys.stdout.isatty() and sys.stderr.isatty():
                 shown = stack.enter_context(click.progressbar(length=length, label=label, file=sys.stderr))
                 shown.update(done)
 

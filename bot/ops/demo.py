@@ -80,7 +80,13 @@ async def _show(port: int, own: Path | None, *, browser: bool) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with running_demo(port, own=own) as demo:
-        print(_SHOWN.format(url=demo.url, about=_about(demo, own)), flush=True)
+        about = _TOUR
+        if own is not None:
+            named = {name: demo.bot.environment[name] for name in _POINTS} | {"SLACK_APP_TOKEN": demo.slack.app_token}
+            variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in named.items())
+            parts = "\n".join(f"    {part}" for part in demo.parts)
+            about = _OWN.format(file=own, parts=parts, variables=variables)
+        print(_SHOWN.format(url=demo.url, about=about), flush=True)
         if browser and has_screen(os.environ, sys.platform):
             # In a thread, since some browsers stay in the foreground until they are closed.
             threading.Thread(target=webbrowser.open, args=(demo.url,), daemon=True).start()
@@ -88,15 +94,6 @@ async def _show(port: int, own: Path | None, *, browser: bool) -> int:
             print("  No browser can be opened here: open the address yourself.\n", flush=True)
         await stop.wait()
     return 0
-
-
-def _about(demo: Demo, own: Path | None) -> str:
-    if own is None:
-        return _TOUR
-    named = {name: demo.bot.environment[name] for name in _POINTS} | {"SLACK_APP_TOKEN": demo.slack.app_token}
-    variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in named.items())
-    parts = "\n".join(f"    {part}" for part in demo.parts)
-    return _OWN.format(file=own, parts=parts, variables=variables)
 
 
 def has_screen(environment: Mapping[str, str], platform: str) -> bool:

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 
@@ -77,9 +78,17 @@ async def explain(
     policies = settings.policies
     found = policies.resolve(facts)
     if isinstance(found, CallRefusal) and found.why is CallRefusalReason.WHEN_FAILED and given is None:
-        _ask_for_arguments(policies, found)
+        when = None if found.index is None else policies.entries[found.index].when
+        if found.index is not None and when is not None and (read := re.findall(r"\bargs\.(\w+)\b(?!\()", when)):
+            example = json.dumps(dict.fromkeys(read, "…"), ensure_ascii=False)
+            name = policies.name(found.index).capitalize()
+            raise Invalid(f"{name} depends on the call's arguments: {when}. Add them, as in --args '{example}'.")
+    names = KnownNames()
+    with suppress(ConfirmError):  # there may be no store yet
+        async with call.reading() as database:
+            names = await database.read(read_names)
     governed = isinstance(found, GoverningPolicy)
-    lines = [visible(line) for line in explanation(policies, found, facts, await _known_names(call))]
+    lines = [visible(line) for line in explanation(policies, found, facts, names)]
     if called is not None and not called.may_ask:
         lines.insert(0, f"{visible(tool)} has no gate: the agent runs it without asking. If it asked, this would hold:")
     call.tell({"governed": governed, "lines": [*lines]}, *lines)
@@ -102,22 +111,6 @@ def _of_caller(settings: Settings, name: str, tool: str) -> dict[str, str]:
         )
     asker = found.asker.value if found.asker else who_calls(name).user
     return {"asker": asker, "channel": found.channel, "agent": name, "app": DOOR}
-
-
-def _ask_for_arguments(policies: Policies, found: CallRefusal) -> None:
-    when = None if found.index is None else policies.entries[found.index].when
-    if found.index is not None and when is not None and (read := re.findall(r"\bargs\.(\w+)\b(?!\()", when)):
-        example = json.dumps(dict.fromkeys(read, "…"), ensure_ascii=False)
-        name = policies.name(found.index).capitalize()
-        raise Invalid(f"{name} depends on the call's arguments: {when}. Add them, as in --args '{example}'.")
-
-
-async def _known_names(call: CommandLine) -> KnownNames:
-    try:
-        async with call.reading() as database:
-            return await database.read(read_names)
-    except ConfirmError:  # there may be no store yet
-        return KnownNames()
 
 
 async def _find_tool(settings: Settings, name: str) -> ListedTool | None:
@@ -157,28 +150,24 @@ def explanation(
     policies: Policies, found: GoverningPolicy | CallRefusal, call: CallFacts, names: KnownNames
 ) -> Iterator[str]:
     """The answer first, and last why none of the policies before applies."""
-    if isinstance(found, GoverningPolicy):
-        yield from _governed(policies, found, call, names)
-    else:
+    if isinstance(found, CallRefusal):
         yield "The call would be refused at once, and nobody would be asked:"
         yield decision_texts.ungoverned_to_operator(found)
+    else:
+        policy = found.policy
+        if found.index is None:
+            yield f"No policy is about this question, so it is for {call.asker}, who asked the agent."
+        else:
+            when = "" if policy.when is None else f"; when {policy.when}"
+            what = f"{'question' if call.question else 'call'} ({' '.join(_subject(policy))}{when})"
+            yield f"{policies.name(found.index).capitalize()} applies to this {what}."
+        yield from _who_decides(policies, policy, call, names)
+        yield from policy.sentences()
+        yield from _what_is_shown(policy, call, names)
     last = found.index if found.index is not None else len(policies.entries)
     for index, policy in enumerate(policies.entries[:last]):
         why = f"its `when` is false: {policy.when}" if policy.covers(call) else f"its {' are '.join(_subject(policy))}"
         yield f"{policies.name(index).capitalize()} does not apply: {why}"
-
-
-def _governed(policies: Policies, found: GoverningPolicy, call: CallFacts, names: KnownNames) -> Iterator[str]:
-    policy = found.policy
-    if found.index is None:
-        yield f"No policy is about this question, so it is for {call.asker}, who asked the agent."
-    else:
-        when = "" if policy.when is None else f"; when {policy.when}"
-        what = "question" if call.question else "call"
-        yield f"{policies.name(found.index).capitalize()} applies to this {what} ({' '.join(_subject(policy))}{when})."
-    yield from _who_decides(policies, policy, call, names)
-    yield from policy.sentences()
-    yield from _what_is_shown(policy, call, names)
 
 
 def _subject(policy: Policy) -> tuple[str, str]:

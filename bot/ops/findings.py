@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -66,14 +67,9 @@ def door_findings(settings: Settings, env: Mapping[str, str]) -> Iterator[Findin
         who = f"for {one.asker}" if one.asker else "for itself"
         yield fine(what, f"may ask {who} in {one.channel} for {', '.join(one.tools)}")
         for pattern in one.tools:
-            alike = [policy for policy in settings.policies.entries if _meet(pattern, policy.tools)]
-            if not alike:
+            others = (other for policy in settings.policies.entries for other in policy.tools)
+            if not any(fnmatchcase(pattern, other) or fnmatchcase(other, pattern) for other in others):
                 yield warn(what, f"no policy covers {pattern}, so all of these calls are refused: write one")
-
-
-def _meet(pattern: str, others: Sequence[str]) -> bool:
-    """Whether one of these patterns may match a name that this one matches, as far as their texts show."""
-    return any(fnmatchcase(pattern, other) or fnmatchcase(other, pattern) for other in others)
 
 
 # The agent's tools, as far as they can be listed, and whether people may be asked about each
@@ -142,9 +138,9 @@ async def _tools_of_google(target: object) -> Tools | None:
         one = rest.pop()
         rest.extend(getattr(one, "sub_agents", ()))
         listing = getattr(one, "canonical_tools", None)
-        if listing is None and _only_runs_others(one):
-            continue
         if listing is None:
+            if type(one).__module__.startswith("google.adk.agents.") and getattr(one, "sub_agents", None):
+                continue  # it only runs others
             return None  # an agent without a model, such as a workflow, may call anything
         by_callback = bool(getattr(one, "before_tool_callback", None))
         for tool in await listing():
@@ -157,10 +153,6 @@ async def _tools_of_google(target: object) -> Tools | None:
                     ) from error
                 found[tool.name] = ListedTool(by_callback or google_may_ask(tool), schema=schema)
     return found
-
-
-def _only_runs_others(agent: object) -> bool:
-    return type(agent).__module__.startswith("google.adk.agents.") and bool(getattr(agent, "sub_agents", ()))
 
 
 def google_may_ask(tool: object) -> bool:
@@ -206,8 +198,10 @@ def coverage_findings(policies: Policies, tools: Tools) -> Iterator[Finding]:
     for index, policy in enumerate(policies.entries):
         for pattern in policy.tools:
             if pattern != "*" and not any(fnmatchcase(tool, pattern) for tool in tools):
-                said = f'its tools: "{pattern}" matches no tool of the agent{_suggestion(pattern, tools)}'
-                yield fix(policies.name(index), said)
+                near = get_close_matches(pattern.strip("*"), tools, n=1, cutoff=0.6)
+                there = f"; it has {', '.join(sorted(tools))}" if tools else ", which has no tools"
+                there = f"; did you mean {near[0]}?" if near else there
+                yield fix(policies.name(index), f'its tools: "{pattern}" matches no tool of the agent{there}')
         covered = [tool for name, tool in tools.items() if any(fnmatchcase(name, pattern) for pattern in policy.tools)]
         for key, mark, said in _strange_names(policy, covered) if covered else ():
             yield Finding(mark, policies.name(index), f"its {key}: {said}")
@@ -221,6 +215,9 @@ def coverage_findings(policies: Policies, tools: Tools) -> Iterator[Finding]:
             yield warn(tool, said)
 
 
+NAMING = ("redact", "edit", "grant_on", "title", "format", "when")
+"""The keys in which policies name arguments."""
+
 _WHOLE_ARGUMENTS = ("edit", "grant_on")
 _ALSO_RESULTS = ("redact", "format")
 """For results too, of which no schema is known."""
@@ -231,7 +228,10 @@ def _strange_names(policy: Policy, covered: list[ListedTool]) -> Iterator[tuple[
     schema does not declare, this may be meant."""
     known = dict[str, bool]()
     for tool in covered:
-        for path, opens in _declared(tool).items():
+        paths = {"": True}
+        with suppress(Invalid):  # it is too large to be searched
+            paths = paths if tool.schema is None else declared(tool.schema)
+        for path, opens in paths.items():
             known[path] = opens or known.get(path, False)
     top = [path for path in known if path and "." not in path]
     inside = list(dict.fromkeys(path.rpartition(".")[2] for path in known if path))
@@ -260,28 +260,6 @@ def _strange_names(policy: Policy, covered: list[ListedTool]) -> Iterator[tuple[
                 yield key, mark, f"{said}, so this is only for results and answers"
             else:
                 yield key, Severity.FIX, f"{said}; there are {', '.join(top) or 'none'}"
-
-
-def naming_keys(policies: Policies) -> str:
-    """The keys in which these policies name arguments."""
-    keys = ("redact", "edit", "grant_on", "title", "format", "when")
-    return ", ".join(
-        key for key in keys if any(getattr(one, key) not in (None, (), True, False) for one in policies.entries)
-    )
-
-
-def _declared(tool: ListedTool) -> dict[str, bool]:
-    try:
-        return {"": True} if tool.schema is None else declared(tool.schema)
-    except Invalid:  # too large to be searched
-        return {"": True}
-
-
-def _suggestion(pattern: str, tools: Tools) -> str:
-    near = get_close_matches(pattern.strip("*"), tools, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {near[0]}?"
-    return f"; it has {', '.join(sorted(tools))}" if tools else ", which has no tools"
 
 
 def table(rows: list[JsonObject], policies: Policies, names: KnownNames) -> Iterator[str]:

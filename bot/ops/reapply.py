@@ -137,20 +137,15 @@ class Reapplying:
             if pauses:
                 await asyncio.sleep(min(pauses))
                 continue
-            old = [vote for vote in row.approvals if not self._is_fresh(rows[vote.id], vote, facts)]
-            if not old:
-                break
-            for vote in old:
+            too_old = False
+            for vote in row.approvals:  # while one was looked up, another may have left
+                fresh = self.people.fresh_facts(rows[vote.id], vote, self.policies, facts[vote.id])
                 late = Unresolved(vote.voter.user, "it took so long that the answer is too old")
-                facts[vote.id] = replace(facts[vote.id], account=late)
+                facts[vote.id] = fresh or replace(facts[vote.id], account=late)
+                too_old = too_old or fresh is None
+            if not too_old:
+                break
         return facts
-
-    def _is_fresh(self, row: Confirmation, vote: Vote, facts: dict[str, Facts]) -> bool:
-        """Puts what is known now in the place of what was looked up. False if that is too old: while one was looked up,
-        another may have left."""
-        fresh = self.people.fresh_facts(row, vote, self.policies, facts[vote.id])
-        facts[vote.id] = fresh or facts[vote.id]
-        return fresh is not None
 
     def _put_under(
         self, tx: Tx, looked_at: Confirmation, found: Found, facts: Mapping[str, Facts]

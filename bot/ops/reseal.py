@@ -8,7 +8,6 @@ from adk_confirm.bot.ops.audit_verify import verification_results, verified
 from adk_confirm.bot.ops.command import CommandLine, options, progress
 from adk_confirm.bot.store.reseal import SEALED, count_sealed, cover_chains, reseal_page
 from adk_confirm.runtime.errors import Conflict, Invalid
-from adk_confirm.runtime.store.database import Database
 
 
 @click.command()
@@ -29,11 +28,18 @@ async def reseal(call: CommandLine) -> None:
         report = await verified(call, database)
         if report.broken is not None:  # what was cut off would be forgotten: new checkpoints cover only what is there
             raise Conflict(f"{next(verification_results(report))}. Find out why first; nothing was done.")
-        anew = await _reseal_all(database)
-        made, more = await database.run(cover_chains, key, None, None)
+        anew = 0
+        with progress("Sealing", await database.read(count_sealed)) as more:
+            for table in SEALED:
+                after, left = None, True
+                while left:
+                    looked, sealed, after = await database.run(reseal_page, table, after)
+                    more(looked)
+                    anew, left = anew + sealed, after is not None
+        made, unsealed = await database.run(cover_chains, key, None, None)
         first = made.number
-        while more:
-            made, more = await database.run(cover_chains, key, max(made.heads), first)
+        while unsealed:
+            made, unsealed = await database.run(cover_chains, key, max(made.heads), first)
     line = made.publish(call.seal, key)
     call.tell(
         {"sealed_anew": anew, "checkpoint": line},
@@ -43,17 +49,3 @@ async def reseal(call: CommandLine) -> None:
         "From now on an anchor begins with this line. Earlier ones can be checked only with the secret of before:",
         f"  {line}",
     )
-
-
-async def _reseal_all(database: Database) -> int:
-    total = 0
-    with progress("Sealing", await database.read(count_sealed)) as more:
-        for table in SEALED:
-            after = None
-            while True:
-                looked, anew, after = await database.run(reseal_page, table, after)
-                more(looked)
-                total += anew
-                if after is None:
-                    break
-    return total

@@ -35,8 +35,9 @@ def run_until_stopped(
     """`said`: what it tells once it serves. `tell` prints it, unless it is given. `drain`: the time that runs get to
     end, before all else has a few seconds."""
     asyncio.run(_until_stopped(serving, said, tell or partial(print, flush=True), drain))
-    if not end_threads(patience=_LAST_TOOLS) or _has_threads_left():
-        end_now(STOPPED)  # a tool still runs; its call is stored as running
+    others = (one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread())
+    if not end_threads(patience=_LAST_TOOLS) or any(others):
+        end_now(STOPPED)  # a tool still runs, or a thread that would not let us end; its call is stored as running
     return STOPPED
 
 
@@ -91,8 +92,3 @@ def _stop_future(drain: float) -> asyncio.Future[None]:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     return stopping
-
-
-def _has_threads_left() -> bool:
-    """Whether a thread would keep the process from ending."""
-    return any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())

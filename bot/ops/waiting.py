@@ -16,13 +16,12 @@ from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, VoteKind
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.ops.changes import read_parked
-from adk_confirm.bot.ops.command import CommandLine, in_columns, options, paint
-from adk_confirm.bot.ops.times import format_time, read_stamp
+from adk_confirm.bot.ops.command import CommandLine, format_time, in_columns, options, paint, read_stamp
 from adk_confirm.bot.policy.policies import may_decide
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.grants_in_force import all_grants, uses_of
 from adk_confirm.bot.store.known_names import KnownNames
-from adk_confirm.bot.store.letters import PausedRuns, read_pause
+from adk_confirm.bot.store.letters import read_pause
 from adk_confirm.bot.store.repository import now, read_confirmation
 from adk_confirm.bot.store.sealed_rows import STORED, load
 from adk_confirm.bot.telemetry.metrics import RUNNING
@@ -53,11 +52,19 @@ async def pending(call: CommandLine) -> None:
             parked.append({"kind": "confirmation", "name": stored.id, "since": None, "trouble": trouble})
         parked += await database.read(read_parked)
         running = await database.read(lambda tx: int(tx.value(RUNNING)))
-    lines = [paint(_paused(pause), "yellow")] if pause is not None else []
+    lines = list[str]()
+    if pause is not None:
+        by = f" by {visible(pause.by)}" if pause.by else ""
+        why = f" ({visible(pause.reason)})" if pause.reason else ""
+        said = f"Runs have been paused since {format_time(pause.since)}{by}{why}."
+        lines.append(paint(f"{said} `adk-confirm resume` starts them again.", "yellow"))
     rows = [("id", "call", "approvals", "asked by", "expires"), *(_waits_row(one, at, names) for one in waiting)]
     lines += [visible(line) for line in in_columns(rows)] if waiting else ["Nothing waits for approval."]
     lines += [f"{running} approved {'call runs' if running == 1 else 'calls run'} now."] if running else []
-    lines += [paint(_parked_line(one), "red") for one in parked]
+    for one in parked:
+        since = one["since"]
+        what = f"is not retried since {format_time(read_stamp(since))}" if since else "can't be read"
+        lines.append(paint(visible(f"{one['kind']} {one['name']} {what}: {one['trouble']}"), "red"))
     done: JsonObject = {
         "paused_since": None if pause is None else stamp(pause.since),
         "paused_by": None if pause is None else pause.by,
@@ -84,12 +91,6 @@ async def stored_confirmations(database: Database, which: str) -> AsyncIterator[
         if len(found) < PAGE:
             return
         at, id_ = found[-1].created, found[-1].id
-
-
-def _paused(pause: PausedRuns) -> str:
-    by = f" by {visible(pause.by)}" if pause.by else ""
-    why = f" ({visible(pause.reason)})" if pause.reason else ""
-    return f"Runs have been paused since {format_time(pause.since)}{by}{why}. `adk-confirm resume` starts them again."
 
 
 def _waits(row: Confirmation) -> JsonObject:
@@ -127,12 +128,6 @@ def _waits_row(one: JsonObject, now: datetime, names: KnownNames) -> tuple[str, 
     asked = names.short(str(one["asked_by"])) + (f" in {names.short(str(one['channel']))}" if one["channel"] else "")
     left = f"in {words.duration((until - now).total_seconds())}" if until > now else "now"
     return str(one["id"])[:8], title, counted, asked, left
-
-
-def _parked_line(one: JsonObject) -> str:
-    since = one["since"]
-    what = f"is not retried since {format_time(read_stamp(since))}" if since else "can't be read"
-    return visible(f"{one['kind']} {one['name']} {what}: {one['trouble']}")
 
 
 # Grants

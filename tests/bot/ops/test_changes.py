@@ -16,8 +16,7 @@ from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.confirmation import Confirmation, State, VoteKind
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.ops.check import check_files
-from adk_confirm.bot.ops.command import account, open_for_reading
-from adk_confirm.bot.ops.times import format_time
+from adk_confirm.bot.ops.command import account, format_time, open_for_reading
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.letters import read_pause
 from adk_confirm.bot.store.open import open_store

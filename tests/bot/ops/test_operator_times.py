@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adk_confirm.bot.ops.times import format_time, parse_time
+from adk_confirm.bot.ops.command import format_time, parse_time
 from adk_confirm.runtime.errors import Invalid
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)

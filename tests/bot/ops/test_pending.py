@@ -8,8 +8,7 @@ from datetime import timedelta
 
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind, VoteKind
 from adk_confirm.bot.confirmation.outcome import tick
-from adk_confirm.bot.ops.command import account
-from adk_confirm.bot.ops.times import format_time
+from adk_confirm.bot.ops.command import account, format_time
 from adk_confirm.bot.store.repository import lock_confirmation, now, save
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import JobKind

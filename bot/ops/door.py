@@ -1,4 +1,5 @@
-"""`adk-confirm ask`: asks people at the door, from a script or a pipeline, and runs a command with their approval."""
+"""The commands at the door: `ask` asks people for a script or a pipeline, and runs a command with their approval,
+`mcp-proxy` gives an MCP client tools behind the policies, and `permit verify` checks what a caller got."""
 
 from __future__ import annotations
 
@@ -11,16 +12,21 @@ import uuid
 
 import click
 
+from adk_confirm.bot.audit.checkpoints import PublicKeys
 from adk_confirm.bot.door.client import DoorClient, NoDesk, Refused, door_client
-from adk_confirm.bot.ops.command import json_object, seconds, tell
+from adk_confirm.bot.door.permit import read_permit
+from adk_confirm.bot.ops.command import CommandLine, json_object, options, seconds, tell
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, canonical
 
 URL, TOKEN = "ADK_CONFIRM_DOOR", "ADK_CONFIRM_DOOR_TOKEN"
 DENIED, EXPIRED, NOBODY, PENDING = 1, 3, 4, 75
-_CODES = {"denied": DENIED, "expired": EXPIRED, "cancelled": EXPIRED, "pending": PENDING}
+_CODES = {"denied": DENIED, "expired": EXPIRED, "cancelled": EXPIRED}
 _REACHING = 30.0
 """Seconds for which a door is tried that does not answer. A report is tried ten times as long."""
+_DOOR = click.option(
+    "--door", "url", envvar=URL, required=True, metavar="URL", help=f"The door's address.  [env: {URL}]"
+)
 
 
 @click.command()
@@ -32,7 +38,7 @@ _REACHING = 30.0
 @click.option(
     "--key", default="", metavar="TEXT", help="Asks once, however often it runs. Default: a new one each time."
 )
-@click.option("--door", "url", envvar=URL, required=True, metavar="URL", help=f"The door's address.  [env: {URL}]")
+@_DOOR
 @click.option("--exec", "execute", is_flag=True, help="Run the command after -- once it is approved, and report.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def ask(
@@ -49,10 +55,10 @@ def ask(
     if execute != bool(command):
         raise click.UsageError("Write the command after --exec --, as in: --exec -- ./deploy.sh")
     body: JsonObject = {"arguments": given, **{name: text for name, text in about.items() if text}}
-    return asyncio.run(_asked(url, own_token(), body, key or str(uuid.uuid4()), wait, command))
+    return asyncio.run(_asked(url, _own_token(), body, key or str(uuid.uuid4()), wait, command))
 
 
-def own_token() -> str:
+def _own_token() -> str:
     if token := os.environ.get(TOKEN, "").strip():
         return token
     raise Invalid(f"Set {TOKEN} to the token of this caller.")
@@ -61,10 +67,11 @@ def own_token() -> str:
 async def _asked(url: str, token: str, body: JsonObject, key: str, wait: float, command: tuple[str, ...]) -> int:
     async with door_client(url, token, _REACHING) as door:
         try:
-            said = await door.ask(body, key, wait)
-            task = as_object(said["task"])
-            if task["status"] != "approved":
-                return _not_approved(task, key)
+            task = as_object((await door.ask(body, key, wait))["task"])
+            if (status := as_text(task["status"])) == "pending":
+                return _says(PENDING, f"Nobody has decided yet. Go on waiting with --key {key}.")
+            if status != "approved":
+                return _says(_CODES.get(status, NOBODY), as_text(task.get("reason")) or f"It is {status}.")
             claim = {"claim": secrets.token_urlsafe(24)}
             at = as_text(task["status_endpoint"])
             permit = await door.send("POST", f"{at}/claim", {**claim})
@@ -78,13 +85,6 @@ async def _asked(url: str, token: str, body: JsonObject, key: str, wait: float, 
         code = await _run(command, arguments, as_text(permit["permit"]))
         await _report(door, at, {**claim, "status": "failed" if code else "done", "result": {"exit": code}})
         return code if code >= 0 else 128 - code
-
-
-def _not_approved(task: JsonObject, key: str) -> int:
-    status = as_text(task["status"])
-    if status == "pending":
-        return _says(PENDING, f"Nobody has decided yet. Go on waiting with --key {key}.")
-    return _says(_CODES.get(status, NOBODY), as_text(task.get("reason")) or f"It is {status}.")
 
 
 async def _run(command: tuple[str, ...], arguments: JsonObject, permit: str) -> int:
@@ -115,3 +115,58 @@ async def _report(door: DoorClient, at: str, body: JsonObject) -> None:
 def _says(code: int, sentence: str) -> int:
     print(f"adk-confirm ask: {sentence}", file=sys.stderr)
     return code
+
+
+# An MCP client
+
+
+@click.command("mcp-proxy")
+@_DOOR
+@click.option(
+    "--hold", default="50s", metavar="TIME", callback=seconds, show_default=True, help="A call's, for people."
+)
+@click.option("--listen", default="", metavar="HOST:PORT", help="Speak streamable HTTP there, at /mcp, and not stdio.")
+def mcp_proxy(url: str, hold: float, listen: str) -> None:
+    """Give an MCP client the tools that the door's servers have. Each call waits for people, and runs in the bot.
+
+    Over stdio the token is read from ADK_CONFIRM_DOOR_TOKEN. Over HTTP each client sends its own, as a bearer token.
+    """
+    token = "" if listen else _own_token()
+    try:
+        from adk_confirm.bot.door.proxy import Proxy, over_http, over_stdio
+    except ImportError as error:
+        raise Invalid("This needs version 2 of the mcp package: install 'adk-confirm[mcp]'.") from error
+    if listen:
+        over_http(Proxy(url, token, hold), listen)
+    else:
+        asyncio.run(over_stdio(Proxy(url, token, hold)))
+
+
+# Permits
+
+
+@click.group()
+def permit() -> None:
+    """Check the permits that callers get at the door."""
+
+
+@permit.command()
+@click.argument("given", metavar="[PERMIT]", default="-")
+@click.option("--public-key", "public", multiple=True, metavar="HEX", help="The key of the door, as `check` prints it.")
+@click.option("--args", "arguments", metavar="JSON", callback=json_object, help="The arguments that are about to run.")
+@options(json=True)
+def verify(call: CommandLine, given: str, public: tuple[str, ...], arguments: JsonObject | None) -> int:
+    """Check a permit, from the command line or standard input. The exit code is 1 if it does not count."""
+    text = sys.stdin.read() if given == "-" else given
+    own = None if public else call.settings.environment.signer
+    if not public and own is None:
+        raise Invalid("Name the key with --public-key, or set ADK_CONFIRM_CHECKPOINT_KEY.")
+    keys = PublicKeys(*public, *([own.public] if own else []))
+    try:
+        claims = read_permit(text, keys, call.now().timestamp(), arguments)
+    except Invalid as error:
+        call.tell({"valid": False, "why": str(error)}, str(error))
+        return 1
+    lines = [f"{name}: {value}" for name, value in claims.items()]
+    call.tell({"valid": True, "permit": claims}, "The permit is genuine and in time.", *lines)
+    return 0
