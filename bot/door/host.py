@@ -23,7 +23,7 @@ from adk_confirm.bot.door.permit import jcs
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
 from adk_confirm.bot.hosts.host import AgentMessage, Capabilities, HostAnswer, RunOutput, SessionSnapshot
 from adk_confirm.bot.store.repository import chain_of
-from adk_confirm.runtime.context import ReadonlyContext, ToolContext
+from adk_confirm.runtime.context import ToolContext
 from adk_confirm.runtime.errors import ConfirmError, Conflict, Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text
 from adk_confirm.runtime.mcp.toolset import Connection, HttpConnection, McpToolset, StdioConnection
@@ -57,10 +57,6 @@ class CallerModel:
             body = as_object(json.loads(request.contents[0].text))
             call = FunctionCall(name=as_text(body.get("tool")), args=as_object(body.get("arguments")))
             yield ModelResponse(Content(role="model", parts=[Part(function_call=call)]))
-
-
-def _whose_words(context: ReadonlyContext) -> str:
-    return ASKS if context.session_id.startswith(ASKS) else ""
 
 
 class HandedOver(Tool):
@@ -136,7 +132,12 @@ class _Anything(dict[str, Tool]):
 
 class _Caller(Agent):
     def __init__(self, host: DoorHost, servers: Sequence[McpServerSettings]) -> None:
-        super().__init__(DOOR, CallerModel(), instruction=_whose_words, tools=[*map(_toolset_of, servers)])
+        super().__init__(
+            DOOR,
+            CallerModel(),
+            instruction=lambda context: ASKS if context.session_id.startswith(ASKS) else "",
+            tools=[*map(_toolset_of, servers)],
+        )
         self._host = host
 
     async def resolve_tools(self) -> dict[str, Tool]:

@@ -75,21 +75,17 @@ class Proxy:
         while True:
             left = until - time.monotonic()
             said = await door.ask(body, key, min(SLICE, left), "over")
+            outcome = as_object(as_object(said.get("result")).get("outcome"))
             if is_over(said, "over"):
                 self._keys.pop(call, None)
-                return _became(said)
+                task = as_object(said["task"])
+                if task["status"] == "approved":
+                    return _result(outcome)
+                why = as_text(task.get("reason")) or "Nothing ran."
+                return _text(f"The call is {task['status']}, and did not run: {why}", failed=True)
             if left <= SLICE:
-                outcome = as_object(as_object(said.get("result")).get("outcome"))
                 return _result(outcome) if outcome.get("kind") == "unknown" else _text(_PENDING, failed=True)
             await context.session.report_progress(self.hold - left, self.hold, "Waits for people in Slack.")
-
-
-def _became(said: JsonObject) -> types.CallToolResult:
-    task, outcome = as_object(said["task"]), as_object(as_object(said.get("result")).get("outcome"))
-    if task["status"] != "approved":
-        why = as_text(task.get("reason")) or "Nothing ran."
-        return _text(f"The call is {task['status']}, and did not run: {why}", failed=True)
-    return _result(outcome)
 
 
 def _result(outcome: JsonObject) -> types.CallToolResult:

@@ -210,14 +210,14 @@ class AdkServer:
             await running.aclose()
 
     async def close(self) -> None:
-        await self._apart.call(self._close)
-        await self._apart.close()
+        async def closed() -> None:
+            await self.runner.close()
+            closing = getattr(self.runner.session_service, "close", None)  # services with a database have it
+            if closing is not None:
+                await closing()
 
-    async def _close(self) -> None:
-        await self.runner.close()
-        closing = getattr(self.runner.session_service, "close", None)  # services with a database have it
-        if closing is not None:
-            await closing()
+        await self._apart.call(closed)
+        await self._apart.close()
 
 
 @contextmanager
@@ -313,10 +313,14 @@ def is_in_memory(service: object) -> bool:
 
 def _configured(given: Mapping[str, str], key: str, kind: type[Any]) -> Any:
     """The service that the settings name, or None. Raises `BadTarget` if it is not of this kind."""
+    from google.adk.cli.service_registry import get_service_registry
+
     value = given.get(key)
     if value is None:
         return None
-    if "://" in value and (made := _factory(key)) is not None:
+    # What google-adk's command line makes such a service with. It makes no credential services.
+    made = getattr(get_service_registry(), f"create_{key}", None) if "://" in value else None
+    if made is not None:
         scheme = value.partition("://")[0]
         try:
             service = made(value, agents_dir=str(Path.cwd()))
@@ -331,13 +335,6 @@ def _configured(given: Mapping[str, str], key: str, kind: type[Any]) -> Any:
     if not isinstance(service, kind):
         raise BadTarget(f"[agent] {key}: {value} is of the type {type(service).__name__}; {kind.__name__} is needed.")
     return service
-
-
-def _factory(key: str) -> Callable[..., object] | None:
-    """What google-adk's command line makes such a service with. It makes no credential services."""
-    from google.adk.cli.service_registry import get_service_registry
-
-    return getattr(get_service_registry(), f"create_{key}", None)
 
 
 def _file(store_url: str) -> Path | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -207,12 +208,17 @@ class AdkRequest:
         if self.ask is Ask.INPUT:
             return request_about(call, self.ask, self.siblings)
         declared = schemas.get(call.tool)
-        foreign = self.announcement is None or not self.announcement.bound
+        foreign, wrong = self.announcement is None or not self.announcement.bound, ""
+        if foreign and declared:
+            try:
+                wrong = misfit(declared, request.call.arguments)
+            except Invalid as error:
+                wrong = str(error)
         about = request_about(
             replace(call, tool_schema=call.tool_schema or declared),
             self.ask,
             self.siblings,
-            misfit=_misfit(declared, request.call.arguments) if foreign and declared else "",
+            misfit=wrong,
             unbound=foreign and not declared,
         )
         if self.announcement is None:
@@ -251,13 +257,6 @@ def request_about(call: Call, ask: Ask, siblings: str = "", *, misfit: str = "",
         ask=ask,
         siblings=siblings,
     )
-
-
-def _misfit(schema: JsonObject, arguments: JsonObject) -> str:
-    try:
-        return misfit(schema, arguments)
-    except Invalid as error:
-        return str(error)
 
 
 # What an event asks
@@ -317,16 +316,13 @@ def _question(event: HostEvent, call: FunctionCall, bound_id: str) -> AdkRequest
 
 def _tool(event: HostEvent, call: FunctionCall, bound_id: str) -> AdkRequest:
     """A choice between several options, or a long-running operation."""
-    request, options = _request(event, FunctionCall(id=bound_id, name=call.name, args=call.args)), _options(call)
-    schema: JsonObject | None = {"type": "string", "enum": options, "title": "Choice"} if options else None
-    return AdkRequest(request, call.id or "", Ask.INPUT if options else Ask.OPERATION, schema, by_node=False)
-
-
-def _options(call: FunctionCall) -> list[Json]:
+    request = _request(event, FunctionCall(id=bound_id, name=call.name, args=call.args))
     options = call.arguments.get("options") if call.name == CHOICE_TOOL else None
-    if not isinstance(options, list) or not all(isinstance(one, str) and one for one in options):
-        return []
-    return options if len(options) == len({*map(str, options)}) else []
+    texts = [one for one in options if isinstance(one, str) and one] if isinstance(options, list) else []
+    if not texts or options != texts or len(texts) > len({*texts}):
+        return AdkRequest(request, call.id or "", Ask.OPERATION, by_node=False)
+    schema: JsonObject = {"type": "string", "enum": [*texts], "title": "Choice"}
+    return AdkRequest(request, call.id or "", Ask.INPUT, schema, by_node=False)
 
 
 def _request(event: HostEvent, about: FunctionCall, hint: str = "", payload: Json = None) -> Request:
@@ -370,17 +366,11 @@ def _response(asks: AdkRequest, payload: Json) -> JsonObject:
     value = answer_from_form(form_of(asks.schema)[0], payload)
     if has_fields(asks.schema):
         return answer_to_question(value)
-    if asks.by_node and isinstance(value, str) and _is_json(value):
-        value = json.dumps(value, ensure_ascii=False)
+    if asks.by_node and isinstance(value, str):
+        with suppress(ValueError, RecursionError):  # most texts are no JSON
+            json.loads(value)
+            value = json.dumps(value, ensure_ascii=False)
     return {RESULT: value}
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def read_stored_answer(asks: AdkRequest, response: FunctionResponse) -> Answer:

@@ -157,7 +157,9 @@ class EmbeddedHost:
         news = told or await self.runner.news(**_named(session), since=since)
         if news is None:
             return SessionSnapshot()
-        new = {call.id: _request(call) for call in news.calls if _is_told(call)}
+        # People are asked about these, or they were refused before anybody was.
+        told_of = (call for call in news.calls if call.request is not None or call.state is CallState.REFUSED)
+        new = {call.id: _request(call) for call in told_of}
         asked = (before if news.since else {}) | new
         waiting = news.held
         if waiting is None:
@@ -211,11 +213,6 @@ def _answer(given: HostAnswer) -> Answer:
         return Answer(request, delivery.approves, delivery.payload, delivery.reason)
     value = answer_from_form(given.asked.payload_schema, delivery.payload) if delivery.approves else None
     return Answer(request, delivery.approves, value, delivery.reason, question=True)
-
-
-def _is_told(call: Call) -> bool:
-    """Whether people are asked about it, or it was refused before anybody was."""
-    return call.request is not None or call.state is CallState.REFUSED
 
 
 def _request(call: Call) -> HostRequest:

@@ -7,6 +7,7 @@ seconds (Python), milliseconds (Java, JavaScript), text, or missing (Go).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -65,7 +66,7 @@ class HostEvent(Event):
     @classmethod
     def _what_is_there(cls, raw: dict[str, Any]) -> dict[str, Any]:
         given = {_FIELDS[name]: value for name, value in raw.items() if name in _FIELDS and value is not None}
-        return {**given, "timestamp": _time(raw)}
+        return {**given, "timestamp": _time(raw.get("timestamp"))}
 
     @property
     def at(self) -> float | None:
@@ -120,19 +121,15 @@ def unread(raw: JsonObject, index: int, error: Invalid) -> AgentMessage:
     return AgentMessage(event=key, author=author, text=str(error), invocation_id=invocation, failed=True)
 
 
-def _time(raw: JsonObject) -> float:
-    at = _seconds(raw.get("timestamp"))
+def _time(time: Json) -> float:
+    at = NO_TIME
+    with suppress(ValueError, OverflowError):
+        if isinstance(time, str):
+            at = datetime.fromisoformat(time).timestamp()
+        elif isinstance(time, int | float):
+            at = float(time)
     at = at / 1000 if at > _LATEST else at
     return at if NO_TIME < at <= _LATEST else NO_TIME
-
-
-def _seconds(time: Json) -> float:
-    try:
-        if isinstance(time, str):
-            return datetime.fromisoformat(time).timestamp()
-        return float(time) if isinstance(time, int | float) else NO_TIME
-    except (ValueError, OverflowError):
-        return NO_TIME
 
 
 def run_output(event: Event, said: AgentMessage | None) -> Iterator[RunOutput]:

@@ -32,7 +32,7 @@ async def open_host(
 
     assert agent.target is not None
     target = load_object(agent.target)
-    if _is_googles(target):
+    if is_googles(target):
         from adk_confirm.bot.hosts.adk_in_process import open_adk
 
         return open_adk(target, agent.target, store_url, clock, agent.services)
@@ -47,7 +47,7 @@ async def open_host(
     )
 
 
-def _is_googles(target: object) -> bool:
+def is_googles(target: object) -> bool:
     """Whether the object is google-adk's. Does not import google-adk."""
     return any(f"{base.__module__}.".startswith("google.adk.") for base in type(target).__mro__)
 

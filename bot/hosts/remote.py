@@ -56,11 +56,6 @@ def _takes_no_calls(version: Json) -> bool:
     return said.get("language") == "python" and (numbers >= [2, 5] or [1, 39] <= numbers < [2])
 
 
-def _run_fields(openapi: Json) -> JsonObject:
-    schemas = as_object(as_object(as_object(openapi).get("components")).get("schemas"))
-    return as_object(as_object(schemas.get("RunAgentRequest")).get("properties"))
-
-
 def _schemas(info: Json) -> dict[str, JsonObject]:
     """The schemas of the tools' parameters, by tool name. Without those of tools that only share a name."""
     found: dict[str, list[JsonObject]] = {}
@@ -212,7 +207,8 @@ class RemoteServer:
             status, info = 0, None
         described, version = await self._description("/openapi.json"), await self._description("/version")
         ours = as_object(as_object(described).get("info")).get("title") == OUR_API
-        metadata = "customMetadata" in _run_fields(described)
+        schemas = as_object(as_object(as_object(described).get("components")).get("schemas"))
+        metadata = "customMetadata" in as_object(as_object(schemas.get("RunAgentRequest")).get("properties"))
         notes = [NO_ADK] if listed is described is version is None else []
         notes += [PORT, DENIALS, EDITS, BROKEN, TOGETHER]
         notes += [] if metadata else [NO_MARKS]
@@ -236,19 +232,15 @@ class RemoteServer:
         status, body = await self._ask("GET", _path(session))
         if status == HTTPStatus.NOT_FOUND:
             return None
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not await self._is_listed(session):
-            return None
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            # ADK Go answers 500 both for a missing session, which it does not list, and for one that it can't read.
+            listing, listed = await self._ask("GET", _sessions(session))
+            known = [one.get("id") for one in objects(listed)]
+            if listing == HTTPStatus.OK and isinstance(listed, list | None) and session.id not in known:
+                return None
         if status != HTTPStatus.OK or not isinstance(body, dict):
             raise self._unreachable(_refusal("its session could not be read", status, body))
         return objects(body.get("events"))
-
-    async def _is_listed(self, session: SessionId) -> bool:
-        """Whether the server lists the session. ADK Go answers 500 both for a missing session and for one that it can't
-        read."""
-        status, listed = await self._ask("GET", _sessions(session))
-        if status != HTTPStatus.OK or not isinstance(listed, list | None):
-            return True
-        return any(isinstance(one, dict) and one.get("id") == session.id for one in listed or [])
 
     async def create(self, session: SessionId) -> None:
         status, body = await self._ask("POST", _path(session), {})
@@ -333,7 +325,11 @@ class RemoteServer:
             self._check_place(response)
             self._failures = 0
             return
-        body = await _refusal_body(response)
+        body: Json
+        try:
+            body = json_or_text(await body_of(response, MOST_REFUSAL))
+        except Unreadable as error:
+            body = str(error)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise HostFailed(_refusal("The run broke off", response.status, body))
         if response.status not in PASSING:
@@ -415,31 +411,20 @@ async def _event_stream(response: aiohttp.ClientResponse) -> AsyncIterator[JsonO
     failed: DeliveryUnknown | Unreadable | None = None
     async for kind, data in messages(response):
         try:
-            event = _event(data, kind)
-        except (DeliveryUnknown, Unreadable) as error:
+            value = json_or_text(data)
+        except Unreadable as error:
             failed = failed or error
             continue
-        yield event
+        why = value.get("error") if isinstance(value, dict) and "author" not in value else None
+        if kind == "error" or why:
+            failed = failed or HostFailed(f"The agent's server failed: {_shorten(why or value)}")
+        elif isinstance(value, dict):
+            yield value
+        else:
+            said = f"The agent's server sent something that is not an event: {_shorten(value)}"
+            failed = failed or DeliveryUnknown(said)
     if failed is not None:
         raise failed
-
-
-def _event(text: str, kind: str) -> JsonObject:
-    value = json_or_text(text)
-    failed = value.get("error") if isinstance(value, dict) and "author" not in value else None
-    if kind == "error" or failed:
-        raise HostFailed(f"The agent's server failed: {_shorten(failed or value)}")
-    if not isinstance(value, dict):
-        raise DeliveryUnknown(f"The agent's server sent something that is not an event: {_shorten(value)}")
-    return value
-
-
-async def _refusal_body(response: aiohttp.ClientResponse) -> Json:
-    """The text of a refusal, as far as it can be read."""
-    try:
-        return json_or_text(await body_of(response, MOST_REFUSAL))
-    except Unreadable as error:
-        return str(error)
 
 
 async def _event_list(response: aiohttp.ClientResponse) -> list[JsonObject]:

@@ -81,15 +81,12 @@ class SessionReading:
         for words in reversed(self.words):
             if words.mark == mark:
                 return words
-            if words.mark is None and since is not None and words.text == text and self._sent_since(words, since):
-                return words
+            if words.mark is None and since is not None and words.text == text:
+                # If a server gives no times, only the last message can be the one just sent. 0 or less: at any time.
+                in_time = words is self.words[-1] if words.at is None else words.at >= since
+                if since <= 0 or in_time:
+                    return words
         return None
-
-    def _sent_since(self, words: AdkMessage, since: float) -> bool:
-        """If a server gives no times, only the last message can be the one just sent. 0 or less means any time."""
-        if since <= 0:
-            return True
-        return words is self.words[-1] if words.at is None else words.at >= since
 
     def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject]) -> SessionSnapshot:
         """The session for the bot. `running`: the requests whose answers are being sent, and how many answers there

@@ -109,7 +109,10 @@ class AfterAck:
             return
         except ConfirmError as error:
             failed: Exception = error
-            log.warning("%s failed: %s", what, _for_the_log(error))
+            # Nothing here is retried, so the log has no advice about that.
+            log.warning(
+                "%s failed: %s", what, f"{error.method}: {error.code}" if isinstance(error, Later) else reason(error)
+            )
         except Exception as error:
             failed = error
             log.error("%s failed: %s", what, reason(error), exc_info=error)
@@ -171,8 +174,3 @@ def why_not(what: str, error: Exception) -> str:
         case ConfirmError():
             return str(error)
     return f"Something went wrong here, so {what} can't be shown. Tell whoever runs this app: its log has the reason."
-
-
-def _for_the_log(error: ConfirmError) -> str:
-    """The error without its advice about retries, since nothing here is retried."""
-    return f"{error.method}: {error.code}" if isinstance(error, Later) else reason(error)

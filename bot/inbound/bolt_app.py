@@ -44,10 +44,8 @@ from adk_confirm.runtime.rest.listening import (
 )
 from adk_confirm.runtime.store.transaction import goes_first
 
-_WAYS = {
-    "block_actions": "button",
-    "view_submission": "form",
-}
+_WAYS = {"block_actions": "button", "view_submission": "form"}
+"""How somebody acted, by what Slack calls it."""
 
 
 logging.getLogger("slack_bolt.AsyncApp").addFilter(
@@ -77,7 +75,7 @@ class TimedApp(AsyncApp):
         if is_ignored(req.body):
             return BoltResponse(status=HTTPStatus.OK)  # our own posts come back: Bolt would ask all of its listeners
         _make_storable(req.body)
-        way = _way_of_acting(req)
+        way = "command" if "command" in req.body else _WAYS.get(str(req.body.get("type")))  # nobody waits for an event
         if way is None:
             return await self._dispatch(req)
         began = time.perf_counter()
@@ -123,13 +121,6 @@ def _make_storable(body: dict[str, Any]) -> None:
         json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         body |= json.loads(json.dumps(body, ensure_ascii=False).encode(errors="replace"))
-
-
-def _way_of_acting(req: AsyncBoltRequest) -> str | None:
-    """How somebody acted. None for an event, since nobody waits for its ack."""
-    if "command" in req.body:
-        return "command"
-    return _WAYS.get(str(req.body.get("type")))
 
 
 def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter) -> AsyncApp:

@@ -167,7 +167,9 @@ class ClicksAndForms:
         row, lines, speakers, at = found
         if click.action == Action.HISTORY:
             return await asyncio.to_thread(modals.history_view, row, lines)
-        if row.state is State.WAITING and (kind := OPENS_FOR.get(click.action)) and _is_current(row, ref, kind):
+        kind = OPENS_FOR.get(click.action)  # a withdrawal is of the request, whatever an edit made of it
+        current = kind is VoteKind.WITHDRAW or ref.revision == row.revision.number
+        if row.state is State.WAITING and kind is not None and current:
             refused = self._known_refusal(hypothetical_vote(row, click.seat.person, at, kind), row, speakers)
             if refused is not None:
                 made = Verdict(confirmation=row.id, refusal=refused)
@@ -248,11 +250,6 @@ def _from_window(click: Click, view: JsonObject) -> Click:
     if opened is None or opened.person != click.seat.person:
         return click
     return replace(click, seat=replace(opened, trigger=click.seat.trigger, window=click.seat.window), url=url)
-
-
-def _is_current(row: Confirmation, ref: Ref, kind: VoteKind) -> bool:
-    """Whether what was pressed is still current. A withdrawal is of the request, whatever an edit made of it."""
-    return kind is VoteKind.WITHDRAW or ref.revision == row.revision.number
 
 
 _SAYS = {

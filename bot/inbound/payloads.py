@@ -180,7 +180,7 @@ def read_message_event(body: Mapping[str, Json], app: str, bot_user: str) -> Add
         ts=ts,
         person=Person(_workspace_of(event) or team, user),
         text=without_mention(text, bot_user),
-        files=tuple(_files(event.get("files"))),
+        files=tuple({name: file.get(name) for name in _FILE_FIELDS} for file in objects(event.get("files"))),
     )
     return AddressedMessage(heard, by_name=mentioned or direct, stops=_STOPS.fullmatch(heard.text) is not None)
 
@@ -202,7 +202,3 @@ def without_mention(text: str, bot_user: str) -> str:
 def _link(found: re.Match[str]) -> str:
     url, bare, label = found[1], found[2], found[3]
     return label or url if label in (None, "", url, bare) else f"{label} ({url})"
-
-
-def _files(files: Json) -> list[JsonObject]:
-    return [{name: file.get(name) for name in _FILE_FIELDS} for file in objects(files)]

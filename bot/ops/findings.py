@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from adk_confirm.bot.config.settings import AgentSettings, Settings
+from adk_confirm.bot.hosts.open_host import is_googles
 from adk_confirm.bot.ops.command import in_columns
 from adk_confirm.bot.policy.policies import Policies, Policy
 from adk_confirm.bot.policy.redaction import Redactor
@@ -98,7 +99,7 @@ async def tools_of(settings: AgentSettings | None) -> Tools | None:
     target = load_object(settings.target)
     if isinstance(target, Agent):
         return await _tools_of_ours(target)
-    if type(target).__module__.startswith("google.adk"):
+    if is_googles(target):
         return await _tools_of_google(target)
     return None
 

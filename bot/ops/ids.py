@@ -15,6 +15,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.config.settings import Environment
 from adk_confirm.bot.ops.command import CommandLine, in_columns, options
+from adk_confirm.bot.slack.calls import pages
 from adk_confirm.bot.slack.names import person_name
 from adk_confirm.bot.slack.troubles import PATIENT, Later, code_of, trouble_from, why_unreached
 from adk_confirm.runtime.errors import ConfirmError, Invalid
@@ -81,11 +82,11 @@ async def _everything(client: AsyncWebClient) -> AsyncIterator[tuple[str, str, s
 
 async def _all(ask: Callable[..., Awaitable[AsyncSlackResponse]], what: str) -> AsyncIterator[JsonObject]:
     """What Slack lists under this name, page by page."""
-    cursor = ""
-    for _ in range(PAGES):
-        answer = await ask(limit=PAGE, cursor=cursor or None)
-        for one in objects(answer.get(what)):
+
+    async def one_page(cursor: str | None) -> JsonObject:
+        answer = await ask(limit=PAGE, cursor=cursor)
+        return {name: answer.get(name) for name in (what, "response_metadata")}
+
+    async for page in pages(one_page, PAGES):
+        for one in objects(page.get(what)):
             yield one
-        cursor = as_text(as_object(answer.get("response_metadata")).get("next_cursor"))
-        if not cursor:
-            return

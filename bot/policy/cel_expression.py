@@ -31,7 +31,9 @@ def check(expression: str, facts: dict[str, Any]) -> dict[str, bool | str]:
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001  (the library raises whatever Python would for the failure at hand)
-        return {"failed": _failure(error)}
+        if isinstance(error, KeyError):
+            return {"failed": f"the call has no {error}"}
+        return {"failed": " ".join(str(error).split())[:200] or type(error).__name__}
     if answer is True or answer is False:
         return {"holds": answer}
     kind = _KINDS.get(type(answer), type(answer).__name__)
@@ -39,9 +41,3 @@ def check(expression: str, facts: dict[str, Any]) -> dict[str, bool | str]:
 
 
 _KINDS = {str: "a text", int: "a number", float: "a number", list: "a list", dict: "an object", type(None): "null"}
-
-
-def _failure(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"the call has no {error}"
-    return " ".join(str(error).split())[:200] or type(error).__name__

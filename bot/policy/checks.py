@@ -126,11 +126,21 @@ def policy_warnings(policies: Sequence[Policy], lines: Sequence[int] = ()) -> tu
     """Warnings: the service starts, but the policy probably means something else."""
     if not policies:
         return (Problem("policy", "there is none: every call that needs a confirmation is refused"),)
-    return tuple(
-        Problem(policy_name(index, lines), what)
-        for index, _ in enumerate(policies)
-        for what in _oddities(policies, index, lines)
-    )
+    found = []
+    for index, policy in enumerate(policies):
+        name = policy_name(index, lines)
+        if not policy.approvers:
+            found.append(Problem(name, "names no approvers: every call that it covers is refused"))
+        if both := [str(entry) for entry in policy.escalate_to if entry in policy.approvers]:
+            found.append(Problem(name, f"escalates to {', '.join(both)}, who may decide from the start"))
+        what, names = ("questions", policy.inputs) if policy.inputs else ("tools", policy.tools)
+        for earlier, other in enumerate(policies[:index]):
+            wide = other.inputs if policy.inputs else other.tools
+            if other.when is None and all(any(_pattern_covers(one, narrow) for one in wide) for narrow in names):
+                said = f"is never reached: {policy_name(earlier, lines)} comes first and covers the same {what}"
+                found.append(Problem(name, said))
+                break
+    return tuple(found)
 
 
 _Finding = tuple[str, str]
@@ -216,25 +226,6 @@ def _names(policy: Policy) -> Iterator[_Finding]:
             yield "notify", f"must name people, groups or addresses, not {entry}"
     if policy.grant_on is not None and policy.grant is None:
         yield "grant", 'is missing; grant_on needs a length, such as grant = "30m" or "session"'
-
-
-def _oddities(policies: Sequence[Policy], index: int, lines: Sequence[int]) -> Iterator[str]:
-    policy = policies[index]
-    if not policy.approvers:
-        yield "names no approvers: every call that it covers is refused"
-    both = [str(entry) for entry in policy.escalate_to if entry in policy.approvers]
-    if both:
-        yield f"escalates to {', '.join(both)}, who may decide from the start"
-    for earlier, other in enumerate(policies[:index]):
-        if other.when is None and _covers_all_of(other, policy):
-            what = "questions" if policy.inputs else "tools"
-            yield f"is never reached: {policy_name(earlier, lines)} comes first and covers the same {what}"
-            return
-
-
-def _covers_all_of(other: Policy, policy: Policy) -> bool:
-    wide, narrow = (other.inputs, policy.inputs) if policy.inputs else (other.tools, policy.tools)
-    return all(any(_pattern_covers(one, pattern) for one in wide) for pattern in narrow)
 
 
 def _pattern_covers(wide: str, narrow: str) -> bool:

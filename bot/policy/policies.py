@@ -316,8 +316,12 @@ class Policies:
                 return CallRefusal(CallRefusalReason.NO_APPROVERS, index)
             if matched:
                 return _blinding(policy, call, index) or GoverningPolicy(policy, index)
-        own = _own_question(call)
-        return CallRefusal(CallRefusalReason.NO_POLICY) if own is None else GoverningPolicy(own, None)
+        if not call.question or not call.asker:
+            return CallRefusal(CallRefusalReason.NO_POLICY)
+        asker = Approver(
+            ApproverKind.USER, call.asker
+        )  # only who asked the agent may answer a question without a policy
+        return GoverningPolicy(Policy(inputs=("*",), approvers=(asker,), allow_requester=True), None)
 
     def decides_operation(self, call: CallFacts) -> bool:
         """Whether people decide how this tool's long-running operation ends. The first policy for the tool says so,
@@ -375,14 +379,6 @@ def _blinding(policy: Policy, call: CallFacts, index: int) -> CallRefusal | None
 
 
 _NAMED, _LONGEST_NAME = 5, 60
-
-
-def _own_question(call: CallFacts) -> Policy | None:
-    """The policy for a question without a policy: only the person who asked the agent may answer it."""
-    if not call.question or not call.asker:
-        return None
-    asker = Approver(ApproverKind.USER, call.asker)
-    return Policy(inputs=("*",), approvers=(asker,), allow_requester=True)
 
 
 def too_many_denials(policy: Policy, denied_at: Iterable[datetime], now: datetime) -> bool:

@@ -94,8 +94,16 @@ def _pattern(value: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=1024)
 def _unescaped(value: str) -> tuple[str, ...]:
-    """The value as it is, and in Base64."""
-    return value, *_in_base64(value)
+    """The value as it is, and in Base64 at each of the three offsets that it can have in a longer text, such as
+    `user:password`."""
+    data, ways = value.encode("utf-8", "surrogatepass"), [value]
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + data).decode()
+        # Leave out the characters that depend on neighbouring bytes.
+        inner = encoded[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
+        if len(inner) >= SHORTEST:
+            ways += {inner, inner.replace("+", "-").replace("/", "_")}
+    return tuple(ways)
 
 
 def _letter(letter: str) -> str:
@@ -109,17 +117,6 @@ def _letter(letter: str) -> str:
     if letter == " ":
         ways.append(r"\+")
     return f"(?:{'|'.join(reversed(ways))})"
-
-
-def _in_base64(value: str) -> Iterator[str]:
-    """The value in Base64 at each of the three offsets that it can have in a longer text, such as `user:password`."""
-    data = value.encode("utf-8", "surrogatepass")
-    for before in range(3):
-        encoded = base64.b64encode(b"\0" * before + data).decode()
-        # Leave out the characters that depend on neighbouring bytes.
-        inner = encoded[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
-        if len(inner) >= SHORTEST:
-            yield from {inner, inner.replace("+", "-").replace("/", "_")}
 
 
 __all__ = ["MASK", "MaskedObject", "MaskedText", "Redactor", "mask_said", "own_words"]
@@ -197,7 +194,7 @@ class Redactor:
         """Names are matched as shell patterns, however they are written: `API-Token` is `api_token`."""
         if not self._names:
             return False
-        plain = _comparable(name)
+        plain = _fold(name).translate(_BETWEEN)
         return any(fnmatchcase(plain, pattern) for pattern in self._names)
 
     def hides_inside(self, value: Json) -> bool:
@@ -255,7 +252,13 @@ class Redactor:
     def _mask(self, value: Json, search: _Search) -> Json:
         match value:
             case dict():
-                return self._mask_object(value, search)
+                shown: JsonObject = {}
+                for name, item in value.items():
+                    key = search.blacken(name)
+                    while key in shown:  # two names may differ only in what is hidden: keep both
+                        key += f"·{len(shown)}"
+                    shown[key] = MASK if self.hides(name) else self._mask(item, search)
+                return shown
             case list():
                 return [self._mask(item, search) for item in value]
             case str():
@@ -272,15 +275,6 @@ class Redactor:
         except _TooDeep:  # too deep to search
             return MASK
         return search.blacken(text) if shown == inside else json.dumps(shown, ensure_ascii=False)
-
-    def _mask_object(self, value: JsonObject, search: _Search) -> JsonObject:
-        shown: JsonObject = {}
-        for name, item in value.items():
-            key = search.blacken(name)
-            while key in shown:  # two names may differ only in what is hidden: keep both
-                key += f"·{len(shown)}"
-            shown[key] = MASK if self.hides(name) else self._mask(item, search)
-        return shown
 
     def _find(self, value: Json) -> Iterator[str]:
         """Collects the hidden values as texts that could appear elsewhere."""
@@ -360,11 +354,6 @@ def _fold(name: str) -> str:
 
 _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me", "Zl", "Zp", "Zs"}
 _UNSEEN_ASCII = dict.fromkeys(code for code in range(128) if unicodedata.category(chr(code)) in _UNSEEN)
-
-
-def _comparable(name: str) -> str:
-    """A name in the form in which names are compared."""
-    return _fold(name).translate(_BETWEEN)
 
 
 def _name_pattern(name: str) -> str:

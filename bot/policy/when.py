@@ -60,11 +60,16 @@ def check_expression(expression: str) -> None:
     try:
         program = compile_expression(expression)
     except ValueError as error:
-        raise Invalid(f"is not a CEL expression: {_suggest_operator(expression) or _syntax(str(error))}") from error
+        bare = _TEXT.sub("''", expression)
+        meant = next((said for pattern, said in _OPERATORS if pattern.search(bare)), None)
+        raise Invalid(f"is not a CEL expression: {meant or _syntax(str(error))}") from error
     bound = set(_BOUND.findall(_TEXT.sub("''", expression)))
     for name in program.variables():
         if name not in bound and name not in NAMES and name not in _TYPES:
-            raise Invalid(f"there is no `{name}`; an expression can use {', '.join(NAMES)}.{_suggest_name(name)}")
+            meant = f"Write args.{name} for the call's argument, or '{name}' for the text"
+            if near := get_close_matches(name, NAMES, n=1):
+                meant = f"Did you mean {near[0]}?"
+            raise Invalid(f"there is no `{name}`; an expression can use {', '.join(NAMES)}. {meant}")
     for name in program.functions():
         if _NAMED.fullmatch(name) and name not in _FUNCTIONS:
             raise Invalid(f"there is no function `{name}`; CEL has {', '.join(sorted(_FUNCTIONS))}")
@@ -153,6 +158,7 @@ def _digest(expression: str, names: JsonObject) -> bytes:
 _answers = _Answers()
 
 
+# CEL's operators, in place of another language's.
 _OPERATORS = (
     (re.compile(r"(?<![=!<>])=(?!=)"), "use == to compare, as in args.env == 'prod'"),
     (re.compile(r"===|!=="), "use == or != to compare, as in args.env == 'prod'"),
@@ -161,19 +167,6 @@ _OPERATORS = (
     (re.compile(r"\bnot\b"), "use ! for \"not\", as in !args.dry_run or !(args.env in ['test', 'dev'])"),
     (re.compile(r"\bis\b"), "use == to compare, as in args.env == 'prod'"),
 )
-
-
-def _suggest_operator(expression: str) -> str | None:
-    """Suggests CEL's operator instead of another language's."""
-    bare = _TEXT.sub("''", expression)
-    return next((said for pattern, said in _OPERATORS if pattern.search(bare)), None)
-
-
-def _suggest_name(name: str) -> str:
-    """Suggests what an unknown name could mean: one of our names misspelt, an argument or a text."""
-    if near := get_close_matches(name, NAMES, n=1):
-        return f" Did you mean {near[0]}?"
-    return f" Write args.{name} for the call's argument, or '{name}' for the text"
 
 
 def _syntax(message: str) -> str:

@@ -17,8 +17,9 @@ import copy
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -116,6 +117,16 @@ def slack_session() -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=_LONGEST, connect=_TO_CONNECT),
     )
+
+
+async def pages(ask: Callable[[str | None], Awaitable[JsonObject]], most: int) -> AsyncIterator[JsonObject]:
+    """Slack's answers, page by page, but no more than `most`. `ask` takes the cursor, which is None for the first."""
+    cursor: str | None = None
+    for _ in range(most):
+        yield (page := await ask(cursor))
+        cursor = as_text(as_object(page.get("response_metadata")).get("next_cursor")) or None
+        if cursor is None:
+            return
 
 
 class Slack:
@@ -286,8 +297,12 @@ class Slack:
         theirs = ("whispers", user), WHISPERS, MINUTE
         who = self._who(EPHEMERAL, {"user": user, "text": message.text})
         self._limiter.take(EPHEMERAL.name, [theirs], who=who)
-        if window is not None and await self._in_window(seat.trigger, window):
-            return
+        if window is not None and seat.trigger:
+            try:
+                await self.open_view(seat.trigger, window)
+                return
+            except SlackTrouble as trouble:  # if only the answer was lost, they read it twice
+                log.info("sent as a message instead of a window: %s", trouble)
         if channel:
             content: JsonObject = {"text": message.text, "blocks": list(message.blocks) or None}
             try:
@@ -296,18 +311,6 @@ class Slack:
             except Gone as gone:
                 log.info("sent as a direct message instead: %s", gone)
         await self.post(await self.open_dm(user), message)
-
-    async def _in_window(self, trigger: str, window: JsonObject) -> bool:
-        """Whether a view could be opened. If Slack's answer was lost, this is unknown, and the message is sent as
-        well."""
-        if not trigger:
-            return False
-        try:
-            await self.open_view(trigger, window)
-        except SlackTrouble as trouble:
-            log.info("sent as a message instead of a window: %s", trouble)
-            return False
-        return True
 
     async def respond(self, url: str, message: Message, *, replace_original: bool = False, thread_ts: str = "") -> bool:
         """Sends a message to one person, at the URL that came with their action. Returns whether Slack accepted it."""
@@ -360,23 +363,12 @@ class Slack:
         """Our own messages in a thread, or in a channel outside its threads, oldest first."""
         own = await self._own_user()
         oldest = None if since is None else f"{max(0.0, since - _EARLIER):.6f}"
+        method, where = (REPLIES if thread_ts else HISTORY), {"channel": channel, "ts": thread_ts, "oldest": oldest}
+        ask = partial(self.call, method, **where, include_all_metadata=True, limit=_PAGE)
         found: list[SentMessage] = []
-        cursor: str | None = None
-        for _ in range(_PAGES):
-            page = await self.call(
-                REPLIES if thread_ts else HISTORY,
-                channel=channel,
-                ts=thread_ts,
-                include_all_metadata=True,
-                oldest=oldest,
-                cursor=cursor,
-                limit=_PAGE,
-            )
+        async for page in pages(lambda cursor: ask(cursor=cursor), _PAGES):
             ours = [message for message in objects(page.get("messages")) if message.get("user") == own]
             found += [SentMessage(as_text(message.get("ts")), message.get("metadata")) for message in ours]
-            cursor = as_text(as_object(page.get("response_metadata")).get("next_cursor")) or None
-            if cursor is None:
-                break
         return sorted(found, key=lambda one: one.ts)
 
     async def newest(self, channel: str) -> str:

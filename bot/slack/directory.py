@@ -9,7 +9,9 @@ import asyncio
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from functools import partial
+from itertools import chain
+from typing import Any
 
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Facts, to_look_up
@@ -19,7 +21,7 @@ from adk_confirm.bot.confirmation.votes import claim_of, completing_votes
 from adk_confirm.bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved
 from adk_confirm.bot.policy.policies import CallFacts, Policies
 from adk_confirm.bot.policy.python_approvers import PythonApprovers
-from adk_confirm.bot.slack.calls import Slack
+from adk_confirm.bot.slack.calls import Slack, pages
 from adk_confirm.bot.slack.lookups import PATIENCE, Lookups
 from adk_confirm.bot.slack.names import NameLookup, Seen
 from adk_confirm.bot.slack.rate_limits import (
@@ -128,7 +130,10 @@ class Directory:
         no cache, and stays so."""
         barred, people, questions = _to_ask(row, vote, policies)
         bars = {*row.policy.barred, *barred}
-        unresolved = _unresolved(people, asked)
+        unresolved: dict[object, Unresolved] = {}
+        if asked is not None:
+            before = ((people[0], asked.account), *asked.others.items(), *asked.members.items())
+            unresolved = {what: answer for what, answer in before if isinstance(answer, Unresolved)}
         accounts: list[Any] = [
             self._lookups.known.peek(_account_key(person)) or unresolved.get(person) for person in people
         ]
@@ -201,15 +206,9 @@ class Directory:
         return ChannelFacts(shared=bool(found.get("is_ext_shared")), public=not private)
 
     async def _ask_channel_members(self, channel: str) -> frozenset[str]:
-        found: set[str] = set()
-        cursor: str | None = None
-        for _ in range(_PAGES):
-            answer = await self._ask(CHANNEL_MEMBERS, channel=channel, cursor=cursor, limit=_PAGE)
-            found.update(texts(answer.get("members")))
-            cursor = as_text(as_object(answer.get("response_metadata")).get("next_cursor")) or None
-            if cursor is None:
-                break
-        return frozenset(found)
+        ask = partial(self._ask, CHANNEL_MEMBERS, channel=channel, limit=_PAGE)
+        found = [texts(page.get("members")) async for page in pages(lambda cursor: ask(cursor=cursor), _PAGES)]
+        return frozenset(chain.from_iterable(found))
 
     async def _ask_account(self, person: Person) -> Account:
         try:
@@ -217,75 +216,51 @@ class Directory:
         except Gone:
             return Account(person, stranger=True)  # an account that this workspace can't see can't decide in it
         self.names.note(person.user, answer)
-        return _account(person, answer)
+        user = as_object(answer.get("user"))
+        grid = as_object(user.get("enterprise_user"))
+        teams = {as_text(user.get("team_id")), *texts(grid.get("teams"))}
+        return Account(
+            Person(person.team, as_text(user.get("id"))),
+            teams=frozenset(teams - {""}),
+            bot=bool(user.get("is_bot")) or bool(user.get("is_workflow_bot")),
+            deleted=bool(user.get("deleted")),
+            guest=bool(user.get("is_restricted")) or bool(user.get("is_ultra_restricted")),
+            stranger=bool(user.get("is_stranger")),
+        )
 
     async def _ask_members(self, entry: Approver, call: CallFacts, listing: bool) -> Members | NamesNobody:
+        users: Iterable[str]
         match entry.kind:
             case ApproverKind.USER:
-                return frozenset({Person(call.team, entry.value)})
+                users = [entry.value]
             case ApproverKind.GROUP:
-                return await self._group(entry, call.team)
+                try:
+                    users = texts((await self._ask(GROUP_USERS, usergroup=entry.value)).get("users"))
+                except Gone:
+                    known = objects((await self._ask(GROUPS, include_disabled=True)).get("usergroups"))
+                    if any(group.get("id") == entry.value for group in known):
+                        return NamesNobody(Unresolved(str(entry), "this user group is switched off in Slack"))
+                    # A group that never existed is a mistake, whatever it was named for.
+                    return Unresolved(str(entry), "Slack knows no user group of this id")
             case ApproverKind.EMAIL:
-                return await self._email(entry, call.team)
+                try:
+                    answer = await self._ask(BY_EMAIL, email=entry.value)
+                except Gone:
+                    return NamesNobody(Unresolved(str(entry), "no account has this address"))
+                users = [as_text(as_object(answer.get("user")).get("id"))]
             case ApproverKind.PYTHON:
                 functions = self._rules.policies.functions
                 named = await self._python_approvers.ask(entry.value, call, functions, listing=listing)
-                return named if isinstance(named, Unresolved) else _people(call.team, named)
-        assert_never(entry.kind)
-
-    async def _group(self, entry: Approver, team: str) -> Members | NamesNobody:
-        try:
-            answer = await self._ask(GROUP_USERS, usergroup=entry.value)
-        except Gone:
-            return await self._members_if_disabled(entry)
-        return _people(team, texts(answer.get("users")))
-
-    async def _members_if_disabled(self, entry: Approver) -> NamesNobody | Unresolved:
-        """A group that never existed is a mistake, whatever it was named for."""
-        answer = await self._ask(GROUPS, include_disabled=True)
-        if any(group.get("id") == entry.value for group in objects(answer.get("usergroups"))):
-            return NamesNobody(Unresolved(str(entry), "this user group is switched off in Slack"))
-        return Unresolved(str(entry), "Slack knows no user group of this id")
-
-    async def _email(self, entry: Approver, team: str) -> Members | NamesNobody:
-        try:
-            answer = await self._ask(BY_EMAIL, email=entry.value)
-        except Gone:
-            return NamesNobody(Unresolved(str(entry), "no account has this address"))
-        return _people(team, [as_text(as_object(answer.get("user")).get("id"))])
+                if isinstance(named, Unresolved):
+                    return named
+                users = named
+        return frozenset(Person(call.team, user) for user in users if user)
 
 
 def _read_members(found: Members | NamesNobody, *, bars: bool) -> Members:
     if isinstance(found, NamesNobody):
         return found.as_bar if bars else frozenset()
     return found
-
-
-def _unresolved(people: Sequence[Person], asked: Facts | None) -> dict[Person | Approver, Unresolved]:
-    """What the facts lack."""
-    if asked is None:
-        return {}
-    known: tuple[tuple[Person | Approver, Any], ...]
-    known = ((people[0], asked.account), *asked.others.items(), *asked.members.items())
-    return {what: answer for what, answer in known if isinstance(answer, Unresolved)}
-
-
-def _people(team: str, users: Iterable[str]) -> frozenset[Person]:
-    return frozenset(Person(team, user) for user in users if user)
-
-
-def _account(person: Person, answer: JsonObject) -> Account:
-    user = as_object(answer.get("user"))
-    grid = as_object(user.get("enterprise_user"))
-    teams = {as_text(user.get("team_id")), *texts(grid.get("teams"))}
-    return Account(
-        Person(person.team, as_text(user.get("id"))),
-        teams=frozenset(teams - {""}),
-        bot=bool(user.get("is_bot")) or bool(user.get("is_workflow_bot")),
-        deleted=bool(user.get("deleted")),
-        guest=bool(user.get("is_restricted")) or bool(user.get("is_ultra_restricted")),
-        stranger=bool(user.get("is_stranger")),
-    )
 
 
 def _with_person(account: Account | Unresolved, person: Person) -> Account | Unresolved:

@@ -65,18 +65,23 @@ class LookupCache(Generic[K, V]):
             return known[1]
         question = self._asking.get(key)
         if question is None:
-            self._raise_if_too_early(key)
-            question = self._asking[key] = _Question(
-                asyncio.create_task(self._ask(key, ask), name="adk-confirm-lookup")
-            )
-            question.task.add_done_callback(_read_error)
+            later = self._later.pop(key, None)
+            if later is not None and (left := later[0] - self._clock()) > 0:
+                self._later[key] = later
+                raise Later(later[1].method, left, later[1].code)  # to ask now would delay the answer for everybody
+            task = asyncio.create_task(self._ask(key, ask), name="adk-confirm-lookup")
+            question = self._asking[key] = _Question(task)
+            # Its error is read, so that asyncio does not warn about it if everybody who waited has given up.
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         question.waiting += 1
         try:
             return await asyncio.shield(question.task)
         finally:
             question.waiting -= 1
-            if not question.waiting:
-                self._drop(key, question)
+            if not question.waiting:  # nobody waits any more: the next caller starts again
+                question.task.cancel()
+                if self._asking.get(key) is question:
+                    del self._asking[key]
 
     def peek(self, key: K) -> V | None:
         """What is known without asking."""
@@ -103,19 +108,6 @@ class LookupCache(Generic[K, V]):
             return None
         return known
 
-    def _raise_if_too_early(self, key: K) -> None:
-        """Raises if it is too early to ask again: that would only delay the answer for everybody."""
-        later = self._later.pop(key, None)
-        if later is not None and (left := later[0] - self._clock()) > 0:
-            self._later[key] = later
-            raise Later(later[1].method, left, later[1].code)
-
-    def _drop(self, key: K, question: _Question[V]) -> None:
-        """Cancels a question for which nobody waits any more. The next caller starts again."""
-        question.task.cancel()
-        if self._asking.get(key) is question:
-            del self._asking[key]
-
     async def _ask(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
         began, me = self._clock(), asyncio.current_task()
         try:
@@ -136,17 +128,13 @@ class LookupCache(Generic[K, V]):
         return question is not None and question.task is task
 
 
-def _read_error(task: asyncio.Task[V]) -> None:
-    """Reads the error, so that asyncio does not warn about it if everybody who waited has given up."""
-    if not task.cancelled():
-        task.exception()
-
-
 class Lookups:
     """All that is known for `seconds`, under one cache, and the questions for what is not."""
 
     def __init__(self, seconds: float, patience: float, clock: Callable[[], float], pause: Sleep) -> None:
-        self.known: LookupCache[Any, Any] = LookupCache(seconds, good=_is_answer, clock=clock)
+        self.known: LookupCache[Any, Any] = LookupCache(
+            seconds, good=lambda found: not isinstance(found, Unresolved), clock=clock
+        )
         self._patience, self._clock, self._pause = patience, clock, pause
         self._outages: dict[str, _Outage] = {}
 
@@ -177,10 +165,6 @@ class Lookups:
             return Unresolved(what, str(error).removesuffix("."))
 
 
-def _is_answer(answer: object) -> bool:
-    return not isinstance(answer, Unresolved)
-
-
 class _Outage:
     """A time in which Slack fails for one method. One caller at a time retries, and the others wait
     for the result."""
@@ -197,17 +181,13 @@ class _Outage:
                     return await self._ask_noting_failure(ask)
                 async with self._one_at_a_time:
                     if self._failures:
-                        await self._wait_for_next()
+                        pause = AGAIN[min(self._failures, len(AGAIN)) - 1]
+                        if (left := self._failed_at + pause - self._clock()) > 0:
+                            await self._pause(left)
                         return await self._ask_noting_failure(ask)
             except Later as later:
                 if later.limited:
                     raise
-
-    async def _wait_for_next(self) -> None:
-        pause = AGAIN[min(self._failures, len(AGAIN)) - 1]
-        left = self._failed_at + pause - self._clock()
-        if left > 0:
-            await self._pause(left)
 
     async def _ask_noting_failure(self, ask: Callable[[], Awaitable[V]]) -> V:
         before = self._failures

@@ -201,15 +201,13 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
 
 def _status_and_headers(response: object) -> tuple[int, dict[str, str]]:
     """Reads them from the SDK's own response, or from aiohttp's if the body was not JSON."""
+    headers: Mapping[str, object] = {}
+    status = 0
     if isinstance(response, AsyncSlackResponse):
-        return response.status_code, _by_lower_name(response.headers)
-    if isinstance(response, aiohttp.ClientResponse):
-        return response.status, _by_lower_name(response.headers)
-    return 0, {}
-
-
-def _by_lower_name(headers: Mapping[str, object]) -> dict[str, str]:
-    return {str(name).lower(): str(value) for name, value in headers.items()}
+        status, headers = response.status_code, response.headers
+    elif isinstance(response, aiohttp.ClientResponse):
+        status, headers = response.status, response.headers
+    return status, {str(name).lower(): str(value) for name, value in headers.items()}
 
 
 _LONGEST_BY_DATE = 3600.0

@@ -28,7 +28,11 @@ class Models:
     def resolve(self, model: str | Model) -> Model:
         """The model of this name."""
         if not isinstance(model, str):
-            return _require_model(model)
+            if isinstance(model, Model):
+                return model
+            raise UnknownModel(
+                f"{model!r} is not a model: pass a name such as 'gemini-2.5-flash' or an object with generate()."
+            )
         if not _GEMINI.fullmatch(model):
             raise UnknownModel(
                 f"No model is called {model!r}: known are gemini-… (also models/…, tunedModels/… and projects/…); for "
@@ -51,11 +55,3 @@ class Models:
         """Closes the models' connections. A later request opens new ones."""
         if self._gemini is not None:
             await self._gemini.close()
-
-
-def _require_model(model: Model) -> Model:
-    if isinstance(model, Model):
-        return model
-    raise UnknownModel(
-        f"{model!r} is not a model: pass a name such as 'gemini-2.5-flash' or an object with generate()."
-    )

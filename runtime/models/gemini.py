@@ -15,6 +15,7 @@ from google import genai
 from google.auth.exceptions import GoogleAuthError
 from google.genai import errors, types
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, objects
 from adk_confirm.runtime.models.protocol import ModelFailure, ModelRequest, ModelResponse
@@ -67,18 +68,17 @@ class GeminiModel:
         """One client for each event loop, since each has its own connections and TLS contexts."""
         loop = asyncio.get_running_loop()
         known = self._clients.get(vertex)
-        if known is None or known[0] is not loop:
-            known = self._clients[vertex] = loop, self._new_client(vertex)
-        return known[1]
-
-    def _new_client(self, vertex: bool) -> genai.Client:
+        if known is not None and known[0] is loop:
+            return known[1]
         # Each major version of the SDK has another API version as its default. Tools need v1beta with each.
         version = None if vertex or os.environ.get("GOOGLE_GENAI_API_VERSION") else "v1beta"
         options = types.HttpOptions(api_version=version, retry_options=self._retries)
         try:
-            return genai.Client(vertexai=vertex, http_options=options)
+            client = genai.Client(vertexai=vertex, http_options=options)
         except (ValueError, GoogleAuthError) as error:
             raise ModelFailure("UNAUTHENTICATED", f"Google's credentials do not work: {error}") from error
+        self._clients[vertex] = loop, client
+        return client
 
 
 async def _pieces(
@@ -113,8 +113,7 @@ def _config(request: ModelRequest) -> types.GenerateContentConfig:
     try:
         config = types.GenerateContentConfig.model_validate(request.config)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(step) for step in problem["loc"])
+        where, problem = _first_problem(error)
         unknown = problem["type"] == "extra_forbidden"
         raise bad_config(f"it has no {where!r}" if unknown else f"{where}: {problem['msg']}") from error
     if request.instruction:
@@ -143,12 +142,16 @@ def _sdk_content(content: Content, vertex: bool) -> types.ContentDict:
     try:
         types.Content.model_validate(plain)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(step) for step in problem["loc"])
+        where, problem = _first_problem(error)
         why = f"A message of this session is not one that Gemini takes: {where}: {problem['msg']}."
         raise ModelFailure("BAD_CONTENT", why) from error
     sent: types.ContentDict = plain
     return sent
+
+
+def _first_problem(error: ValidationError) -> tuple[str, ErrorDetails]:
+    problem = error.errors(include_url=False)[0]
+    return ".".join(map(str, problem["loc"])), problem
 
 
 _LONGEST_MESSAGE = 400
