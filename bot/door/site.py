@@ -223,7 +223,7 @@ class DoorApi:
         if not 0 < len(key) <= 200 or not key.isprintable():
             raise Invalid("Send an Idempotency-Key of 1 to 200 characters: with the same key, an ask is sent once.")
         ask = await self.store(by, key, await read_body(request, AskBody))
-        return await self._answer(ask, *wait, asked=True)
+        return await self._respond(ask, *wait, asked=True)
 
     async def store(self, by: CallerSettings, key: str, body: AskBody) -> Ask:
         """The ask of this key: as it is stored, or stored now with a thread of its own."""
@@ -283,7 +283,7 @@ class DoorApi:
         return tool
 
     async def look(self, request: web.Request) -> web.Response:
-        return await self._answer(await self._own(request), *_wait(request))
+        return await self._respond(await self._own(request), *_wait(request))
 
     async def _own(self, request: web.Request) -> Ask:
         found = await self._find(request[CALLER], request.match_info["ask"])
@@ -291,7 +291,7 @@ class DoorApi:
             raise NotFound(f"{request[CALLER].name} has no such ask.")
         return found
 
-    async def _answer(self, ask: Ask, seconds: float, to_the_end: bool, *, asked: bool = False) -> web.Response:
+    async def _respond(self, ask: Ask, seconds: float, to_the_end: bool, *, asked: bool = False) -> web.Response:
         state = await self._wait_for(ask, seconds, lambda now: now.over if to_the_end else now.decided)
         response = web.json_response(_as_json(state), status=202 if asked and not state.decided else 200)
         response.headers[hdrs.LOCATION] = f"/v1/asks/{ask.id}"
@@ -331,12 +331,12 @@ class DoorApi:
         ask, body = await self._own(request), await read_body(request, ResultBody)
         if not await self._database.run(asks.report, ask, body.claim, body.status == "done", body.result):
             raise Conflict("No report came in time, so people are asked what became of it. The thread has yours now.")
-        return await self._answer(ask, 0.0, False)
+        return await self._respond(ask, 0.0, False)
 
     async def cancel(self, request: web.Request) -> web.Response:
         ask = await self._own(request)
         await self._database.run(asks.cancel, ask, self._rules.policies)
-        return await self._answer(ask, 0.0, False)
+        return await self._respond(ask, 0.0, False)
 
     async def tools(self, request: web.Request) -> web.Response:
         """Those that run here, of which the caller may ask for some."""

@@ -137,7 +137,7 @@ class AdkHost:
 
     async def capabilities(self) -> Capabilities:
         about = await self.server.about()
-        ours = about.settle is not None  # this server counts answers itself
+        ours = about.say_what_became is not None  # this server counts answers itself
         return Capabilities(
             name=about.name,
             exactly_once=ours,
@@ -223,7 +223,7 @@ class AdkHost:
             case "approved" | "denied":
                 sending = self._answer_all(session, answers, before, stop)
             case word:
-                sending = self._settle(session, answers[0], word, before, stop)
+                sending = self._pass_on(session, answers[0], word, before, stop)
         async for said in sending:
             yield said
 
@@ -254,7 +254,7 @@ class AdkHost:
                 async for said in self._tell(session, reason, f"{answer.mark}:reason", stop):
                     yield said
 
-    async def _settle(
+    async def _pass_on(
         self, session: SessionId, answer: HostAnswer, word: Word, before: SessionReading, stop: asyncio.Event | None
     ) -> AsyncIterator[RunOutput]:
         request_id, attempt = answer.asked.request_id, answer.delivery.lost_attempt
@@ -264,10 +264,10 @@ class AdkHost:
         if word == "run again":
             self._check(asks, answer)
         mark = f"settled:{answer.asked.call_id}:{attempt}:{word}"
-        if (settle := (await self.server.about()).settle) is not None:
+        if (say := (await self.server.about()).say_what_became) is not None:
             if word != "nobody knows":  # our API says so by itself after a day
                 with self._marked_running(session, {request_id: len(asks.given) - 1}):
-                    async for raw in settle(session, asks.call_id, word, attempt):
+                    async for raw in say(session, asks.call_id, word, attempt):
                         for heard in _events_heard(raw):
                             yield heard
         elif word != "run again":

@@ -90,9 +90,9 @@ class EmbeddedHost:
     ) -> AsyncIterator[RunOutput]:
         match answers[0].delivery.word:
             case "approved" | "denied":
-                run = await self._answer(session, answers, stop, held)
+                run = await self._give(session, answers, stop, held)
             case word:
-                run = await self._settle(session, answers[0], word, stop, held)
+                run = await self._pass_on(session, answers[0], word, stop, held)
         if run is not None:
             async with aclosing(self._heard(session, run, held)) as heard:
                 async for said in heard:
@@ -112,12 +112,12 @@ class EmbeddedHost:
         elif held is not None:  # the session will be read
             await held.write_carried()
 
-    async def _answer(
+    async def _give(
         self, session: SessionId, answers: Sequence[HostAnswer], stop: asyncio.Event | None, held: Lease | None
     ) -> Run | None:
         """Gives the answers to the runner. None if a request has another answer already: `look` shows what
         became of it."""
-        contents = [_answer(one).as_content() for one in answers]
+        contents = [_as_answer(one).as_content() for one in answers]
         message = Content(role=USER, parts=[part for content in contents for part in content.parts or ()])
         previews = {one.asked.request_id: seen for one in answers if (seen := Preview.of(one.delivery.preview))}
         try:
@@ -129,7 +129,7 @@ class EmbeddedHost:
                 raise RequestLost(str(error)) from error
             return None
 
-    async def _settle(
+    async def _pass_on(
         self, session: SessionId, answer: HostAnswer, word: Word, stop: asyncio.Event | None, held: Lease | None
     ) -> Run:
         about, attempt = answer.asked.call_id, answer.delivery.lost_attempt
@@ -207,7 +207,7 @@ def _named(session: SessionId) -> _Named:
     return {"user_id": session.user_id, "session_id": session.id}
 
 
-def _answer(given: HostAnswer) -> Answer:
+def _as_answer(given: HostAnswer) -> Answer:
     request, delivery = given.asked.request_id, given.delivery
     if given.asked.ask is Ask.CONFIRMATION:
         return Answer(request, delivery.approves, delivery.payload, delivery.reason)

@@ -216,7 +216,7 @@ class RemoteServer:
         return ServerInfo(
             name=f"adk-confirm's own API ({_name(version)})" if ours else _name(version),
             metadata=metadata,
-            settle=self.settle if ours else None,
+            say_what_became=self.say_what_became if ours else None,
             schemas=_schemas(info),
             notes=(OUR_PORT,) if ours else tuple(notes),
             ends_early="not an LlmAgent" in str(as_object(info).get("detail")),
@@ -283,7 +283,9 @@ class RemoteServer:
                 for event in await _event_list(response):
                     yield event
 
-    async def settle(self, session: SessionId, call_id: str, word: Word, attempt: int) -> AsyncIterator[JsonObject]:
+    async def say_what_became(
+        self, session: SessionId, call_id: str, word: Word, attempt: int
+    ) -> AsyncIterator[JsonObject]:
         """Sends what people said about an unknown outcome to our own API. Repeating it for the same attempt changes
         nothing."""
         path = f"{_path(session)}/calls/{quote(call_id, safe='')}"

@@ -43,14 +43,14 @@ class PythonApprovers:
             return Unresolved(what, "no policy in the settings file names it any more")
         facts, threads = json.loads(canonical(call.for_python())), self._for_lists if listing else self._for_votes
 
-        def answer() -> object:
+        def names() -> object:
             function = load_object(target)
             if not callable(function):
                 raise ConfirmError("it is not a function")
             return function(facts)
 
         try:
-            return await threads.run(answer, lambda given: _check_answer(what, given))
+            return await threads.run(names, lambda given: _check_answer(what, given))
         except Busy as busy:
             return Unresolved(what, str(busy), _AGAIN)
         except TooLong:

@@ -87,7 +87,7 @@ class Directory:
     async def account(self, person: Person, *, anew: bool = False) -> Account | Unresolved:
         """What Slack says about an account in this workspace."""
         user = person.user
-        found = await self._lookups.answer(user, _account_key(person), lambda: self._ask_account(person), anew=anew)
+        found = await self._lookups.look_up(user, _account_key(person), lambda: self._ask_account(person), anew=anew)
         return _with_person(found, person)
 
     async def members(
@@ -98,7 +98,7 @@ class Directory:
         if entry.kind is ApproverKind.USER:
             return frozenset({Person(call.team, entry.value)})
         key = _key(entry, call, listing=listing)
-        found = await self._lookups.answer(str(entry), key, lambda: self._ask_members(entry, call, listing), anew=anew)
+        found = await self._lookups.look_up(str(entry), key, lambda: self._ask_members(entry, call, listing), anew=anew)
         return _read_members(found, bars=bars)
 
     async def facts(
@@ -168,11 +168,11 @@ class Directory:
         facts = await self._channel(channel)
         if isinstance(facts, Unresolved) or facts.public:
             return not isinstance(facts, Unresolved)
-        there = await self._lookups.answer(channel, ("people in", channel), lambda: self._ask_channel_members(channel))
+        there = await self._lookups.look_up(channel, ("people in", channel), lambda: self._ask_channel_members(channel))
         return not isinstance(there, Unresolved) and user in there
 
     async def _channel(self, channel: str) -> ChannelFacts | Unresolved:
-        return await self._lookups.answer(channel, ("channel", channel), lambda: self._ask_channel(channel))
+        return await self._lookups.look_up(channel, ("channel", channel), lambda: self._ask_channel(channel))
 
     async def people(
         self, entries: Iterable[Approver], call: CallFacts

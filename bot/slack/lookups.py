@@ -139,10 +139,10 @@ class Lookups:
         self._outages: dict[str, _Outage] = {}
 
     async def ask(self, method: str, ask: Callable[[], Awaitable[V]]) -> V:
-        """Asks until Slack answers. `answer` cancels this when nobody waits any more."""
+        """Asks until Slack answers. `look_up` cancels this when nobody waits any more."""
         return await self._outages.setdefault(method, _Outage(self._clock, self._pause)).ask(ask)
 
-    async def answer(
+    async def look_up(
         self, what: str, key: Hashable, ask: Callable[[], Awaitable[V]], *, anew: bool = False
     ) -> V | Unresolved:
         """The known answer for `key`, or a new one; with `anew` always a new one. It waits for a turn at the rate
