@@ -230,9 +230,9 @@ class Host(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerInfo:
-    """What a server is and supports, found out once. `say_what_became`: our own API counts answers itself, and takes what people
-    said about the unknown outcome of a call's attempt; what follows is a run. `why_not`: google-adk takes no call from
-    a client, and says why. Nothing else happens."""
+    """What a server is and supports, found out once. `say_what_became`: our own API counts answers itself, and takes
+    what people said about the unknown outcome of a call's attempt; what follows is a run. `why_not`: google-adk takes
+    no call from a client, and says why. Nothing else happens."""
 
     name: str
     metadata: bool = False  # takes `customMetadata` and stores it with events
