@@ -25,7 +25,7 @@ from adk_confirm.bot.policy.approvers import caller as who_calls
 from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
-from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.ledger_rows import write_steps
 from adk_confirm.bot.store.letters import SlackMessage, store_message
 from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.outbox import say_later
@@ -152,7 +152,7 @@ def store_ask(tx: Tx, message: AskMessage, most: int) -> Ask:
         raise Busy("The ask could not be stored. Ask again with the same key.")
     if not message.thread_ts:
         said = Step(kind=LineKind.FREE_CALL, at=now(tx), who=who_calls(message.caller))
-        write_step(tx, key, replace(said, text=own_words(digest(ask.arguments))), tool=ask.tool)
+        write_steps(tx, key, replace(said, text=own_words(digest(ask.arguments))), tool=ask.tool)
     return ask
 
 

@@ -18,7 +18,7 @@ from adk_confirm.bot.confirmation.stored_json import from_json, step_content, to
 from adk_confirm.bot.confirmation.votes import count, needs_asking, store_vote
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.policies import Policies
-from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.ledger_rows import write_steps
 from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.repository import Session, chain_of, lock_confirmation, now, save, session_is_sealed
 from adk_confirm.runtime.jsontypes import Json, JsonObject
@@ -205,7 +205,7 @@ def with_speakers(tx: Tx, session: Session, row: Confirmation, facts: Facts) -> 
 def warn_of_session(tx: Tx, session: Session) -> None:
     """Warns once that a session's row was changed from outside."""
     if begin_attempt(tx, session.key, "unsealed session") is None:
-        write_step(tx, session.key, Step(kind=LineKind.UNSEALED, at=now(tx), text=UnsealedPart.SESSION))
+        write_steps(tx, session.key, Step(kind=LineKind.UNSEALED, at=now(tx), text=UnsealedPart.SESSION))
 
 
 # Refused clicks. Somebody who clicks again and again fills neither the ledger nor the thread; a metric counts the rest.

@@ -22,51 +22,44 @@ LINES = "bot:lines"
 
 _FIND_HEAD = "SELECT seq, hash FROM bot_chains WHERE chain = :chain"
 _LOCK_HEAD = f"{_FIND_HEAD} FOR UPDATE"
+_MOVE_HEAD = "UPDATE bot_chains SET seq = :seq, hash = :hash WHERE chain = :chain"
+_APPEND = """
+    INSERT INTO bot_ledger
+        (chain, seq, at, stamp, kind, confirmation, tool, content, salt, digest, previous, hash, sealed)
+    VALUES
+        (:chain, :seq, :at, :stamp, :kind, :confirmation, :tool, :content, :salt, :digest, :previous, :hash, :sealed)
+"""
 
 
-def write_step(
-    tx: Tx, chain: str, step: Step, confirmation: str | None = None, tool: str | None = None, *, wait: float = 0.0
-) -> LedgerLine:
-    """Appends a line to a chain. Locks the chain's head, so that concurrent lines come one after the other. `wait`: the
-    thread may show the line this many seconds later."""
-    line = append(
-        tx.known.get(("head", chain)) or _lock_head(tx, chain),
-        chain,
-        step.kind,
-        step_content(step),
-        seal_of(tx),
-        at=step.at,
-        salt=secrets.token_hex(16),
-        confirmation=confirmation,
-        tool=tool,
-    )
-    tx.run(
-        "UPDATE bot_chains SET seq = :seq, hash = :hash WHERE chain = :chain", chain=chain, seq=line.seq, hash=line.hash
-    )
-    stored = {
-        "chain": chain,
-        "seq": line.seq,
-        "at": line.at.timestamp(),
-        "stamp": stamp(line.at),
-        "kind": str(line.kind),
-        "confirmation": confirmation,
-        "tool": tool,
-        "content": line.content,
-        "salt": line.salt,
-        "digest": line.digest,
-        "previous": line.previous,
-        "hash": line.hash,
-        "sealed": line.sealed,
-    }
-    tx.insert("bot_ledger", stored)
-    tx.known["head", chain] = line.head
-    if confirmation is not None:
-        tx.known["last line", confirmation] = line.seq
-    tx.report(line)
-    if chain != SYSTEM and (step.kind in TOLD or (step.reason is not None and step.kind in TOLD_WITH_REASON)):
-        mark_thread_due(tx, chain, wait)
-    tx.notify(LINES)
-    return line
+def write_steps(
+    tx: Tx,
+    chain: str,
+    *steps: Step,
+    confirmation: str | None = None,
+    tool: str | None = None,
+    wait: float = 0.0,
+) -> None:
+    """Appends lines to a chain. Locks the chain's head, so that concurrent lines come one after the other. `wait`: the
+    thread may show them this many seconds later."""
+    head = tx.known.get(("head", chain)) or _lock_head(tx, chain) if steps else Head()
+    stored = []
+    for step in steps:
+        content, salt = step_content(step), secrets.token_hex(16)
+        line = append(
+            head, chain, step.kind, content, seal_of(tx), at=step.at, salt=salt, confirmation=confirmation, tool=tool
+        )
+        head = line.head
+        stored.append({**vars(line), "at": line.at.timestamp(), "stamp": stamp(line.at), "kind": str(line.kind)})
+        tx.report(line)
+        if chain != SYSTEM and (step.kind in TOLD or (step.reason is not None and step.kind in TOLD_WITH_REASON)):
+            mark_thread_due(tx, chain, wait)
+    if steps:
+        tx.run(_MOVE_HEAD, chain=chain, seq=head.seq, hash=head.hash)
+        tx.many(_APPEND, stored)
+        tx.known["head", chain] = head
+        if confirmation is not None:
+            tx.known["last line", confirmation] = head.seq
+        tx.notify(LINES)
 
 
 def find_head(tx: Tx, chain: str) -> Head:

@@ -17,7 +17,7 @@ from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.agent_status import end_work, note_stopped
-from adk_confirm.bot.store.ledger_rows import content_of, unbroken_lines, write_step
+from adk_confirm.bot.store.ledger_rows import content_of, unbroken_lines, write_steps
 from adk_confirm.bot.store.marks import begin_attempt, earlier_attempt
 from adk_confirm.bot.store.repository import (
     Session,
@@ -214,7 +214,7 @@ def letters_done(tx: Tx, key: str, letters: Sequence[Letter]) -> None:
     for letter in letters:
         tx.run("UPDATE bot_mail SET done_at = :now WHERE id = :id", id=letter.id, now=tx.now())
         if letter.kind == "words" and letter.sealed:
-            write_step(tx, key, Step(kind=LineKind.HEARD, at=now(tx), text=own_words(letter.mark)))
+            write_steps(tx, key, Step(kind=LineKind.HEARD, at=now(tx), text=own_words(letter.mark)))
 
 
 def _was_heard(tx: Tx, key: str, letter: Letter) -> bool:
@@ -231,7 +231,7 @@ def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
     lock_session(tx, key)
     letters_done(tx, key, [letter])
     what = UnsealedPart.WORDS if letter.kind == "words" else UnsealedPart.LETTER
-    write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=what))
+    write_steps(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=what))
     if letter.confirmation is not None:
         owe(tx, "confirmation", letter.confirmation, owner=key, turn=key)
 
@@ -473,6 +473,6 @@ def stop_run(tx: Tx, stop: StopPress, batch: Batch = Batch.ONE) -> bool:
     goes_on = [row.asked.tool for row in rows if row.runs]
     waits = [row.asked.tool for row in rows if row.state is State.WAITING]
     text = canonical({"runs": [*goes_on], "waits": [*waits]})
-    write_step(tx, key, Step(kind=LineKind.STOPPED, at=now(tx), who=stop.person, text=own_words(text)))
+    write_steps(tx, key, Step(kind=LineKind.STOPPED, at=now(tx), who=stop.person, text=own_words(text)))
     tx.notify(STOPS)
     return True

@@ -9,7 +9,7 @@ from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.policy.approvers import OPERATOR, Person
 from adk_confirm.bot.policy.redaction import own_words
-from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.ledger_rows import write_steps
 from adk_confirm.bot.store.letters import PAUSED
 from adk_confirm.bot.store.repository import lock_confirmation, now, save
 from adk_confirm.runtime.jsontypes import canonical
@@ -69,4 +69,4 @@ _OPEN = """
 
 def write_operation(tx: Tx, kind: LineKind, by: Person, said: str | None) -> None:
     """What an operator did, as a line of the ledger."""
-    write_step(tx, SYSTEM, Step(kind=kind, at=now(tx), who=by, text=own_words(said) if said else None))
+    write_steps(tx, SYSTEM, Step(kind=kind, at=now(tx), who=by, text=own_words(said) if said else None))

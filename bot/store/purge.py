@@ -28,7 +28,7 @@ from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.audit_log import Progress, unheard
-from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.ledger_rows import write_steps
 from adk_confirm.bot.store.open import sqlite_file
 from adk_confirm.bot.store.repository import lock_session, now, save_people, seconds, session_is_sealed
 from adk_confirm.runtime.errors import Conflict
@@ -99,7 +99,7 @@ def _record(tx: Tx, before: datetime, gone: PurgeResult, emptied: _Lines = ()) -
     """Writes the ledger line about a purge, in the purging transaction itself."""
     if gone.any:
         step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=own_words(str(gone)))
-        write_step(tx, SYSTEM, replace(step, emptied=group_emptied(emptied)))
+        write_steps(tx, SYSTEM, replace(step, emptied=group_emptied(emptied)))
     return gone
 
 

@@ -17,7 +17,7 @@ from adk_confirm.bot.confirmation.states import Transition
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
-from adk_confirm.bot.store.ledger_rows import confirmation_lines, content_of, find_head, write_step
+from adk_confirm.bot.store.ledger_rows import confirmation_lines, content_of, find_head, write_steps
 from adk_confirm.bot.store.marks import SOON, begin_attempt, forget_attempt, mark_cards_due, mark_thread_due
 from adk_confirm.bot.store.sealed_rows import (
     STORED,
@@ -244,8 +244,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
     of date are due now."""
     row = change.row
     wait = SOON if row.runs and any(step.kind is LineKind.APPROVED for step in change.steps) else 0.0
-    for step in change.steps:
-        write_step(tx, session.key, step, row.id, row.asked.tool, wait=wait)
+    write_steps(tx, session.key, *change.steps, confirmation=row.id, tool=row.asked.tool, wait=wait)
     values = _columns(tx, session, row)
     if new:
         asked = row.asked
@@ -259,11 +258,11 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
             "asked_by": asked.asked_by.user,
             "created": seconds(row.asked_at),
         }
-        tx.insert("bot_confirmations", opened | values)
+        tx.insert("bot_confirmations", opened | values | (sealed_places(tx, row.id, row.places) if row.places else {}))
     else:
         tx.run(_SAVE, id=row.id, **values)
     tx.known["confirmation", row.id] = session.key, row
-    update_waiting_index(tx, row, change.steps)
+    update_waiting_index(tx, row, change.steps, new=new)
     if change.delivery is not None:
         deliver(tx, session, change.delivery, row.id)
     if change.grant is not None:
@@ -276,8 +275,6 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
         mark_cards_due(tx, session.key, row)
     if new and row.state is State.WAITING:
         mark_thread_due(tx, session.key, SUSPENDED_AFTER)
-    if new and row.places:
-        save_places(tx, row)
     return row
 
 
@@ -329,8 +326,6 @@ def put_mail(
     tx: Tx, session: str, *, kind: str, mark: str, body: str, person: str | None = None, confirmation: str | None = None
 ) -> bool:
     """Stores a letter. Returns False if it was stored before."""
-    if has_mail(tx, session, mark):
-        return False
     letter = {
         "session": session,
         "kind": kind,
@@ -342,9 +337,10 @@ def put_mail(
         "turn": None,
         "line": find_head(tx, session).seq if kind == "words" else 0,
     }
-    tx.insert("bot_mail", {**letter, "sealed": letter_seal(tx, letter)})
-    mark_session_due(tx, session)
-    return True
+    new = tx.insert("bot_mail", {**letter, "sealed": letter_seal(tx, letter)}, if_absent=True)
+    if new:
+        mark_session_due(tx, session)
+    return new
 
 
 def note_turn(tx: Tx, letter: int, turn: str) -> None:

@@ -25,7 +25,7 @@ from adk_confirm.bot.policy.policies import (
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.cast_vote import warn_of_session
 from adk_confirm.bot.store.grants_in_force import grant_for
-from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.ledger_rows import write_steps
 from adk_confirm.bot.store.letters import Letter, Mail, finish_and_read_next
 from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.outbox import NextPost, say
@@ -178,7 +178,7 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> N
         return  # the thread says it already
     text = own_words(decision_texts.ungoverned(found))
     step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by if person else None, text=text)
-    write_step(tx, session.key, step, None, storable(asked.tool))
+    write_steps(tx, session.key, step, tool=storable(asked.tool))
 
 
 def _refusal_mark(asked: AskedCall) -> str:

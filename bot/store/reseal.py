@@ -16,7 +16,7 @@ from adk_confirm.bot.audit.ledger import SYSTEM, Head, LineKind
 from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.checkpoint_rows import last_checkpoint, store_checkpoint, take_turn
-from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.ledger_rows import write_steps
 from adk_confirm.bot.store.repository import find_session, now, session_is_sealed, session_seal
 from adk_confirm.bot.store.sealed_rows import STORED, letter_is_sealed, letter_seal
 from adk_confirm.runtime.store.database import Tx
@@ -35,7 +35,7 @@ def note_new_secret(tx: Tx) -> None:
 
 
 def _note(tx: Tx, text: str) -> None:
-    write_step(tx, SYSTEM, Step(kind=LineKind.SEALED_ANEW, at=now(tx), text=own_words(text)))
+    write_steps(tx, SYSTEM, Step(kind=LineKind.SEALED_ANEW, at=now(tx), text=own_words(text)))
 
 
 @dataclass(frozen=True)

@@ -44,11 +44,12 @@ _KEPT = frozenset(
 # Written together with the row
 
 
-def update_waiting_index(tx: Tx, row: Confirmation, steps: Collection[Step]) -> None:
+def update_waiting_index(tx: Tx, row: Confirmation, steps: Collection[Step], *, new: bool) -> None:
     """Updates the index when a row is saved, since the steps may change for whom it waits."""
     if all(step.kind in _KEPT for step in steps):
         return
-    tx.run("DELETE FROM bot_waiting WHERE confirmation = :id", id=row.id)
+    if not new:
+        tx.run("DELETE FROM bot_waiting WHERE confirmation = :id", id=row.id)
     names = dict.fromkeys(sorted(index_entries(row)), due(row))
     if row.decision is not None:
         votes = (vote for vote in row.votes if vote.state is VoteState.STANDING and vote.kind is not VoteKind.WITHDRAW)

@@ -33,7 +33,7 @@ from adk_confirm.bot.ops.audit_report import Tally
 from adk_confirm.bot.store.audit_log import LineFilter, pages
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.known_names import MOST, keep_names, read_names
-from adk_confirm.bot.store.ledger_rows import find_head, write_step
+from adk_confirm.bot.store.ledger_rows import find_head, write_steps
 from adk_confirm.bot.store.repository import find_session, save
 from adk_confirm.bot.store.transactions import save_preview
 from adk_confirm.bot.worker.checkpoint_job import seal_moved
@@ -350,7 +350,7 @@ async def test_several_that_begin_alike(at: Backoffice) -> None:
     one, two = "abcdef01" * 4, "abcdef02" * 4
     for confirmation in (one, two):
         step = Step(kind=LineKind.ASKED, at=at.clock.now, who=ANNA)
-        await at.database.run(write_step, "oncall/u/s", step, confirmation, "deploy")
+        await at.database.run(write_steps, "oncall/u/s", step, confirmation=confirmation, tool="deploy")
     assert await at.refusal("audit", "show", "abcdef") == (
         f"Several confirmations begin with abcdef: {one}, {two}. Write more of the id."
     )

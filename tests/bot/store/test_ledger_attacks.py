@@ -24,7 +24,7 @@ from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.audit_log import verify_ledger
 from adk_confirm.bot.store.checkpoint_rows import correct_index
-from adk_confirm.bot.store.ledger_rows import line_of, read_lines, write_step
+from adk_confirm.bot.store.ledger_rows import line_of, read_lines, write_steps
 from adk_confirm.bot.store.open import SCHEMA
 from adk_confirm.bot.store.repository import now, seconds
 from adk_confirm.bot.worker.checkpoint_job import CheckpointJob, seal_moved
@@ -207,7 +207,7 @@ async def test_what_a_forged_checkpoint_says_is_not_believed(at: Backoffice) -> 
 
 async def test_what_other_processes_seal_meanwhile_is_left_alone(at: Backoffice) -> None:
     async def seal_meanwhile() -> None:
-        await at.database.run(write_step, SYSTEM, Step(kind=LineKind.PAUSED, at=at.clock.now, who=OPERATOR))
+        await at.database.run(write_steps, SYSTEM, Step(kind=LineKind.PAUSED, at=at.clock.now, who=OPERATOR))
         await sealed(at)
 
     assert await correct_index(at.database, KEYS, seal_meanwhile) == []

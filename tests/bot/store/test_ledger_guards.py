@@ -13,7 +13,7 @@ from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.audit_log import verify_ledger
-from adk_confirm.bot.store.ledger_rows import read_lines, write_step
+from adk_confirm.bot.store.ledger_rows import read_lines, write_steps
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.worker.checkpoint_job import seal_moved
 from adk_confirm.runtime.errors import StoreError
@@ -98,7 +98,7 @@ async def test_nobody_writes_a_line_without_the_secret(at: Backoffice) -> None:
     await at.database.close()
     beside = await Database.open(at.url)
     with pytest.raises(StoreError, match="opened without the secret"):
-        await beside.run(write_step, SYSTEM, Step(kind=LineKind.PAUSED, at=NOON, who=OPERATOR))
+        await beside.run(write_steps, SYSTEM, Step(kind=LineKind.PAUSED, at=NOON, who=OPERATOR))
     await beside.close()
 
 
@@ -141,7 +141,7 @@ async def test_with_another_secret_no_seal_fits(at: Backoffice, monkeypatch: pyt
 async def write_some(database: Database, chain: str, who: str) -> None:
     def write(tx: Tx, number: int) -> None:
         step = Step(kind=LineKind.PAUSED, at=NOON + timedelta(seconds=number), who=OPERATOR, text=own_words(who))
-        write_step(tx, chain, step)
+        write_steps(tx, chain, step)
 
     await asyncio.gather(*(database.run(write, number) for number in range(20)))
 

@@ -15,7 +15,7 @@ import pytest
 from adk_confirm.bot.audit.checkpoints import checkpoint, read_anchor
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.ledger_rows import write_steps
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.pause import pause_runs, switch_runs
 from adk_confirm.bot.store.repository import now
@@ -246,7 +246,7 @@ async def test_what_is_taken_back_is_in_no_log(caplog: pytest.LogCaptureFixture)
     caplog.set_level(logging.INFO)
 
     def fails(tx: Tx) -> None:
-        write_step(tx, "oncall/u/s", Step(kind=LineKind.PAUSED, at=now(tx)))
+        write_steps(tx, "oncall/u/s", Step(kind=LineKind.PAUSED, at=now(tx)))
         raise Invalid("It is taken back.")
 
     store = await open_store(":memory:", SECRET)

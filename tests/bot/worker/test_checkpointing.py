@@ -18,7 +18,7 @@ from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.slack.troubles import Gone
 from adk_confirm.bot.store.audit_log import verify_ledger
 from adk_confirm.bot.store.checkpoint_rows import stored_checkpoints
-from adk_confirm.bot.store.ledger_rows import write_step
+from adk_confirm.bot.store.ledger_rows import write_steps
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.repository import now
 from adk_confirm.bot.worker.checkpoint_job import AT_ONCE, CheckpointJob, seal_moved
@@ -54,7 +54,7 @@ async def store(database_url: str, clock: Clock) -> AsyncIterator[Database]:
 
 
 def write(tx: Tx, chain: str) -> None:
-    write_step(tx, chain, Step(kind=LineKind.PAUSED, at=now(tx), who=OPERATOR))
+    write_steps(tx, chain, Step(kind=LineKind.PAUSED, at=now(tx), who=OPERATOR))
 
 
 async def sealed(store: Database, *, at_once: bool = False) -> list[str] | None:
