@@ -57,7 +57,7 @@ servers: dev ## builds the ADK servers of other languages for the slow tests, on
 test-slow: dev ## the slow tests: killed and frozen processes, other people's servers, crowds
 	@$(BIN)/pytest -m slow --timeout 400 --durations 15 -n $(WORKERS) $(SPREAD)
 
-bench: dev ## measures what we claim, and writes docs/benchmarks.md: 25 minutes; ONLY="cycle start" for some parts
+bench: dev ## measures what we claim, and writes docs/benchmarks.md: 15 minutes; ONLY="cycle start" for some parts
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 golden: dev ## writes again what tests compare with, and says what changed: read that diff

@@ -1,6 +1,6 @@
 """Measures everything that we claim about speed and size, and writes docs/benchmarks.md.
 
-make bench                                   # all parts, about 25 minutes on two quiet cores
+make bench                                   # all parts, about 15 minutes on two quiet cores
 python -m bench --only cycle start           # these parts; the others keep what the document says
 python -m bench --quick --print              # a minute or two, to see that it works; writes nothing
 """
@@ -36,8 +36,8 @@ MOST_SECONDS = 900.0
 
 Part = Callable[..., Awaitable[str]]
 PARTS: dict[str, tuple[str, Part]] = {
-    "cycle": ("A cycle of the runtime", cycle.measured),
     "slack": ("The whole way in Slack", slack.measured),
+    "cycle": ("A cycle of the runtime", cycle.measured),
     "memory": ("Memory", memory.measured),
     "foreign": ("An agent on a google-adk server", foreign.measured),
     "rest": ("Over HTTP", rest.measured),
@@ -48,8 +48,11 @@ PARTS: dict[str, tuple[str, Part]] = {
 }
 INTRODUCTION = """# Benchmarks
 
-`make bench` measures all of this and writes this file. Compare figures only within a table: these were
-measured in turn, in the same minutes. A figure is the median of its rounds, with the smallest and the largest in
+What people wait for comes first: the whole way in Slack. What the parts cost follows. A goal that was missed has its
+cause, and what going on would cost.
+
+`make bench` measures all of this in about 15 minutes and writes this file. Compare figures only within a table: these
+were measured in turn, in the same minutes. A figure is the median of its rounds, with the smallest and the largest in
 brackets.
 """
 

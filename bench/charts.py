@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,11 +27,9 @@ def draw(
         mpl.rcParams.update({"axes.labelcolor": ink, "axes.edgecolor": faint})
         figure = Figure(figsize=(7.6, 3.8), layout="constrained")
         axes = figure.add_subplot()
-        for colour, (label, points) in zip(COLOURS, lines.items(), strict=False):
+        for colour, points in zip(COLOURS, lines.values(), strict=False):
             across, up = zip(*points, strict=True)
             axes.plot(across, up, color=colour, marker="o", markersize=4)
-            end = (across[-1], up[-1])
-            axes.annotate(label, end, xytext=(8, 0), textcoords="offset points", va="center", color=colour)
         ticks = sorted({across for points in lines.values() for across, _ in points})
         axes.set_xlim(right=ticks[-1] + 0.45 * (ticks[-1] - ticks[0]))
         axes.set_xticks(ticks, columns or [f"{tick:g}" for tick in ticks])
@@ -40,6 +39,11 @@ def draw(
             axes.set_yscale("log")
         else:
             axes.set_ylim(bottom=0)
+        figure.draw_without_rendering()  # it places the axes
+        heights = [axes.transData.transform(points[-1])[1] for points in lines.values()]
+        for colour, (label, points), moved in zip(COLOURS, lines.items(), _apart(heights), strict=False):
+            offset = (8, moved * 72 / figure.dpi)
+            axes.annotate(label, points[-1], xytext=offset, textcoords="offset points", va="center", color=colour)
         axes.grid(axis="y", color=faint, linewidth=0.6)
         axes.tick_params(colors=ink, which="both")
         axes.spines[["top", "right"]].set_visible(False)
@@ -49,6 +53,16 @@ def draw(
         f'<picture><source media="(prefers-color-scheme: dark)" srcset="images/{name}-dark.svg">'
         f'<img src="images/{name}-light.svg" alt="{says}"></picture>'
     )
+
+
+def _apart(heights: Sequence[float], least: float = 16.0) -> list[float]:
+    """How far each label has to move, up or down, so that none lies on another."""
+    order = sorted(range(len(heights)), key=lambda place: heights[place])
+    placed: dict[int, float] = {}
+    lowest = -math.inf
+    for place in order:
+        placed[place] = lowest = max(heights[place], lowest + least)
+    return [placed[place] - heights[place] for place in range(len(heights))]
 
 
 _ROW = re.compile(r"^\| (?:(one)|(\d+)) at (?:a time|once, over \d+ channels) \|(.*)\|$", re.MULTILINE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -15,12 +16,15 @@ from adk_confirm.sandbox.server.delivery import Delivery
 from adk_confirm.sandbox.workspace.records import Channel
 from bench.charts import clicks
 from bench.clicks import BARE, OURS, ClickFigures, compared
-from bench.figures import Goal, goals, number, percentile, table
+from bench.figures import Goal, goals, number, percentile, table, times
 from bench.office import Office, office
 
+COUNTS = Path(__file__).parents[1] / "tests" / "counts.json"
 PATIENCE = 150.0
 """How many seconds a scenario waits for something before the part fails."""
 CHANNELS, THREADS, EACH, RATE, KNOWN = 40, 100, 10, 100.0, 4
+LENGTH, NEAR = 100, 10
+"""How many calls one thread gets, and over how many of them in a row a figure is taken."""
 HEADS = ("", "mention → card", "click → ack", "click → tool starts", "click → final card", "CPU", "Slack calls")
 _CLICK = (
     "the bare app stores nothing; behind our ack are the vote, its ledger line and their seals in a transaction, "
@@ -28,23 +32,37 @@ _CLICK = (
     "once it is acknowledged"
 )
 _MANY = (
-    "a cycle is about 12 writing transactions and 4 reads, with 199 statements in them. With nothing in them these "
-    "alone cost about 4 ms when they come one at a time: each goes to a thread and back. The rest is the event loop: "
+    "the transactions alone cost about 4 ms with nothing in them, when they come one at a time: each goes to a thread "
+    "and back. The rest is their statements, and the event loop: "
     "drawing cards, and calls to Slack and from it. Fewer need a thread's owner who keeps all of it in memory, and one "
     "row for what a thread owes instead of one for each card, line and reply"
 )
+_STORE = (
+    "each lane of a thread (its agent, its cards, its lines) still loads and saves its own rows. Going on would cost "
+    "one aggregate for each thread, which its holder keeps in memory and saves as a whole"
+)
 _FOUR = (
     "the card, its update, the line of the decision and the reply: what an agent says never shares a message with "
-    "what the ledger says, and only a new message notifies those who follow the thread. People see one message more "
-    "in the thread for each approval"
+    "what the ledger says, and only a new message notifies those who follow the thread. Going on would cost the line "
+    "of the decision, or the agent's own message"
 )
-_FINALS = "a channel takes one post a second and 50 updates a minute from an app, and every cycle has three of them"
-_SHARED = "the people and their Slack use the same two cores. Whoever clicks last waits that long for their call"
+_LONGER = (
+    "the agent's history is given to the model whole each time, and the thread's calls are read with it. Going on "
+    "would cost a session that stays in memory between two runs"
+)
+_FINALS = (
+    "a channel takes one post a second and 50 updates a minute from an app, and every cycle has three of them. Going "
+    "on would cost a line or an update for each approval"
+)
+_SHARED = (
+    "the people and their Slack use the same two cores, so whoever clicks last waits that long for their call. Going "
+    "on would cost a replica: each adds a core"
+)
 _ONE_CORE = (
     "a click costs about 20 ms of CPU in all, with its card, its line and the reply, and a Python process can use "
-    "one core. So 100 a second for ten seconds are more than it can do. People feel that the last calls start late. "
-    "Their clicks are acknowledged in Slack's three seconds, and behind Slack's rates the cards would take minutes "
-    "anyway"
+    "one core. So 100 a second for ten seconds are more than it can do, and the last calls start late. Their clicks "
+    "are acknowledged in Slack's three seconds. Going on would cost a second replica on PostgreSQL, or a third of the "
+    "CPU of a click"
 )
 
 
@@ -83,6 +101,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
     for count in (channels // 4, channels // 2, channels):
         at_once[count] = await _at_once(folder / f"{count}", count)
     asked = await _asked_at_once(folder / "many", channels)
+    growth = await _in_one_thread(folder / "long", 2 * NEAR if quick else LENGTH)
     found = {
         "one at a time": at_once[1],
         **{f"{count} at once, over {count} channels": of for count, of in at_once.items() if count > 1},
@@ -106,10 +125,18 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
             clicks(folder, ways),
             ways,
             _methods(one),
-            "From here on the rates are off, so that a thousand cards appear quickly:",
+            "From here on the rates are off, so that a thousand cards appear quickly. One thread that gets longer and "
+            f"longer, one call at a time; each row is over {NEAR} of its calls in a row:",
+            table(("call of the thread", "mention → card", "click → final card", "CPU"), _rows_of_growth(growth)),
+            "Many clicks:",
             table(HEADS, [_row(name, of) for name, of in many.items()]),
             _against_bolt(clicked),
-            goals(*_goals_of_cycles(one, forty, asked), *_goals_of_clicks(clicked, steady, burst, failing)),
+            goals(
+                *_goals_of_cycles(one, forty, asked),
+                *_goals_of_the_store(),
+                _goal_of_growth(growth),
+                *_goals_of_clicks(clicked, steady, burst, failing),
+            ),
         ]
     )
 
@@ -145,6 +172,29 @@ async def _asked_at_once(folder: Path, channels: int) -> SlackTimes:
     async with office(folder, channels=channels) as at:
         orders = [[f"o-{n}"] for n in range(4 * channels)]
         return SlackTimes(cards=await ask(at, orders, at.channels * 4))
+
+
+async def _in_one_thread(folder: Path, length: int) -> list[SlackTimes]:
+    """One call after another in the same thread, in groups of `NEAR`. The first call is left out, since channel and
+    people are looked up in it."""
+    found: list[SlackTimes] = []
+    async with office(folder, limits=False) as at:
+        thread = await at.ann.says("@adk-confirm o-0", at.channels[0])
+        for number in range(length + 1):
+            if number % NEAR == 1:
+                found.append(SlackTimes(cycles=NEAR, cpu=-at.cpu()))
+            order, replies, said = f"o-{number}", at.watched.replies, time.time()
+            if number:
+                await at.ann.says(f"@adk-confirm {order}", at.channels[0], thread=thread)
+            await at.cards([order], PATIENCE)
+            decided = await decide(at, [order], None)
+            await at.replies(replies + 1, PATIENCE)
+            if found:
+                found[-1].add(decided)
+                found[-1].cards.append(at.watched.posted[order] - said)
+                if number % NEAR == 0:
+                    found[-1].cpu = ((found[-1].cpu or 0.0) + at.cpu()) / NEAR
+    return found
 
 
 async def _many_clicks(folder: Path, threads: int) -> tuple[SlackTimes, SlackTimes, SlackTimes]:
@@ -253,6 +303,19 @@ def _duration(seconds: float) -> str:
     return f"{number(seconds)} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
+def _rows_of_growth(growth: Sequence[SlackTimes]) -> list[list[str]]:
+    shown = dict.fromkeys((0, len(growth) // 2, len(growth) - 1))
+    return [
+        [
+            f"{place * NEAR + 2} to {place * NEAR + NEAR + 1}",
+            _cell(growth[place].cards, 1.0),
+            _cell(growth[place].finals, 1.0),
+            f"{(growth[place].cpu or 0.0) * 1000:.0f} ms",
+        ]
+        for place in shown
+    ]
+
+
 def _methods(of: SlackTimes) -> str:
     calls = ", ".join(f"{count / of.cycles:.2f} `{method}`" for method, count in of.calls.most_common())
     return (
@@ -288,6 +351,25 @@ def _goals_of_cycles(one: SlackTimes, forty: SlackTimes, asked: SlackTimes) -> l
     ]
 
 
+def _goals_of_the_store() -> list[Goal]:
+    """What a test allows a cycle at most, a person who waits included (`tests/bot/test_cost.py`)."""
+    allowed = json.loads(COUNTS.read_text(encoding="utf-8"))["at most"]
+    return [
+        Goal(
+            f"in the store, {what} of a cycle: {most}",
+            f"at most {allowed[f'{what} of a cycle']}",
+            allowed[f"{what} of a cycle"] <= most,
+            _STORE,
+        )
+        for what, most in (("writes", 8), ("reads", 1), ("statements", 60))
+    ]
+
+
+def _goal_of_growth(growth: Sequence[SlackTimes]) -> Goal:
+    ratio = (growth[-1].cpu or 0.0) / (growth[0].cpu or 1.0)
+    return Goal("the 100th call of a thread costs 1.2 times the CPU of the 2nd", times(ratio), ratio <= 1.2, _LONGER)
+
+
 def _goals_of_clicks(clicked: ClickFigures, steady: SlackTimes, burst: SlackTimes, failing: SlackTimes) -> list[Goal]:
     ratio = clicked.found.median(OURS, "rate") / clicked.found.median(BARE, "rate")
     return [
@@ -302,7 +384,8 @@ def _goals_of_clicks(clicked: ClickFigures, steady: SlackTimes, burst: SlackTime
             "the burst: nothing refused, nothing left",
             f"{burst.refused} refused, all ran once",
             not burst.refused,
-            "these got no ack within Slack's three seconds, and counted when they were clicked again",
+            "these got no ack within Slack's three seconds, and counted when they were clicked again. Going on would "
+            "cost a queue in front of the store that acknowledges what is not stored yet, which breaks a promise",
         ),
         Goal("0.6 of a bare Bolt app", f"{ratio:.2f}", ratio >= 0.6, _CLICK),
     ]

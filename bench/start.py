@@ -16,7 +16,8 @@ from bench.processes import first_line, free_ports, process, until_ready, usage
 _IMPORTS = (
     "nine tenths of it are imports. The libraries alone take more than half: aiohttp (a third of it for its TLS "
     "contexts, without which the real Slack can't be called), pydantic, Bolt and the SDK. Of what our own modules "
-    "take, half is spent on making 260 dataclasses. A restart takes a third of a second longer"
+    "take, half is spent on making 260 dataclasses. Going on would cost imports at their first use: the first "
+    "click would wait for them"
 )
 _SERVE = "import adk_confirm.bot.ops.serve, adk_confirm.bot.app"
 _LIBRARIES = """

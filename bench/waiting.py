@@ -20,7 +20,7 @@ from bench.figures import Goal, goals, number, table
 from bench.filling import KEY, fill, fill_many
 from bench.processes import free_ports, process, until_idle, until_ready, usage
 
-COUNTS = (0, 10_000, 100_000, 1_000_000)
+COUNTS = (0, 100_000)
 IDS = {"ann": "U0ANN", "bob": "U0BOB", "cyd": "U0CYD"}
 APPROVERS = [IDS["bob"], IDS["cyd"]]
 CONFIG = f"""
@@ -49,7 +49,10 @@ _LARGE = (
     "the file no longer fits into SQLite's own cache. It is milliseconds of the three seconds that Slack waits. Going "
     "on would cost as much memory as the file has"
 )
-_TRUTH = "once an hour every chain is held against the checkpoints; for that it is read once, and its last hash kept"
+_TRUTH = (
+    "once an hour every chain is held against the checkpoints; for that it is read once, and its last hash kept. Going "
+    "on would cost a longer time until a chain that somebody hid is found"
+)
 
 
 @dataclass(frozen=True)
