@@ -167,9 +167,9 @@ _QUESTION = 140
 
 
 def headline(view: Shown) -> str:
-    """What the call will do, in one sentence: the title with its arguments, or the tool's name and the first ones.
+    """What the call will do, in one sentence: the title with its arguments, or the tool's name and the first arguments.
 
-    It may hold what an agent chose: draw it as plain text, or as `Prose`.
+    The sentence may hold what an agent chose: draw it as plain text, or as `Prose`.
     """
     if view.question:
         return question(view) or f"Question from {fit_visible(view.agent, 80).text}"
@@ -507,14 +507,14 @@ def _tense(view: Shown) -> str:
 
 
 def differences(changes: Sequence[FieldDiff], of: Sequence[Argument]) -> tuple[Piece, ...]:
-    """Changes without a card, for the thread."""
+    """The changes of an edit without a card, for the thread."""
     drawing = Drawing(LIST)
     _say_changes(changes, of, drawing)
     return tuple(drawing.runs)
 
 
 def values(arguments: Sequence[Argument], room: Space) -> tuple[Piece, ...]:
-    """Arguments without a card, for the thread."""
+    """The arguments of a call without a card, for the thread."""
     drawing = Drawing(room)
     _say_values(arguments, drawing)
     return tuple(drawing.runs)

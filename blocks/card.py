@@ -288,7 +288,7 @@ _WORDS = 1000  # as much as the forms for them take
 
 
 def after_a_no(asked: Shown | ShownLine) -> str:
-    """What came of it that nobody said yes."""
+    """What followed from a decision that was no approval."""
     if asked.question:
         return "The agent got no answer."
     return "The agent got a rejection." if asked.operation else "It did not run."
@@ -393,7 +393,8 @@ def preview_notices(view: Shown, length: int = 300) -> list[Line]:
 
 
 def small_facts(view: Shown) -> list[Line]:
-    """What was edited, what is hidden, which attempt this is, whether the arguments are known to be the tool's."""
+    """Facts in small print: what was edited, what is hidden, which attempt this is, whether the arguments are known to
+    be the tool's."""
     parts: list[Sequence[TextSpan]] = []
     if view.attempt > 1:
         parts.append(say("Attempt {number}", number=str(view.attempt)))

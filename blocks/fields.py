@@ -397,7 +397,7 @@ def _is_typable(text: str, current: Value) -> bool:
 
 
 def entry_in(values: Mapping[str, object], block_id: str) -> Mapping[str, object] | None:
-    """What was entered in a block. None if the form has no such block."""
+    """What somebody entered in a block. None if the form has no such block."""
     block = values.get(block_id)
     entry = block.get(ACTION) if isinstance(block, Mapping) else None
     return entry if isinstance(entry, Mapping) else None
@@ -416,7 +416,7 @@ _OTHER_QUOTES = "“”„«»‘’'`"
 
 
 def parse_json(text: str) -> JsonValue:
-    """Raises `Wrong`."""
+    """Reads JSON that somebody typed. Raises `Wrong`."""
     try:
         return read_json(text, _DEEPEST)
     except NotJson as error:

@@ -142,7 +142,7 @@ class Form:
         return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, submit)
 
     def answer_blocks(self) -> list[JsonObject]:
-        """The fields of an answer, in the form that approves."""
+        """The inputs that the Approve window gets if the agent asked for an answer."""
         intro = self.inputs and not self.view.question
         above = [rich([line(words.PAYLOAD_INTRO, tool=name(self.view.tool))], "intro")] if intro else []
         return [*above, *self.inputs, *small_print(self._notes(), "fixed")]
@@ -358,7 +358,7 @@ def _digest(text: str) -> str:
 
 
 def payload_with(payload: JsonValue, schema: Schema | None, changes: Mapping[str, JsonValue]) -> JsonValue:
-    """The payload with a form's changes. Everything else keeps its exact value."""
+    """The payload with a form's changes. What nobody changed keeps its exact value."""
     if isinstance(payload, dict) and payload_fields(payload, schema) is payload:
         return {**payload, **changes}
     return changes.get(PAYLOAD, payload)
@@ -375,7 +375,7 @@ def deny_form(view: Shown, *, required: bool) -> JsonObject:
 
 
 def read_denial(values: Mapping[str, object], *, required: bool) -> str | None:
-    """The reason. Raises `FormErrors`."""
+    """The reason of a denial, as it was entered. Raises `FormErrors`."""
     return _said(values, "Say why: the policy asks for a reason." if required else None)
 
 

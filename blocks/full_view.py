@@ -142,7 +142,7 @@ def run_again_form(view: Shown) -> JsonObject:
 
 
 def cut_note(pages: Pages) -> list[JsonObject]:
-    """Says so if the pages are not everything. Such a view has no submit button."""
+    """A note for pages that do not hold everything. A view with this note has no submit button."""
     return (
         []
         if pages.whole

@@ -146,7 +146,7 @@ def help_message() -> Message:
 
 
 def decidable(view: Shown, part: str, version: int, now: int = 0) -> list[JsonObject]:
-    """A call that the reader may decide."""
+    """One call of the list that the reader may decide."""
     review = button(Action.REVIEW, words.REVIEW, view.ref.encode(), about=view.tool)
     if view.stage is not OutcomeKind.UNKNOWN:
         return [section(_waits(view, now), _block_id(part, view, version), review)]

@@ -1,7 +1,7 @@
 """A JSON schema of a tool or a payload, as a form uses it.
 
 A stranger may have written it so that reading it takes hours. So it is read in a process with limits
-(`runtime/bounded/schemas.py`), and both functions here block until that has answered.
+(`runtime/bounded/schemas.py`), and `shapes` and `problems` block until that process has answered.
 """
 
 from __future__ import annotations

@@ -88,6 +88,6 @@ class Reason(StrEnum):
     REPEATS_HIDDEN = "repeats what is hidden", "it repeated what the policy hides"
     NOTHING_TO_SETTLE = "nothing to settle", "there was nothing to answer"
     NOTHING_TO_REVOKE = "nothing to revoke", "the grant had ended"
-    USED_UP = "used up", "it was used as often as it could be"  # a grant's
+    USED_UP = "used up", "it was used as often as it could be"  # why a grant ended
     UNSEALED = "unsealed", "it has no seal of this app"
     SPEAKERS_UNKNOWN = "speakers unknown", "who spoke here was changed in the database"

@@ -31,7 +31,7 @@ def mentions(message: Message) -> frozenset[str]:
 
 
 def with_names(message: Message, names: Mapping[str, str]) -> Message:
-    """The message with names instead of mentions of these users and groups. All others stay mentioned."""
+    """The message with names in place of mentions of these users and groups. All other mentions stay."""
     if not names:
         return message
     blocks = tuple(cast("JsonObject", _replace(block, names)) for block in message.blocks)

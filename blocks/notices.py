@@ -41,7 +41,7 @@ def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
 
 
 def verdict_message(call: Shown, made: Verdict, voter: str = "") -> Message:
-    """A person who asked and therefore can't vote can withdraw the call instead."""
+    """The answer to a voter. A person who asked and therefore can't vote gets a button to withdraw the call."""
     said = verdict(call, made)
     own = made.refusal is not None and call.stage is State.WAITING and call.asked_by == voter
     row = actions([withdraw_button(call)], f"verdict.{call.id}") if own else []
@@ -59,7 +59,8 @@ def notice_message(sentence: str) -> Message:
 
 
 def agent_failure_message(retry: str, why: str | None) -> Message:
-    """The agent's turn failed: a sentence, what it said, and a button that tries again. `retry` is the mail's id."""
+    """Says that the agent's turn failed: a sentence, what the agent said, and a button that tries again. `retry` is the
+    letter's id."""
     pieces: list[Line | Box] = [line(words.AGENT_FAILED)]
     if why:
         pieces.append(Box(fit_visible(why, 600, 6, keep="\n").text))
@@ -144,7 +145,8 @@ _MOST = 5
 
 
 def hint_message(bot: str, calls: Sequence[Shown] = ()) -> Message:
-    """The agent did not read a message. `calls`: those on which its writer may vote, perhaps with these words."""
+    """Says that the agent did not read a message. `calls`: those on which its writer may vote, perhaps with these
+    words."""
     bars = any(call.speaking_bars for call in calls)
     template = words.REPLY_HINT if not calls else words.REPLY_HINT_BARS if bars else words.REPLY_HINT_VOTE
     said = line(template, bot=User(bot))
@@ -153,7 +155,7 @@ def hint_message(bot: str, calls: Sequence[Shown] = ()) -> Message:
 
 
 def spoke_message(calls: Sequence[Shown]) -> Message:
-    """Somebody who could have approved these calls can't any more."""
+    """Tells somebody who spoke to the agent that they can't approve these calls any more."""
     named = join_list([call_name(headline(call), call.tool) for call in calls[:_MOST]])
     said = line(words.SPOKE, calls=named)
     return message([said], rich([said], "reply.spoke"))

@@ -35,7 +35,7 @@ class Plan:
         return f"{files}+{self.more:,} −{self.fewer:,}"
 
     def cut(self, most: int, length: int) -> tuple[str, bool]:
-        """The plan within this many lines and units, cut in its middle; and whether all of it is there."""
+        """The plan within this many lines and units, cut in the middle; and whether all of the plan is there."""
         shown = [*self.lines]
         if len(shown) <= most and sum(units(line) + 1 for line in shown) <= length + 1:
             return "\n".join(shown), True
@@ -46,7 +46,7 @@ class Plan:
         return "\n".join([*head, f"… {words.counted(left, 'more lines')} …", *tail]), False
 
     def since(self, before: Plan) -> list[str]:
-        """The lines that differ: what stood there then, and what stands there now."""
+        """The lines that differ from an earlier plan: what stood there then, and what stands there now."""
         found = Preview("\n".join(self.lines)).changes_from(Preview("\n".join(before.lines)))
         return [f"{'then' if line[0] == '-' else 'now '}  {line[1:]}" for line in found]
 

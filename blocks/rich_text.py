@@ -58,7 +58,7 @@ def name(text: str, limit: int = 60) -> Supplied:
 
 
 def linked(headline: str, card: str | None) -> Prose | Link:
-    """What a call does, as a link to its card if that is elsewhere."""
+    """What a call does, as a link to the call's card if that is in another place."""
     return Link(card, prose(headline, _SENTENCE).replace("|", "¦"), bold=True) if card else Prose(headline, bold=True)
 
 
@@ -165,7 +165,7 @@ def line(template: str, **spans: TextSpan | tuple[TextSpan, ...] | str) -> Line:
 def join(
     parts: Sequence[TextSpan | Sequence[TextSpan]], between: str = ", ", last: str | None = None
 ) -> tuple[TextSpan, ...]:
-    """The parts with words between them. `last`: those before the last part, if they differ."""
+    """The parts with words between them. `last`: the words before the last part, if these differ."""
     row: list[TextSpan] = []
     for index, part in enumerate(parts):
         if index:

@@ -75,10 +75,10 @@ class Approver:
 
 @dataclass(frozen=True)
 class Unresolved:
-    """Slack or a `python:` function was asked and gave no usable answer.
+    """Slack or a `python:` function was asked, and gave no usable answer.
 
-    `after`: seconds until Slack can be asked again, since it limits questions per minute. A caller that can wait tries
-    again then; others treat it as a missing answer.
+    `after`: seconds until Slack can be asked again, since Slack limits questions per minute. A caller that can wait
+    tries again then; other callers treat it as a missing answer.
     """
 
     what: str
@@ -119,7 +119,8 @@ ABSENT = Absent.ABSENT
 
 @dataclass(frozen=True, slots=True)
 class FieldDiff:
-    """One difference that an edit made. If the path is an argument's own name, it is shown in that argument's place."""
+    """One difference that an edit made. A path that is only an argument's name means the whole argument: the card shows
+    the difference in the argument's place."""
 
     path: str
     old: Json | Absent
@@ -209,7 +210,7 @@ class AskedFor:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What the tool says that the call would do."""
+    """What the tool says that the call would do: its preview."""
 
     preview: Preview | None = None
     approved_preview: Preview | None = None  # if it has changed since the approval
@@ -225,7 +226,7 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True)
 class Voting:
-    """Who decides, and who has."""
+    """Who decides, and who has voted."""
 
     approvers: tuple[Approver, ...] = ()
     escalated_to: tuple[Approver, ...] = ()
@@ -250,7 +251,7 @@ class Voting:
 
 @dataclass(frozen=True, kw_only=True)
 class Became:
-    """What became of it."""
+    """What became of the call."""
 
     stage: Stage
     approved_by: tuple[str, ...] = ()
@@ -273,8 +274,8 @@ class Became:
 
 @dataclass(frozen=True, kw_only=True)
 class Around:
-    """What is known beside its row. `session_link` leads to the conversation if the card is somewhere else, `card_link`
-    to the card from a list, `newer_link` to the card that took the place of this one."""
+    """What is known besides the confirmation's row. `session_link` leads to the conversation if the card is in another
+    place, `card_link` to the card from a list, `newer_link` to the card that took the place of this one."""
 
     paused: Paused | None = None
     grant: GrantView | None = None  # the one that came with this confirmation, while it is in force

@@ -274,7 +274,7 @@ WHY = {  # for the voter; what others read is in `Reason`
     Reason.NOTHING_TO_SETTLE: "This has already been answered. The card shows how.",
     Reason.NOTHING_TO_REVOKE: "This grant has already ended: calls like this ask again.",
     Reason.USED_UP: "This grant is used up. Calls like this ask again.",
-    Reason.UNSEALED: "This vote has no seal of the app, so it does not count. If it was yours, vote again.",
+    Reason.UNSEALED: "This vote was not stored by the app, so it does not count. If it was yours, vote again.",
     Reason.SPEAKERS_UNKNOWN: "Somebody changed in the database who spoke here. Deny this, and ask in a new thread.",
 }
 AGENT_FAILED = "⚠️ The agent could not answer. Nothing ran."

@@ -14,7 +14,7 @@
   inside one process with one event loop; several servers on one database need sticky sessions.
 - Requests announce all this, with the tools' schemas, in their events' `customMetadata`: the bot then offers Edit.
 - What people are shown is what the tool gets. A call with arguments that google-adk would drop or convert is refused to
-  the model. The values that the tool fills in are announced, too. A request that a session has twice, and a call that
+  the model. The tool's defaults are announced, and so shown. A request that a session has twice, and a call that
   would run with other arguments than people saw, is refused.
 - A model can't ask in the framework's name, nor say what a tool returned: calls named as google-adk's own (`adk_…`) and
   results are taken out of its answers.
@@ -211,7 +211,7 @@ class ConfirmationPlugin(BasePlugin):
             request = response.id or ""
             about = find_request(session, request)
             if about is not None and about.is_from_node and not self.secrets:
-                continue  # google-adk reads it in ways of its own
+                continue  # a node's answer: without a secret, google-adk's own rules for it count
             confirmation = read_answer(response)
             self._require_signed(session, about, confirmation, times_answered(session, request))
             yield confirmation.hint
@@ -479,5 +479,5 @@ def _usable_secret(name: str) -> str:
     try:
         return checked_secret(os.environ.get(name, ""), name)
     except Invalid as error:
-        log.error("%s Until then ConfirmationPlugin refuses every answer; unsigned=True accepts every one.", error)
+        log.error("%s Until it has one, ConfirmationPlugin refuses every answer; unsigned=True accepts all.", error)
         return token_hex()

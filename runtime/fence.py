@@ -32,8 +32,8 @@ class TooLong(Failed):
 
 
 async def fenced(running: Awaitable[T], seconds: float | None = None) -> T:
-    """What code on our own loop gives. With a limit it runs in a task of its own, which is left alone if it does not
-    end when it is cancelled."""
+    """Awaits foreign code on our own event loop. With a limit it runs in a task of its own, which is left alone if it
+    does not end when it is cancelled."""
 
     async def guarded() -> T:
         try:
@@ -88,8 +88,8 @@ class Threads:
         self._until: dict[object, float] = {}  # by when each that runs should have ended
 
     async def run(self, call: Callable[[], object], read: Callable[[object], T]) -> T:
-        """What `read` makes of what the function returns: that is foreign too, so it is read where the function ran.
-        Raises `Failed`, or `Busy` if no turn came within `turn` seconds."""
+        """Runs the function in a thread, and returns what `read` makes of its result: a foreign result is read where
+        the function ran. Raises `Failed`, or `Busy` if no turn came within `turn` seconds."""
         try:
             async with asyncio.timeout(self._turn):
                 await self._free.acquire()

@@ -88,7 +88,7 @@ def same(one: Json, other: Json) -> bool:
 
 
 def alike(one: Json, other: Json) -> bool:
-    """The same, for a client that knows one kind of number: JavaScript writes `1.0` as `1`."""
+    """Whether two values are the same JSON to a client with one kind of number: JavaScript writes `1.0` as `1`."""
     return same(_plain(one), _plain(other))
 
 
@@ -101,11 +101,11 @@ def is_deeper(value: Json, levels: int) -> bool:
 
 
 LARGEST = 50_000, 1_000_000
-"""The values and the letters that a call may have. Each is looked at again and again; no view could show more."""
+"""How many values and how many characters a call may have. No view could show more."""
 
 
 def is_larger(value: Json, values: int, letters: float = math.inf) -> bool:
-    """Whether there are more values in it, or more letters and digits in all. It counts no further than that."""
+    """Whether a value has more than this many values, or letters and digits, in all. It counts no further."""
     left = [value]
     while left:
         inner = left.pop()
@@ -183,7 +183,8 @@ _HARMLESS = frozenset({str, int, bool, type(None)})
 
 
 def find_non_finite(values: Mapping[str, object]) -> dict[str, str]:
-    """Where arguments have such numbers, at any depth, and what is wrong: `{"lines.0.amount": "is not …"}`."""
+    """Where arguments hold numbers that are not finite, at any depth, and what is wrong: `{"lines.0.amount": "is not
+    …"}`."""
     return {where: f"{_NOT_FINITE}, but {value}" for where, value in _find(values, "")}
 
 

@@ -173,11 +173,11 @@ def read_answer(part: FunctionResponse) -> Answer:
     if not part.id:
         raise Invalid("The answer has no id: send the id of the adk_request_confirmation part that asked.")
     if part.response is None:
-        raise Invalid("The answer has no response: send {confirmed}.")
+        raise Invalid('The answer has no response: send {"confirmed": true} or {"confirmed": false}.')
     body = _unwrap(part.response)
     unknown = sorted(set(body) - _ANSWER_KEYS)
     if unknown:
-        raise Invalid(f"The answer has the unknown key {unknown[0]!r}: send {{confirmed}} or {{confirmed, payload}}.")
+        raise Invalid(f"The answer has the unknown key {unknown[0]!r}: send only 'confirmed' and 'payload'.")
     confirmed = body.get("confirmed", False)
     if not isinstance(confirmed, bool):
         raise Invalid(f"'confirmed' must be true or false, not {json.dumps(confirmed)}: nothing was decided.")

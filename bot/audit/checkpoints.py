@@ -93,7 +93,7 @@ class CheckpointKey:
 
 
 class PublicKeys:
-    """For whoever holds no secret. A checkpoint counts if one of them fits its signature."""
+    """The public keys of those who hold no secret. A checkpoint counts if its signature fits one of them."""
 
     _keys: tuple[Ed25519PublicKey, ...]
 

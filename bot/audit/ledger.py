@@ -110,7 +110,7 @@ def is_sealed(line: LedgerLine, seal: Seal) -> bool:
 
 
 def is_whole(line: LedgerLine) -> bool:
-    """Whether its hash is of its header, and its digest of its content."""
+    """Whether the line's hash fits its header, and its digest its content."""
     return line.hash == line_hash(line) and _content_is_intact(line)
 
 

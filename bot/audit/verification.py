@@ -63,7 +63,7 @@ Purges = Mapping[str, Sequence[SeqRange]]
 
 
 def read_purges(lines: Iterable[LedgerLine], sealed: SealedCheckpoints) -> Purges:
-    """What the purge lines among these emptied, as far as they are proven."""
+    """Finds which lines were purged: what those purge lines among `lines` say that are proven."""
     spans: dict[str, list[SeqRange]] = {}
     for line in lines:
         if line.chain != SYSTEM or line.kind is not LineKind.PURGED or line.content is None or line.salt is None:

@@ -108,7 +108,8 @@ class Drawing:
         return self._row.state in (State.WAITING, State.APPROVED)
 
     async def _find_other_cards(self) -> None:
-        """If what the call would do has changed: the one whose preview was approved, or the one that is asked now."""
+        """If the preview has changed since an approval: finds the card whose preview was approved, or the card that
+        asks now."""
         if self._row.asked.approved_preview is None and not is_drift(self._row):
             return
         rows = await self._lease.read(session_confirmations, self._session.key)
@@ -124,7 +125,7 @@ class Drawing:
             self._newer_link = await self._slack.permalink(card.channel, card.ts)
 
     async def tell_earlier(self, slack: Slack, drawn: Sequence[Place]) -> None:
-        """The card before this one, now that this one is there, leads to it."""
+        """Draws the card before this one again, so that it leads to this one."""
         if self._earlier is None or self._row.face > 1:
             return
         older = Drawing(slack, self._lease, self._earlier, self._session, self._around, self._names)
@@ -185,8 +186,8 @@ class Drawing:
     # Pointers to the card
 
     async def _point(self, place: Place) -> Place:
-        """Draws the thread's pointer to a card elsewhere: again when a card appears, and when the call can't be
-        withdrawn any more. It does not say how the call was decided."""
+        """Draws the line in the thread that leads to a card in another channel. The line is drawn again when that card
+        is posted, and when its Withdraw button has to go. It does not say how the call was decided."""
         cards = [one for one in self._done if one.channel and not one.pointer]
         there = [card for card in cards if card.ts is not None]
         waits = self._row.state is State.WAITING

@@ -53,7 +53,7 @@ class CardPlaces:
         self._slack, self._directory = slack, directory
 
     async def of(self, row: Confirmation, session: Session) -> tuple[tuple[Place, ...], SlackTrouble | None]:
-        """All places, and the error for one that could not be found."""
+        """All places of the cards, and the error for a place that could not be found."""
         places = [place for place in row.places if place.channel]
         unknown = [place for place in row.places if not place.channel]
         if places and not any(

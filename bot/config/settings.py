@@ -247,7 +247,8 @@ class CallerSettings(_Table):
 
 
 class McpServerSettings(_Table):
-    """An MCP server whose tools run here, as `name.tool`, once people have approved. `free` ones run without."""
+    """An MCP server whose tools run here, as `name.tool`, once people have approved. Tools that `free` names run
+    without being asked about."""
 
     name: _SHORT_NAME
     command: tuple[StrictStr, ...] = ()
@@ -266,7 +267,7 @@ class McpServerSettings(_Table):
 
 
 class DoorSettings(Listening):
-    """Where programs ask, and which."""
+    """The address at which programs ask, and which programs may."""
 
     listen: Annotated[StrictStr, AfterValidator(_address)] = "127.0.0.1:3001"
     report_within: Duration = timedelta(hours=1)
@@ -285,7 +286,7 @@ class DoorSettings(Listening):
 
 
 class Serve(_Table):
-    """How `adk-confirm serve` stops. `drain`: how long runs may take that began before."""
+    """How `adk-confirm serve` stops. `drain`: how long runs that have begun may still take."""
 
     drain: Duration = timedelta()
 
@@ -336,7 +337,7 @@ class Environment(BaseModel):
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> Environment:
-        """Without the line break that a value has which was read from a file."""
+        """The variable's value, without the line break that a value from a file ends with."""
         try:
             return cls.model_validate({name: value.strip() for name, value in env.items() if value.strip()})
         except ValidationError as error:
@@ -407,7 +408,7 @@ class Settings(File):
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """They are printed, and the service starts anyway."""
+        """Warnings about these settings. They are printed, and the service starts anyway."""
         found = policy_warnings(self.policy, self.policy_lines)
         environment = self.environment
         unsealed = environment.secret is None and environment.sealing_secret is not None
@@ -426,7 +427,7 @@ def load_settings(path: Path, env: Mapping[str, str]) -> Settings:
 
 
 def load_what_fits(path: Path, env: Mapping[str, str]) -> tuple[Settings, tuple[Problem, ...]]:
-    """The settings without what is wrong in them, and what is."""
+    """The settings without the parts that are wrong, and the problems of those parts."""
     return read_what_fits(_text(path), env, str(path))
 
 
@@ -456,8 +457,8 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
 
 
 def read_what_fits(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) -> tuple[Settings, tuple[Problem, ...]]:
-    """What is wrong, and the settings without it: other tables have their defaults, and where a policy is wrong there
-    is none."""
+    """The problems in the file, and the settings without the tables that have one: such a table gets its defaults. If a
+    policy is wrong, there are no policies."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -488,7 +489,7 @@ def read_what_fits(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
 
 
 def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Problem, ...]:
-    """What `serve` needs in addition to the other commands, and is missing."""
+    """What is missing that `serve` needs, and other commands do not."""
     slack, agent = settings.environment, settings.agent
     problems: list[Problem] = []
     if agent is None and settings.door is None:

@@ -62,27 +62,27 @@ class HostRequest:
     invocation_id: str = ""
     hint: str = ""
     wants_payload: bool = False
-    payload: ExactJson = None  # the template
+    payload: ExactJson = None  # the form that an answer fills in
     payload_schema: ExactObject | None = None
     tool_schema: ExactObject | None = None
     defaults: tuple[str, ...] = ()  # the arguments that the agent did not give: the tool's defaults
-    title: str | None = None  # the tool's own, as a format string over the arguments
+    title: str | None = None  # the tool's own title, as a format string over the arguments
     why: str = ""  # the agent's own reason
     preview: ExactObject | None = None  # what the tool says that the call would do: `Preview.as_json`
-    approved_preview: ExactObject | None = None  # the one that people had approved, if it is different now
-    attempts: int = 0  # those before it: nobody knows whether the last of them took effect
-    edited_unseen: bool = False  # they edited the call then, and saw only what the unedited one would do
-    misfit: Annotated[str, Field(exclude=True)] = ""  # what its server says is wrong with the arguments
+    approved_preview: ExactObject | None = None  # the preview that people approved before, if it differs from `preview`
+    attempts: int = 0  # attempts before this one: nobody knows whether the last of them took effect
+    edited_unseen: bool = False  # people edited the call and approved it, and saw only what the unedited call would do
+    misfit: Annotated[str, Field(exclude=True)] = ""  # what the agent's server says is wrong with the arguments
     unbound: bool = False  # nobody says which arguments the tool takes
     reports: bool = False  # the agent is a program that runs the call itself, and says what became of it
-    previews_edits: bool = False  # its host can say what the edited call would do, before people approve that
+    previews_edits: bool = False  # the host can say what the edited call would do, before people approve it
     can_edit: bool = True  # whether edited arguments reach the tool; if not, an edit becomes a denial that says so
     ask: Ask = Ask.CONFIRMATION
-    siblings: str = ""  # the same for all requests of one agent in one turn and branch
+    siblings: str = ""  # the same text for all requests of one agent in one turn and branch
 
     @property
     def question(self) -> bool:
-        """Whether it wants an answer, not an approval."""
+        """Whether the request wants an answer, and not an approval."""
         return self.ask is Ask.INPUT
 
     @property
@@ -304,7 +304,8 @@ class Confirmation:
 
     @property
     def is_void(self) -> bool:
-        """Whether somebody had changed the row, so that it was written anew from the ledger, and ended."""
+        """Whether somebody had changed the row in the database. The row was then written anew from the ledger, and
+        ended."""
         return self.unsealed and not self.policy.approvers
 
     @property
@@ -351,7 +352,7 @@ class Confirmation:
 
     @property
     def runs(self) -> bool:
-        """Whether the call is approved and its end is not known yet."""
+        """Whether the call is approved, and its end is not known yet."""
         return self.state is State.APPROVED and (self.outcome is None or self.outcome.kind is OutcomeKind.RUNNING)
 
     @property

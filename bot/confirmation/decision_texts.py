@@ -78,7 +78,7 @@ def ungoverned_to_model(found: CallRefusal) -> str:
 
 
 def ungoverned(found: CallRefusal) -> str:
-    """The same for people, in the thread."""
+    """Why nobody is asked, for people in the thread."""
     match found.why:
         case CallRefusalReason.NO_POLICY:
             return f"No rule covers it, so nobody was asked. {_ASK_OPERATOR}"
@@ -120,7 +120,7 @@ _ASK_OPERATOR = "Ask whoever runs this app if it should be possible."
 
 
 def ungoverned_to_operator(found: CallRefusal) -> str:
-    """The same in `adk-confirm explain`, with how to fix it."""
+    """Why nobody is asked, in `adk-confirm explain`, with how to change that."""
     policy = "The policy" if found.index is None else policy_name(found.index)
     match found.why:
         case CallRefusalReason.NO_POLICY:

@@ -151,8 +151,8 @@ def record_unreached(row: Confirmation, now: datetime) -> Transition:
 
 
 def copy_outcome(row: Confirmation, call: Call, now: datetime) -> Transition:
-    """Copies what the host says became of the call. What it says once more, or too late, changes nothing, nor does what
-    people answered themselves.
+    """Copies what the host says became of the call. A report that comes again or too late changes nothing, and neither
+    does one about what people have answered themselves.
 
     If a host runs a call that was not approved here, or was not sent to it yet, somebody else answered it. Until the
     host gets a new attempt that people decided on, its reports are about the previous attempt.
@@ -170,7 +170,7 @@ def copy_outcome(row: Confirmation, call: Call, now: datetime) -> Transition:
     if row.state is State.WAITING or (not_given and confirmed is False):
         change = record_outside_answer(row, confirmed, now)
     if confirmed is False and row.state is not State.APPROVED:
-        return change  # our own denial arrived
+        return change  # the host has our denial
     if change.row.state not in (State.APPROVED, State.ELSEWHERE):
         return change if kind is OutcomeKind.REFUSED else record_outside_answer(row, True, now)
     if kind not in OUTCOMES[before] or (not_given and not row.is_first and kind is OutcomeKind.UNKNOWN):

@@ -359,7 +359,7 @@ def _decided_by(row: Confirmation) -> tuple[str, ...]:
 
 
 def approved_by(row: Confirmation) -> tuple[str, ...]:
-    """Whose votes made the decision, each person once, in the order of the votes."""
+    """The people whose votes made the decision, each once, in the order of the votes."""
     here, kinds = row.decision.revision if row.decision else None, (VoteKind.APPROVE, VoteKind.RUN_AGAIN)
     standing = (v for v in row.votes if v.state is VoteState.STANDING and v.stands_on == here and v.kind in kinds)
     return user_ids(vote.voter for vote in standing)
@@ -375,14 +375,14 @@ _DRIFTS = re.compile("|".join(map(re.escape, (decision_texts.PREVIEW_CHANGED, de
 
 
 def newer_of(row: Confirmation, rows: Sequence[Confirmation]) -> list[Confirmation]:
-    """Of a session's rows, in order, the one that asks about the call again, since what it would do had changed."""
+    """The row of the session that asks about this call again, because its preview had changed."""
     again = [one for one in rows if one.asked.call_id == row.asked.call_id]
     here = [one.id for one in again].index(row.id)
     return again[here + 1 : here + 2] if is_drift(row) else []
 
 
 def is_drift(row: Confirmation) -> bool:
-    """Whether it did not start, because what it would do had changed."""
+    """Whether the call did not start because its preview had changed."""
     refused = row.outcome is not None and row.outcome.kind is OutcomeKind.REFUSED
     return refused and row.outcome is not None and _DRIFTS.match(row.outcome.text or "") is not None
 

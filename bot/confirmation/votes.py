@@ -283,8 +283,9 @@ def _only_edits(row: Confirmation, vote: Vote) -> bool:
 
 
 def take_preview(row: Confirmation, made: JsonObject, now: datetime) -> Transition:
-    """What the edited call would do, which people can approve from now on. With its line, no earlier row counts any
-    more: from that it would be looked up anew, and its cards would still show this."""
+    """Stores the preview of the edited call, which people can approve from now on. The ledger line about it makes
+    earlier rows void: an older row that somebody puts back would have the preview made anew, while the cards still show
+    this one."""
     seen = replace(row.revision, preview=made, at=now)
     step = replace(step_of(row, LineKind.PREVIEWED, now), preview=digest_of(row.redactor.mask(made)))
     return Transition(row=next_version(replace(row, revisions=(*row.revisions[:-1], seen)), now), steps=(step,))

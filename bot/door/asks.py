@@ -124,7 +124,7 @@ def read_ask(tx: Tx, key: str) -> Ask | None:
 
 
 def find_ask(tx: Tx, team: str, caller: str, ask: str) -> Ask | None:
-    """A caller's own ask: of another's there is none."""
+    """Finds an ask of this caller. None if there is no such ask, or if another caller made it."""
     key = "SELECT key FROM bot_sessions WHERE app = :app AND user_id = :user AND id = :id"
     found = tx.value(key, app=DOOR, user=_user_of(team, caller), id=f"{ASKS}{ask}")
     return None if found is None else read_ask(tx, found)
@@ -142,7 +142,7 @@ def make_room(tx: Tx, message: AskMessage, most: int) -> float | None:
 
 
 def store_ask(tx: Tx, message: AskMessage, most: int) -> Ask:
-    """Stores an ask, or returns the one that is there. Of one about which nobody is asked, the ledger has a line."""
+    """Stores an ask, or returns the one that is there. An ask about which nobody is asked gets a line in the ledger."""
     key = chain_of(message.session)
     if (known := read_ask(tx, key)) is not None:
         return known

@@ -73,7 +73,7 @@ class HandedOver(Tool):
         return True
 
     def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:  # noqa: ARG002  (likewise)
-        """Takes whatever has a digest."""
+        """Takes any arguments of which a digest can be made."""
         try:
             jcs(args)
         except Invalid as error:

@@ -107,14 +107,14 @@ def _text(text: str, *, failed: bool = False) -> types.CallToolResult:
 
 
 async def over_stdio(proxy: Proxy) -> None:
-    """Until the client leaves."""
+    """Serves one client over stdio, until the client leaves."""
     server = proxy.server()
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
 
 def over_http(proxy: Proxy, listen: str) -> None:
-    """Until this process is stopped."""
+    """Serves clients over HTTP, until this process is stopped."""
     host, _, port = listen.rpartition(":")
     if not port.isdecimal():
         raise Invalid('--listen must be host and port, such as "127.0.0.1:8900".')

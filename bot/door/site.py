@@ -102,7 +102,7 @@ class AskBody(Body):
 
     @property
     def text(self) -> str:
-        """As it is stored."""
+        """The ask as it is stored."""
         return canonical(self.model_dump(exclude_defaults=True) | {"arguments": self.arguments})
 
 
@@ -339,7 +339,7 @@ class DoorApi:
         return await self._respond(ask, 0.0, False)
 
     async def tools(self, request: web.Request) -> web.Response:
-        """Those that run here, of which the caller may ask for some."""
+        """Lists the tools that run here and that the caller may ask for."""
         found = [tool for tool in (await self._host.tools()).values() if request[CALLER].may_ask(tool.name)]
         listed: list[Json] = [
             {"name": tool.name, "description": tool.description, "inputSchema": tool.schema, "asks": tool.may_ask}

@@ -296,7 +296,7 @@ def artifact_service(given: Mapping[str, str], store_url: str) -> BaseArtifactSe
 
 
 def services_in_memory(given: Mapping[str, str]) -> dict[str, Any]:
-    """Those for memory and credentials: in this process's memory, unless others are given."""
+    """The services for memory and credentials: in this process's memory, unless the settings name others."""
     from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
     from google.adk.auth.credential_service.in_memory_credential_service import InMemoryCredentialService
     from google.adk.memory.base_memory_service import BaseMemoryService

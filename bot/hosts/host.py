@@ -128,14 +128,14 @@ class MessageDelta:
 
 @dataclass(frozen=True)
 class TurnBegun:
-    """The invocation that began with what the agent was told. What it asks there, the same person asked for."""
+    """The invocation that a letter began. Whatever the agent asks in it was asked for by the letter's author."""
 
     invocation_id: str
 
 
 @dataclass(frozen=True)
 class RunBroken:
-    """The run may go on unheard: what it still asks will stand in its session."""
+    """The connection to a run broke. The run may go on unheard: what it still asks will stand in its session."""
 
 
 RunOutput = AgentMessage | MessageDelta | TurnBegun | RunBroken
@@ -173,8 +173,8 @@ class SessionSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What the host guarantees. Of `batch` WAITING it raises `SendSeparately` if one answer does not fit. `patience`:
-    seconds during which a lost message may still arrive."""
+    """What the host guarantees. A host whose `batch` is WAITING raises `SendSeparately` if one answer does not fit.
+    `patience`: seconds during which a lost message may still arrive."""
 
     name: str
     exactly_once: bool

@@ -89,8 +89,8 @@ class AfterAck:
         task.add_done_callback(self._tasks.discard)
 
     def tell(self, sentence: str, seat: Seat, url: str = "", title: str = NOT_POSSIBLE) -> None:
-        """At the URL that came with the click, or else in a window, if there is a trigger for one, or else in a message
-        that only this person sees."""
+        """Tells one person something: at the URL that came with the click, or else in a window, if there is a trigger
+        for one, or else in a message that only this person sees."""
         self.begin("a notice", self._notify(notice_message(sentence), notice_modal(sentence, title), seat, url))
 
     def open_form(self, seat: Seat, url: str, compose: Callable[[], Awaitable[JsonObject]]) -> None:

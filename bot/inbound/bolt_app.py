@@ -93,8 +93,8 @@ class TimedApp(AsyncApp):
 
 
 async def on_error(error: Exception) -> BoltResponse | None:
-    """What can't be Slack's is refused, and not sent again. All else is answered with 500: Slack tries again, or tells
-    the person."""
+    """Refuses what can't be Slack's, so that it is not sent again. All other errors are answered with 500: Slack tries
+    again, or tells the person."""
     if isinstance(error, NotSlacks):
         return refusal(str(error))
     if isinstance(error, NOT_READ) and _is_bolts(error):

@@ -65,7 +65,7 @@ class Commands:
             self._after_ack.begin("a notice", self._slack.update(seat.channel, seat.message, message))
 
     async def ask_again(self, body: Body, ack: AsyncAck) -> None:
-        """Tells the agent, for who asked for a call, to ask for it again."""
+        """Tells the agent to ask for a call again, in the name of the person who asked for it."""
         click = read_click(body)
         row = await self._database.read(read_confirmation, parse_id(click.value) or "")
         told = modals.GONE

@@ -127,7 +127,7 @@ class Events:
     # The Home tab, prompts, stops
 
     async def home_opened(self, body: Body, ack: AsyncAck) -> None:
-        """The Home tab or a direct message."""
+        """Somebody opened the Home tab or the direct message with the app."""
         event, team = as_object(body.get("event")), ident(body.get("team_id"))
         user, channel = ident(event.get("user")), ident(event.get("channel"))
         if event.get("tab") == "home" and team and user:
@@ -178,7 +178,7 @@ class Events:
         await ack()
 
     async def ignored(self, ack: AsyncAck) -> None:
-        """Slack sends this event to every agent."""
+        """Acknowledges an event that Slack sends to every agent, and does nothing."""
         await ack()
 
 

@@ -57,7 +57,7 @@ class Click:
     ref: Ref | None
     at: str  # when it was clicked, by Slack's clock
     seat: Seat
-    url: str  # where an answer is posted that only this person sees
+    url: str  # Slack's address for an answer that only this person sees
 
 
 def read_click(body: Body) -> Click:

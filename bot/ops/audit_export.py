@@ -174,7 +174,7 @@ def csv_header() -> str:
 
 
 def csv_row(line: LedgerLine, names: KnownNames) -> str:
-    """The same object in cells; only `content` stays as it is stored."""
+    """A ledger line as the cells of a CSV row: what `export_object` has, with `content` as it is stored."""
     one = export_object(line, names)
     said, known = as_object(one["content"]), as_object(one["names"])
     who = as_object(said.get("who"))

@@ -350,14 +350,14 @@ def _time(value: Json) -> str:
 
 
 def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
-    """Paragraphs and tables."""
+    """The report for a terminal: paragraphs and tables."""
     yield f"Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
     for title, sentences, table in _sections(found, names):
         yield "\n".join([title.upper(), *map(visible, sentences), *(in_columns(table) if table else ())])
 
 
 def report_page(found: JsonObject, names: KnownNames) -> str:
-    """The same as a page of its own: it loads nothing and runs nothing."""
+    """The report as one HTML page, which loads nothing and runs nothing."""
     page = Template((files(__package__) / "audit_report.html").read_text(encoding="utf-8"))
     intact = bool(as_object(found["ledger"])["intact"])
     since, until = _time(found["since"]), _time(found["until"])

@@ -137,7 +137,7 @@ def list_object(row: Confirmation) -> JsonObject:
 
 
 def list_lines(calls: Sequence[JsonObject], names: KnownNames) -> Iterator[str]:
-    """The same as a table."""
+    """The list of calls as a table."""
     rows: list[tuple[str, ...]] = [("id", "asked at", "state", "asked by", "decided by", "in", "call")]
     for one in calls:
         at = f"{read_stamp(one['asked_at']).astimezone():%Y-%m-%d %H:%M}"

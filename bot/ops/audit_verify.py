@@ -1,4 +1,4 @@
-"""`adk-confirm audit verify`."""
+"""`adk-confirm audit verify`: checks that nobody changed the ledger."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def verified(
 
 
 def verification_results(report: Report) -> Iterator[str]:
-    """What `audit verify` says, a line each."""
+    """What `audit verify` says, one sentence a line."""
     broken = report.broken
     if broken is not None:
         yield f"broken: {broken.chain}{f', line {broken.seq}' if broken.seq else ''}: {broken.why}"

@@ -44,7 +44,8 @@ async def check_app_token(environment: Environment) -> Finding:
 async def check_workspace(
     client: AsyncWebClient, settings: Settings, names: dict[str, str], owner: Mapping[str, str]
 ) -> AsyncIterator[Finding]:
-    """`owner`: of the store. Puts the names of people and groups, which Slack says along the way, into `names`."""
+    """Checks the token and its workspace. `owner`: whose the store is. Names of people and groups that Slack says along
+    the way go into `names`."""
     refused = "the bot's token was not accepted ({code}): install the app again"
     unreached = f"{client.base_url} can't be reached, {{why}}: check the network, and SLACK_API_URL"
     answer = await _ask("Slack", client.auth_test(), {}, refused, unreached)

@@ -67,7 +67,7 @@ class CommandLine:
 
     @property
     def seal(self) -> Seal:
-        """With the secret that the ledger is signed with."""
+        """The seal, with the secret that the ledger is signed with."""
         seal = self.settings.environment.seal
         if seal is None:
             raise Invalid(

@@ -1,4 +1,4 @@
-"""`adk-confirm reapply`: puts waiting confirmations under the policies that the file has now."""
+"""`adk-confirm reapply`: puts waiting calls under the policies that the file has now."""
 
 from __future__ import annotations
 

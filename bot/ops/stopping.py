@@ -32,8 +32,8 @@ def run_until_stopped(
     tell: Callable[[str], object] | None = None,
     drain: timedelta = timedelta(),
 ) -> int:
-    """`said`: what it tells once it serves. `tell` prints it, unless it is given. `drain`: the time that runs get to
-    end, before all else has a few seconds."""
+    """Serves until this process is told to stop. `said`: the sentence that tells that it serves, which `tell` prints.
+    `drain`: the seconds that runs get to end, before everything else has a few."""
     asyncio.run(_until_stopped(serving, said, tell or partial(print, flush=True), drain))
     others = (one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread())
     if not end_threads(patience=_LAST_TOOLS) or any(others):

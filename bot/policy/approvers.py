@@ -55,7 +55,7 @@ _CALLER = "caller "
 
 
 def caller(name: str) -> Person:
-    """A program at the door, where no person counts as who asked."""
+    """A program at the door, which asked where otherwise a person asks."""
     return Person("", f"{_CALLER}{name}")
 
 

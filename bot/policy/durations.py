@@ -28,7 +28,7 @@ def parse_duration(value: object) -> timedelta:
         raise ValueError(f'must be a duration such as "30s", "10m", "1h" or "2d", not "{value}"')
     seconds = sum(int(n or 0) * unit for n, unit in zip(match.groups(), _UNITS.values(), strict=True))
     if not 0 < seconds <= LONGEST.total_seconds():
-        raise ValueError(f'must be longer than nothing and at most 366d, not "{value}"')
+        raise ValueError(f'must be more than zero and at most 366d, not "{value}"')
     return timedelta(seconds=seconds)
 
 

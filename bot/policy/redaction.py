@@ -99,7 +99,7 @@ def _unescaped(value: str) -> tuple[str, ...]:
     data, ways = value.encode("utf-8", "surrogatepass"), [value]
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + data).decode()
-        # Leave out the characters that depend on neighbouring bytes.
+        # Only the characters that stand for bytes of the value alone: at both ends, one may mix in bits of a neighbour.
         inner = encoded[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
         if len(inner) >= SHORTEST:
             ways += {inner, inner.replace("+", "-").replace("/", "_")}

@@ -156,8 +156,8 @@ class Slack:
         self._own: LookupCache[None, str] = LookupCache()
 
     def at(self, lease: Lease) -> Slack:
-        """The same for a lease holder, who is asked right before each call, after the wait for its turn: it raises if
-        the lease is lost."""
+        """The same calls for the holder of a lease: the lease is checked right before each call, after the wait for its
+        turn, and an error is raised if it is lost."""
         bound = copy.copy(self)
         bound._lease = lease
         return bound
@@ -286,7 +286,7 @@ class Slack:
         return await self._dms.get(user, open_)
 
     async def whisper(self, seat: Seat, message: Message, window: JsonObject | None = None) -> None:
-        """To one person, where they look: in their channel and thread, if they are in one.
+        """Tells one person something where they look: in their channel and thread, if they are in one.
 
         If the seat has the trigger of a click, the `window` opens, which says the same. A window appears on top of
         what they look at, but a trigger lives for three seconds. Otherwise the message is ephemeral. Outside of

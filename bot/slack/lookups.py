@@ -129,7 +129,7 @@ class LookupCache(Generic[K, V]):
 
 
 class Lookups:
-    """All that is known for `seconds`, under one cache, and the questions for what is not."""
+    """Answers of Slack that count for `seconds`, and the questions for those that are not known yet."""
 
     def __init__(self, seconds: float, patience: float, clock: Callable[[], float], pause: Sleep) -> None:
         self.known: LookupCache[Any, Any] = LookupCache(

@@ -51,7 +51,7 @@ class Later(SlackTrouble, PutOff):
 
 
 class NoAnswer(Later):
-    """No answer came. Slack may still do it, and after what it is sent from now on."""
+    """No answer came. Slack may still carry out the call, even after calls that are sent from now on."""
 
 
 class Unsure(SlackTrouble):
@@ -60,7 +60,7 @@ class Unsure(SlackTrouble):
 
 
 class Unfound(Unsure, PutOff):
-    """The same for a message that can be looked for: its row is tried again as while Slack fails."""
+    """No answer came, for a message that can be looked for in Slack: its row is tried again as while Slack fails."""
 
     after, failing = 1.0, True
 

@@ -51,7 +51,7 @@ def end_work(tx: Tx, key: str) -> None:
 
 
 def note_status(tx: Tx, key: str, status: AgentStatus | None) -> None:
-    """Slack shows this status now."""
+    """Stores which status Slack shows now."""
     shown = status and str(status)
     tx.run("UPDATE bot_sessions SET status = :status WHERE key = :key", key=key, status=shown)
 

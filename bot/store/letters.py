@@ -125,7 +125,7 @@ class Mail:
     ended: bool = False  # nothing is left to do in the session, and this is stored
 
     def about(self, letter: Letter) -> Confirmation | None:
-        """The confirmation that the letter's decision is about. None: somebody changed its row."""
+        """The confirmation that the letter's decision is about. None if somebody changed its row."""
         return next((row for row in self.rows if row.id == letter.confirmation), None)
 
 

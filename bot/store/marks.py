@@ -75,5 +75,5 @@ def earlier_attempt(tx: Tx, scope: str, mark: str) -> float | None:
 
 
 def forget_attempt(tx: Tx, scope: str, mark: str) -> None:
-    """Deletes the marks of an attempt that is settled: nothing of it is in Slack, or its result is stored."""
+    """Deletes the marks of an attempt that is over: nothing of it is in Slack, or its result is stored."""
     tx.run("DELETE FROM bot_attempts WHERE scope = :scope AND mark = :mark", scope=scope, mark=mark)

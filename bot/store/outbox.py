@@ -111,7 +111,8 @@ def note_possible_copies(tx: Tx, key: str, late: float = 0.0) -> None:
 
 
 def note_lost_answer(tx: Tx, key: str, late: float = 0.0) -> None:
-    """The same for whoever holds the lease: what it posts again may be there twice. It is due anyway, after a pause."""
+    """Like `note_possible_copies`, for a post of the lease's holder that got no answer: what is posted again may be
+    there twice. The thread is due anyway, after a pause."""
     tx.run(
         """
         INSERT INTO bot_attempts (scope, mark, at, tries) VALUES (:key, :mark, :at, 1)

@@ -145,7 +145,7 @@ async def _key_pages(database: Database, before: datetime) -> AsyncIterator[Sequ
 
 
 def count_sessions(tx: Tx, before: datetime) -> int:
-    """About how many sessions a purge looks at."""
+    """About how many sessions a purge has to look at."""
     at = seconds(before)
     slack: int = tx.value("SELECT count(*) FROM bot_sessions WHERE created < :at", at=at)
     own: int = tx.value("SELECT count(*) FROM runtime_sessions WHERE updated < :at AND id NOT LIKE 'slack-%'", at=at)

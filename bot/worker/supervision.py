@@ -118,7 +118,7 @@ class _Supervised:
 
 
 class StopDeadline(float, Enum):
-    """The deadline of each part, in seconds from the beginning of the stop."""
+    """Until when each part has to have stopped, in seconds from the beginning of the stop."""
 
     WORK = 4.0
     CANCELLED = 4.75

@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 class PeopleLookup(Protocol):
-    """Looks up what must be known before a vote is counted."""
+    """Looks up what must be known about people before a vote is counted."""
 
     async def facts(
         self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = ...

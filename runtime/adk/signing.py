@@ -211,7 +211,7 @@ class Turns:
         return True
 
     def of(self, key: Hashable) -> Turn:
-        """The turn of the run that goes on. One that nobody took remembers nothing."""
+        """The turn of the run that asks. A run that took no turn gets an empty one."""
         return self._holders.get((asyncio.get_running_loop(), key)) or Turn(None, None)
 
     def leave(self, key: Hashable, run: object) -> None:

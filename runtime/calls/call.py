@@ -303,7 +303,7 @@ def _with_answer(call: Call, confirmed: bool, payload: Json, note: str | None = 
 
 
 def refuse_to_start(call: Call, why: str, now: float) -> Call:
-    """The running call as it is if it may not begin after all. What people had run again is unknown again."""
+    """The state of a call that was about to begin and may not: refused, or unknown again if people had it run again."""
     if call.attempt > (call.request.attempts if call.request is not None else 0) + 1:
         return replace(call, state=CallState.UNKNOWN, attempt=call.attempt - 1, since=now)
     ready = replace(call, state=CallState.READY, attempt=call.attempt - 1)

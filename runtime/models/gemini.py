@@ -266,7 +266,7 @@ class AnswerBuilder:
             self._parts.append(part)
 
     def whole(self) -> ModelResponse:
-        """The complete answer. If the model did not finish properly, it says why.
+        """The complete answer. If the model did not finish it, the answer says why.
 
         Text that was cut short is kept, since people may have seen it. A tool call that was cut short is dropped.
         """

@@ -110,7 +110,7 @@ async def read_body(request: web.Request, model: type[Body]) -> Body:
 
 
 async def read_optional(request: web.Request, model: type[Body]) -> Body | None:
-    """The same for an optional body."""
+    """Like `read_body`, for a body that may be missing."""
     text = await _text(request)
     if text is None:
         return None

@@ -325,7 +325,7 @@ async def as_events(run: Run) -> web.Response:
 
 
 async def as_lines(run: Run) -> AsyncIterator[bytes]:
-    """The run as server-sent events. The status 200 is sent first, so later errors are events too."""
+    """The run as server-sent events. The status 200 is sent first, so an error that comes later is an event too."""
     try:
         async for event in run:
             yield f"data: {event.to_json()}\n\n".encode()

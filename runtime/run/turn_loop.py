@@ -284,8 +284,8 @@ class TurnLoop:
                 raise result
 
     async def _write_intent(self) -> dict[str, Call]:
-        """Stores that calls begin, or ask once more. Returns those that are stored otherwise: they must not run, or
-        begin though they would have asked.
+        """Stores that calls begin, or ask once more. Returns the calls that the store changed on their way in: one that
+        must not start is refused; one that would have asked again, but may start, is running.
 
         This is the last check before an effect that can't be undone. If this process was frozen, it may have been taken
         for dead, and its calls may have been decided elsewhere.

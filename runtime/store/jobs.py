@@ -75,8 +75,8 @@ def owe(
     turn: str | None = None,
     or_sooner: bool = False,
 ) -> None:
-    """There is something to do: now, or `at` that time. `owner`: the key of the job whose lease is for this one, too.
-    `turn`: whose turn it takes. `or_sooner`: a job that is due before that stays due then."""
+    """Makes a job due: now, or at the time `at`. `owner`: the key of the job whose lease covers this one too. `turn`:
+    whose turn the job takes. `or_sooner`: a job that is due earlier stays due then."""
     at = tx.now() if at is None else at
     tx.run(_OWE_OR_SOONER if or_sooner else _OWE, kind=kind, key=key, owner=owner, turn=turn, due_at=at)
     _tell(tx, Due(JobKey(kind, key), owner or key, at, _turn_of(turn, key)))
@@ -98,8 +98,8 @@ def _tell(tx: Tx, due: Due) -> None:
 
 
 def lock_job(tx: Tx, kind: str, key: str) -> None:
-    """Lock the job before you look for work. Work stored meanwhile is either seen by you, or stored after `settle`,
-    which makes the job due again."""
+    """Locks the job. Call this before you look for work: work that is stored meanwhile is either seen by you, or stored
+    after `settle`, which makes the job due again."""
     tx.first("SELECT 1 FROM jobs WHERE kind = :kind AND key = :key FOR UPDATE", kind=kind, key=key)
 
 

@@ -1,4 +1,4 @@
-"""The seal: a keyed digest on each stored row. Nobody without the secret can write a row that counts, or change one.
+"""The seal: a keyed digest on each stored row. Without the secret, nobody can write a row that counts, or change one.
 
 A seal covers what kind of row it is, which one, its content, and where there is one its position in the ledger: with
 each new line about a confirmation, all earlier states of its row are void. It is checked where a row is read, so that

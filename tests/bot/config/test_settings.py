@@ -147,7 +147,7 @@ WRONG = [
     ("[agent]\napp = 'a'\nurl = 'http://ann:hush@adk:8000'", "agent.url: must have no user and password in it, since"),
     ("[agent]\napp = 'a'\nurl = 'ftp://ann:hush@adk:8000'", "agent.url: must have no user and password in it, since"),
     ("[store]\nurl = 'mysql://x'", 'store.url: must be "sqlite:///adk-confirm.db" or "postgresql://user@host/name"'),
-    ("[store]\nlease = '0s'", "store.lease: must be longer than nothing"),
+    ("[store]\nlease = '0s'", "store.lease: must be more than zero"),
     ("[store]\nlease = '20m'", "store.lease: must be between 1s and 10m: after that time"),
     ("[slack]\nprompts = ['1', '2', '3', '4', '5']", "slack.prompts: must be at most 4 prompts"),
     ("[slack]\nprompts = [' ']", "slack.prompts: must be texts of 1 to 300 characters each"),
