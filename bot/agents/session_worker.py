@@ -44,6 +44,7 @@ from adk_confirm.bot.store.letters import (
     DecisionsAhead,
     Letter,
     Mail,
+    RunsPaused,
     approvals_held_back,
     is_stopped,
     read_first,
@@ -194,7 +195,7 @@ class _LeasedSession:
     def _wait(self, mail: Mail) -> NotNow | None:
         """Why the agent gets nothing from here now."""
         if mail.paused:
-            return NotNow(5.0, "Runs are paused.")
+            return RunsPaused()
         stops = "This process is being stopped. Another one continues, or the next start."
         return NotNow(0.0, stops) if self._parts.stopping.is_set() else None
 

@@ -39,7 +39,7 @@ from adk_confirm.bot.store.sealed_rows import letter_is_sealed
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.jsontypes import JsonObject, canonical, objects
 from adk_confirm.runtime.store.database import Tx
-from adk_confirm.runtime.store.jobs import owe, settle
+from adk_confirm.runtime.store.jobs import NotNow, owe, settle
 from adk_confirm.runtime.wire import SessionId
 
 ANSWERS = ("answer", "refusal")
@@ -263,6 +263,13 @@ class PausedRuns:
     since: datetime
     by: str | None = None
     reason: str | None = None
+
+
+class RunsPaused(NotNow):
+    """The agent gets nothing and no approved call starts, until runs are resumed."""
+
+    def __init__(self) -> None:
+        super().__init__(5.0, "Runs are paused.")
 
 
 def read_pause(tx: Tx) -> PausedRuns | None:

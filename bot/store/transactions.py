@@ -30,6 +30,7 @@ from adk_confirm.bot.confirmation.outcome import (
 from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.confirmation.votes import take_preview
 from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.store.letters import RunsPaused, read_pause
 from adk_confirm.bot.store.marks import SLACK_IS_LATE
 from adk_confirm.bot.store.repository import (
     chain_of,
@@ -49,7 +50,10 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import settle
 from adk_confirm.runtime.wire import SessionId
 
-_ASKED = "SELECT id FROM bot_confirmations WHERE session = :session AND request_id = :request"
+_ASKED = """
+    SELECT id, EXISTS (SELECT 1 FROM bot_switches WHERE name = 'paused') AS paused
+    FROM bot_confirmations WHERE session = :session AND request_id = :request
+"""
 
 
 def _change(tx: Tx, confirmation_id: str, step: Callable[[Confirmation, datetime], Transition]) -> Confirmation:
@@ -73,6 +77,8 @@ def save_preview(tx: Tx, confirmation_id: str, revision: int, made: JsonObject) 
 def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery) -> Confirmation:
     """Checks an approval for the last time before a host gets it. Raises `Illegal` if the call must not run any more.
     If the returned row has no `handed_at`, the call was refused just now."""
+    if read_pause(tx) is not None:
+        raise RunsPaused
     session, row = lock_confirmation(tx, confirmation_id)
     return row if row.is_void else save(tx, session, begin(row, delivery, now(tx)))
 
@@ -91,6 +97,8 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
     if ready and found is not None and starts_changed(lock_confirmation(tx, found.id)[1], changed):
         after = replace(step(ready, Begin(), tx.now()), told=after.told)
     if after.state is CallState.RUNNING:
+        if found is not None and found.paused:  # since the agent got the approval
+            raise RunsPaused
         again = was is CallState.RUNNING
         row = _start(tx, found.id, after, again=again, changed=changed) if found is not None else None
         if row is not None and row.runs:

@@ -39,6 +39,29 @@ async def test_what_runs_ends_and_what_is_approved_starts_after_the_restart(
         assert [(line["tool"], line["on"]) for line in at.ran()][2:] == [("begins", "that"), ("work", "that")]
 
 
+async def test_a_pause_while_a_decision_is_on_its_way_stops_the_start(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent has the approval already, and is looking what the call would do."""
+    gate, plans = tmp_path / "gate", tmp_path / "plans"
+    monkeypatch.setenv("LAB_GATE", str(gate))
+    gate.touch()
+    async with office(database_url, tmp_path / "log", monkeypatch, ONE, target=LAB) as at:
+        card = await at.ask('migrate {"table": "slow"}')
+        gate.unlink()
+        plans.unlink()
+        await at.bob.clicks(card, "Approve")
+        await at.slack.until(plans.exists, what="the second look")
+        await operates(at, database_url, "pause", "--reason", "an upgrade")
+        gate.touch()
+        await at.slack.until(lambda: "an upgrade" in at.bob.now(card).text, what="the card to say so")
+        await at.rests()
+        assert not at.ran()
+        await operates(at, database_url, "resume")
+        await at.sees(card, "did")
+        assert [line["tool"] for line in at.ran()] == ["migrate"]
+
+
 async def test_a_drain_lets_runs_end_begins_none_and_says_so(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
