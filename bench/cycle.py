@@ -280,9 +280,8 @@ def _text(found: Rounds, names: list[str], size: Size, folder: Path) -> str:
     for name in ours:
         ratios = [_ratio(found, name, stored, column) for column, _ in columns]
         rows.append([f"**{name} / google-adk's faster store**", *(f"**{times(ratio)}**" for ratio in ratios)])
-    best = [(events, _ratio(found, ours[0], stored, f"{events}")) for events in size.histories]
-    title = f"{ours[0].capitalize()}: " + ", ".join(f"{times(ratio)} at {events:,} events" for events, ratio in best)
-    title += " of google-adk's faster store"
+    first, last = (times(_ratio(found, ours[0], stored, f"{of}")) for of in (size.histories[0], size.histories[-1]))
+    title = f"{first} google-adk's faster store, {last} at {size.histories[-1]:,} events"
     flat: list[str] = []
     for name in ours:
         parts = [(events, found.median(name, str(events)) / found.median(name, "0")) for events in size.histories[1:]]
@@ -301,7 +300,9 @@ def _text(found: Rounds, names: list[str], size: Size, folder: Path) -> str:
                 f"{title}. Cycles a second against the events in the session, higher is better.",
                 title,
                 {
-                    name.replace("`", ""): [*enumerate(found.median(name, f"{n}") for n in size.histories)]
+                    name.replace("`", "").removesuffix(" on SQLite"): [
+                        *enumerate(found.median(name, f"{n}") for n in size.histories)
+                    ]
                     for name in names
                 },
                 columns=" ".join(f"{events:,}" for events in size.histories),

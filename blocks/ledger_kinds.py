@@ -1,4 +1,4 @@
-"""The names that a ledger line stores: its kind, and why a vote did not count.
+"""The names that a ledger line stores: the kind of the line, and why a vote did not count.
 
 `shown_lines.py` says how each kind is shown, and `words.py` what a voter reads about each reason.
 """

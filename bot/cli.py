@@ -53,7 +53,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "retry": CommandEntry("Decide", "changes", "retry failed work"),
     "pause": CommandEntry("Decide", "changes", "hold approved calls until you resume"),
     "resume": CommandEntry("Decide", "changes", "start approved calls again"),
-    "reseal": CommandEntry("Audit", "reseal", "seal everything with a new secret, so that the one of before can go"),
+    "reseal": CommandEntry("Audit", "reseal", "seal everything with a new secret, so that the old one can go"),
     "audit": CommandEntry("Audit", "audit", "read, export, verify or purge the audit"),
 }
 

@@ -96,7 +96,7 @@ def original_call_from(request: FunctionCall | FunctionResponse) -> FunctionCall
     if not isinstance(original, Mapping):
         raise Invalid(
             f"originalFunctionCall must be a function call or a map, not {type(original).__name__}: "
-            "send {id, name, args}."
+            "send an object with id, name and args."
         )
     try:
         call = FunctionCall.model_validate(original)
@@ -198,7 +198,7 @@ def _unwrap(response: Json) -> JsonObject:
             response = read_json(response, DEEPEST)
         except NotJson as error:
             raise Invalid(
-                f"The answer's response is text that can't be read as JSON: {error}. Send {{confirmed}}."
+                f"The answer's response is text that can't be read as JSON: {error}. Send an object with 'confirmed'."
             ) from error
     if not isinstance(response, dict):
         raise Invalid(f"The answer's response must be an object, not {json.dumps(response)}.")

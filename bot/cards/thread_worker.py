@@ -1,4 +1,5 @@
-"""Keeps a session's thread up to date: ledger lines in order, and the agent's messages at the right place among them.
+"""Keeps a session's thread up to date: decides what is posted next, ledger lines in order and the agent's messages
+among them.
 
 Each thread has one writer at a time, under a lease of its own. The agent goes on while Slack is slow.
 """

@@ -1,4 +1,4 @@
-"""The effects of a change: lines for ledger and thread, and the message to the session. Pure data."""
+"""What follows from a change: lines for ledger and thread, and the message to the session. Pure data."""
 
 from __future__ import annotations
 

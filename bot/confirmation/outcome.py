@@ -1,5 +1,5 @@
-"""What happens to a call after its decision, by time, and if somebody changed its row: it is sent to the host, ends, or
-is unknown until people say. Pure."""
+"""What happens to a call after its decision and by time: it is sent to the host, ends, expires, or is unknown until
+people say. Pure."""
 
 from __future__ import annotations
 

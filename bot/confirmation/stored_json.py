@@ -1,4 +1,4 @@
-"""JSON of others, checked once when it arrives and kept exactly as it was; and what is stored, as one text. Pure."""
+"""Checks JSON that others sent, and writes and reads what is stored as one text. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Finds what a person's Home tab lists: what they may decide, what they asked for and decided, the grants they gave.
+"""Finds what a person's Home tab and list show: what they may decide, what they asked for and decided, the grants they
+gave.
 
 The store knows for which policy entries something waits, and Slack knows who is behind them. `authorise` decides about
 each listed call, as it does about each vote.

@@ -1,4 +1,4 @@
-"""What an event of an agent asks people, and the answers to it. Pure.
+"""Reads what an event of an agent asks people, and writes the answers to it. Pure.
 
 Besides tool confirmations (`adk_request_confirmation`), google-adk 2 has questions (`adk_request_input`), confirmations
 of a workflow's nodes (the same call with its own id) and long-running tools. People are told about sign-ins

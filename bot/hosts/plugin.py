@@ -1,4 +1,4 @@
-"""Our plugin on an ADK server: answers that are signed for it, and the question whether it is there."""
+"""The bot's side of our google-adk plugin: signs answers for it, and asks whether it is there."""
 
 from __future__ import annotations
 

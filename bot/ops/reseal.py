@@ -13,14 +13,14 @@ from adk_confirm.runtime.errors import Conflict, Invalid
 @click.command()
 @options(json=True)
 async def reseal(call: CommandLine) -> None:
-    """Seal everything with the new secret, so that the one of before can go.
+    """Seal everything with the new secret, so that the old one can go.
 
     It works beside the service, and may be stopped and run again at any time.
     """
     environment = call.settings.environment
     if environment.accepted_secret is None:
         raise Invalid(
-            "Set ADK_CONFIRM_SECRET to the new secret, and ADK_CONFIRM_SECRET_ACCEPTED to the one of before. Nothing "
+            "Set ADK_CONFIRM_SECRET to the new secret, and ADK_CONFIRM_SECRET_ACCEPTED to the old one. Nothing "
             "was done."
         )
     key = environment.signer
@@ -44,8 +44,8 @@ async def reseal(call: CommandLine) -> None:
     call.tell(
         {"sealed_anew": anew, "checkpoint": line},
         f"Everything is sealed with the new secret; {anew} rows were not yet.",
-        "Remove ADK_CONFIRM_SECRET_ACCEPTED, and restart. If a replica ran with the secret of before until now, run "
+        "Remove ADK_CONFIRM_SECRET_ACCEPTED, and restart. If a replica ran with the old secret until now, run "
         "this once more first.",
-        "From now on an anchor begins with this line. Earlier ones can be checked only with the secret of before:",
+        "From now on an anchor begins with this line. Earlier ones can be checked only with the old secret:",
         f"  {line}",
     )

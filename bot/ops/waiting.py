@@ -48,7 +48,7 @@ async def pending(call: CommandLine) -> None:
             if row is not None:
                 waiting.append(_waits(row))
                 continue
-            trouble = "Somebody changed it in the database. It ends when it is looked at."
+            trouble = "Somebody changed it in the database. Nobody can decide on it any more, and it ends."
             parked.append({"kind": "confirmation", "name": stored.id, "since": None, "trouble": trouble})
         parked += await database.read(read_parked)
         running = await database.read(lambda tx: int(tx.value(RUNNING)))

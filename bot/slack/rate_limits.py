@@ -1,4 +1,5 @@
-"""The Slack methods that the app calls, and one limiter that keeps to Slack's rates.
+"""The Slack methods that the app calls, and one limiter that keeps to Slack's rates. Nothing is retried here: see
+`runtime/store/jobs.py`.
 
 The limits are those of an internal app, which is what this one is. The lower ones of 2026 for `conversations.history`
 and `.replies` (one call a minute, 15 messages) are for apps that are sold outside of Slack's Marketplace.

@@ -1,4 +1,5 @@
-"""A session's mailbox: what people say and decide, until its agent has received it. Transaction functions."""
+"""A session's mailbox: what people say and decide until its agent has received it, and what holds the agent back:
+pauses and stops. Transaction functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks on cards and threads: which are due to be drawn or posted, and what was done once. Transaction functions.
+"""Notes what is due to be drawn or posted on cards and threads, and what was done once. Transaction functions.
 
 Decisions and runs never wait for a post to Slack. Cards and threads are updated by jobs of their own: one for each
 confirmation whose cards are out of date, and one for each thread with ledger lines or agent's messages that are not

@@ -24,7 +24,7 @@ SCHEMAS = (RUNTIME_SCHEMA, SCHEMA)
 async def open_store(
     url: str, secret: str, clock: Callable[[], float] | None = None, *, accepted: str | None = None
 ) -> Database:
-    """Opens the store. Raises `StoreError`, which says what to do. `accepted`: the secret of before."""
+    """Opens the store. Raises `StoreError`, which says what to do. `accepted`: the old secret."""
     return await open_laid_out(url, clock, Seal(secret, accepted), SCHEMAS)
 
 

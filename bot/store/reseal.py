@@ -151,10 +151,10 @@ def reseal_page(tx: Tx, table: SealedTable, after: tuple[Any, ...] | None) -> tu
 
 def cover_chains(tx: Tx, key: CheckpointKey | None, after: str | None, first: int | None) -> tuple[Checkpoint, bool]:
     """Makes a checkpoint over the next chains, grown or not. Returns whether there are more. With the last one the
-    store says that those from `first` on are enough, and the secret of before is over."""
+    store says that those from `first` on are enough, and the old secret is over."""
     take_turn(tx)
     if after is None:
-        _note(tx, "All that is stored is sealed with the new secret. The one of before is not needed any more.")
+        _note(tx, "All that is stored is sealed with the new secret. The old one is not needed any more.")
     rows = tx.all(_CHAINS, after=after or "", most=PAGE)
     heads = {row.chain: Head(row.seq, row.hash) for row in rows}
     made = store_checkpoint(tx, checkpoint(last_checkpoint(tx), heads, now(tx), seal_of(tx), key))

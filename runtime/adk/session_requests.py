@@ -108,7 +108,9 @@ def read_answer(response: types.FunctionResponse) -> ToolConfirmation:
             given = json.loads(given["response"])
         found: ToolConfirmation = ToolConfirmation.model_validate(given, strict=True)
     except (ValidationError, ValueError, TypeError) as error:
-        raise Invalid("The answer can't be read: send {confirmed} or {confirmed, payload}.") from error
+        raise Invalid(
+            "The answer can't be read: send only 'confirmed', which is true or false, and 'payload'."
+        ) from error
     if wrong := find_non_finite({"payload": found.payload}):
         raise Invalid(f"The answer holds something that is not JSON: {'; '.join(wrong)}. Send finite numbers.")
     return found

@@ -1,4 +1,4 @@
-"""Compares arguments, edits and answers with a schema, without a library. Pure; nothing is fetched."""
+"""Compares arguments, edits and answers with a schema, in a limited number of steps. Pure; nothing is fetched."""
 
 from __future__ import annotations
 

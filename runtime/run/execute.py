@@ -1,4 +1,5 @@
-"""Runs one call: whether it needs confirmation, whether it may still run, and how it ended. Stores nothing."""
+"""Runs one call: asks its gate, makes its preview, checks whether it may still run, and says how it ended. Stores
+nothing."""
 
 from __future__ import annotations
 

@@ -604,7 +604,7 @@ class LeaseLoop:
             claim = await self._database.run(claim_due, [*self._kinds.values()], room, self._term, at)
         except (StoreError, Busy) as error:
             level = logging.WARNING if self.trouble is None else logging.DEBUG  # once, and not every second
-            log.log(level, "the store did not answer; it is asked until it does: %s", error)
+            log.log(level, "the store did not answer, and is asked again until it does: %s", error)
             self.trouble = str(error)
             return Claim([], AGAIN, set(), [])
         self.trouble = None

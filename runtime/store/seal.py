@@ -25,7 +25,7 @@ class Seal:
     >>> seal.fits(None, "letter", ["session", "1.2"], "deploy")
     False
 
-    A secret that is `accepted` seals nothing. It is the one of before, until everything is sealed anew.
+    A secret that is `accepted` seals nothing. It is the old one, until everything is sealed anew.
 
     >>> of, later = ("letter", ["session", "1.2"], "deploy"), Seal("another secret", accepted="not a real secret")
     >>> later.fits(made, *of), later.made(made, *of)

@@ -123,11 +123,11 @@ async def lay_out(database: Database, *schemas: StoreSchema) -> None:
 
 SEALED_OTHERWISE = (
     "The store belongs to another secret: set ADK_CONFIRM_SECRET (or what seals in its place) to what it was, or use "
-    "another store. To change the secret, set the one of before as ADK_CONFIRM_SECRET_ACCEPTED."
+    "another store. To change the secret, set the old one as ADK_CONFIRM_SECRET_ACCEPTED."
 )
 _MARK = ("store", "", "")
 BEFORE = "secret before"
-"""The name of the mark of the secret of before, until everything is sealed anew."""
+"""The name of the mark of the old secret, until everything is sealed anew."""
 _STORE = "adk_confirm_store"
 _MAKE_STORE = f"CREATE TABLE IF NOT EXISTS {_STORE} (name VARCHAR(32) PRIMARY KEY, value VARCHAR(512) NOT NULL)"
 
@@ -148,7 +148,7 @@ def belongs_to(tx: Tx, seal: Seal) -> bool:
 
 def _belong_to_secret(tx: Tx, schemas: Sequence[StoreSchema]) -> None:
     """Lets the store belong to the secret with which it was opened, if it belongs to none, or to the one that is
-    accepted beside it. A replica that still has the secret of before, and accepts the new one, changes nothing back."""
+    accepted beside it. A replica that still has the old secret, and accepts the new one, changes nothing back."""
     seal = seal_in(tx.context)
     assert seal is not None
     owner = take(tx, {"secret": seal.of(*_MARK)})

@@ -89,7 +89,7 @@ def test_an_answer_is_understood_in_every_spelling(wrapping: str, body: Any, ans
     assert answered(WRAPPED[wrapping](body)) == answer
 
 
-NOT_JSON = "The answer's response is text that can't be read as JSON: {}. Send {{confirmed}}.".format
+NOT_JSON = "The answer's response is text that can't be read as JSON: {}. Send an object with 'confirmed'.".format
 NO_NUMBER = "{} is not a JSON number, or is too large a number".format
 
 
@@ -210,11 +210,11 @@ def test_the_original_call_is_found_typed_or_as_a_map(carrying: FunctionCall | F
         ({"originalFunctionCall": None}, NO_ORIGINAL),
         (
             {"originalFunctionCall": "transfer_money"},
-            "originalFunctionCall must be a function call or a map, not str: send {id, name, args}.",
+            "originalFunctionCall must be a function call or a map, not str: send an object with id, name and args.",
         ),
         (
             {"originalFunctionCall": [CALL]},
-            "originalFunctionCall must be a function call or a map, not list: send {id, name, args}.",
+            "originalFunctionCall must be a function call or a map, not list: send an object with id, name and args.",
         ),
         (
             {"originalFunctionCall": {"name": "transfer_money", "args": "amount=100"}},

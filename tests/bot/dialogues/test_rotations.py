@@ -22,7 +22,7 @@ from tests.support.serving import service, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
-OLD, NEW = "the secret of before, and nobody else's", "another secret altogether, of many letters"
+OLD, NEW = "the old secret, and nobody else's", "another secret altogether, of many letters"
 
 
 @pytest.fixture

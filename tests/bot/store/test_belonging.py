@@ -27,7 +27,7 @@ ONCALL = "adk_confirm.examples.oncall:agent"
 OTHER_SECRET = {"ADK_CONFIRM_SECRET": "another secret, and long enough"}
 ANOTHERS = {
     "secret": "The store belongs to another secret: set ADK_CONFIRM_SECRET (or what seals in its place) to what it "
-    "was, or use another store. To change the secret, set the one of before as ADK_CONFIRM_SECRET_ACCEPTED. Nothing "
+    "was, or use another store. To change the secret, set the old one as ADK_CONFIRM_SECRET_ACCEPTED. Nothing "
     "was done.",
     "workspace": "The store belongs to workspace T0ACME, and SLACK_BOT_TOKEN to T0GLOBEX: name this workspace's own "
     "store in DATABASE_URL or [store] url. Nothing was done.",

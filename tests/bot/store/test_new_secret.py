@@ -1,5 +1,5 @@
 """The secret is changed: nothing that waits is lost, the ledger verifies before, during and after, and in the end the
-secret of before is good for nothing."""
+old secret is good for nothing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_the_secret_is_changed_while_calls_wait(
         monkeypatch.delenv("ADK_CONFIRM_SECRET_ACCEPTED")
         anchor = tmp_path / "anchor"
         anchor.write_text(said)
-        async with at.opens(left, monkeypatch, ADK_CONFIRM_SECRET=NEW):  # the one of before is gone
+        async with at.opens(left, monkeypatch, ADK_CONFIRM_SECRET=NEW):  # the old one is gone
             code, said = await command(capsys, at, "audit", "verify", "--anchor", str(anchor))
             assert code == 0, said
             assert "untampered up to checkpoint" in said

@@ -63,5 +63,5 @@ async def test_sessions_go_on_soon_after_it_is_back(
     assert took < SOON, took
     assert sorted(str(line["tool"]) for line in at.ran()) == ["begins", "pay", "work"]
     warned = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
-    for once in ("it is asked until it does", "wake-ups broke", "Leases could not be renewed"):
+    for once in ("is asked again until it does", "wake-ups broke", "Leases could not be renewed"):
         assert sum(once in one for one in warned) <= 1, warned
