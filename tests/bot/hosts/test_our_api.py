@@ -69,19 +69,6 @@ async def test_a_gated_tool_s_arguments_may_be_edited(visit: Visit) -> None:
     assert ran() == [{"tool": "deploy", "service": "mail"}]
 
 
-async def test_a_tool_that_asks_by_itself_gets_its_payload_and_no_edit(visit: Visit) -> None:
-    request = await visit.asks("please rest 5")
-    assert (request.can_edit, request.wants_payload) == (False, True)
-    await visit.approve(request, payload={"approved_days": 2})
-    assert ran() == [{"tool": "request_time_off", "days": 2}]
-
-
-async def test_a_reason_is_passed_on_once(visit: Visit) -> None:
-    (said,) = await visit.deny(await visit.asks("please deploy search"), reason="Not on a Friday")
-    assert said.count("Not on a Friday") == 1
-    assert ran() == []
-
-
 async def test_the_client_that_google_adk_has_for_its_own_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ pytest.importorskip("google.adk.workflow")
 pytestmark = pytest.mark.slow
 
 APPS = (
-    "trip trip_signed function_signed reporting_signed agent_tool calendar_signed calendar_open_signed "
+    "trip trip_signed function_signed reporting_signed calendar_signed calendar_open_signed "
     "in_turn_bare in_turn_resumable"
 )
 
@@ -108,14 +108,6 @@ async def test_a_node_that_asks_twice(log: Foreign, visiting: Visiting) -> None:
     await visit.approve(second)
     assert [one["amount"] for one in log.ran() if one["tool"] == "pay"] == [5, 7]
     assert [await visit.became(one) for one in (first, second)] == [OutcomeKind.DONE, OutcomeKind.DONE]
-
-
-async def test_what_an_agent_tool_gives_up_is_reported(log: Foreign, visiting: Visiting) -> None:
-    visit = visiting("agent_tool")
-    await visit.say("pay 5")
-    (waits,) = (await visit.host.look(visit.session)).waits
-    assert "agent used as a tool" in waits.said.text
-    assert log.ran() == []
 
 
 @pytest.mark.parametrize("app", ["calendar_signed", "calendar_open_signed"])

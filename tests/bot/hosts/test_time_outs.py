@@ -162,30 +162,6 @@ def test_what_was_settled_without_a_word_is_read_from_the_session(play: Callable
     play(scene)
 
 
-def test_what_got_lost_is_sent_again_once_it_can_not_arrive_any_more(play: Callable[..., None]) -> None:
-    async def scene(at: Waiting) -> None:
-        request = await at.visit.asks("please deploy search")
-        heard = asyncio.Event()
-
-        async def lost(asked: web.Request) -> web.StreamResponse:
-            heard.set()
-            return await silence(asked)
-
-        at.ear.instead["/run_sse"] = lost
-        approving = asyncio.create_task(at.visit.approve(request))
-        await heard.wait()
-        await at.loop.skip(DEFAULT + MINUTE)
-        with pytest.raises(DeliveryUnknown, match="took longer than 600 seconds") as cut:
-            await approving
-        at.ear.instead.clear()
-        assert cut.value.again_after is not None
-        await at.loop.skip(cut.value.again_after)
-        assert "search" in (await at.visit.approve(request))[-1]
-        assert at.log() == ["service"]
-
-    play(scene)
-
-
 def test_a_run_that_keeps_talking_is_cut_like_one_that_does_not(play: Callable[..., None]) -> None:
     """Whether an answer may be sent again goes by how long the first could still arrive: so that has to have an end."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import csv
 import io
 import json
@@ -46,6 +45,7 @@ from tests.support.deciding import ANNA, BEN, MALLORY, every_state, full_member
 from tests.support.office import ON_POSTGRES, POLICY, Opens, config, environment
 from tests.support.postgres import ALONE
 from tests.support.stores import KEYS
+from tests.support.terminal import whole
 from tests.support.waiting import until
 
 SESSION = "slack-T0ACME-C0DEPLOYS-1.1"
@@ -419,23 +419,13 @@ async def test_a_terminal_is_told_how_far_long_work_is_and_a_pipe_is_not(
         said = await at.command(*line.split())
         assert (said.code, label in said.out + said.err) == (0, False)
         read, write = pty.openpty()
-        seen = asyncio.create_task(asyncio.to_thread(until_it_is_closed, read))
+        seen = asyncio.create_task(asyncio.to_thread(whole, read))
         with os.fdopen(write, "w") as terminal, pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "stdout", terminal)
             patch.setattr(sys, "stderr", terminal)
             assert await asyncio.to_thread(main, line.split(), at.clock) == 0
         shown = await seen
         assert (f"{label}  [####" in shown, "100%" in shown) == ((True, True) if after < 0 else (False, False))
-
-
-def until_it_is_closed(terminal: int) -> str:
-    """A terminal holds only some 4 kB that nobody reads, and gives them in pieces."""
-    shown = b""
-    with contextlib.suppress(OSError):  # what reading says at the end
-        while piece := os.read(terminal, 65_536):
-            shown += piece
-    os.close(terminal)
-    return shown.decode()
 
 
 # For auditors

@@ -9,7 +9,6 @@ import os
 import pty
 import re
 import signal
-import socket
 import sqlite3
 import sys
 import time
@@ -31,6 +30,7 @@ from tests.support.counting import at_most
 from tests.support.forked import Process, adk_confirm
 from tests.support.office import ONE, config, environment
 from tests.support.served import browsing
+from tests.support.terminal import whole
 from tests.support.twins.client import Client, responses
 from tests.support.waiting import until
 
@@ -91,16 +91,6 @@ def printed(monkeypatch: pytest.MonkeyPatch, ends: tuple[int, int]) -> tuple[str
         at_terminal = out.isatty()
         out.close()
         return reading.result(), at_terminal
-
-
-def whole(file: int) -> str:
-    """All that is written until the other end is closed, which a terminal reports as an error."""
-    parts: list[bytes] = []
-    with contextlib.suppress(OSError):
-        while part := os.read(file, 65_536):
-            parts.append(part)
-    os.close(file)
-    return b"".join(parts).decode()
 
 
 def test_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -267,13 +257,6 @@ def test_an_agent_of_google_adk_is_distinguished(here: Path, capsys: pytest.Capt
 )
 def test_a_server_that_cannot_start(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
     assert said in refusal(capsys, "api", "--agent", "adk_confirm.examples.oncall:agent", "--port", "0", *arguments)
-
-
-def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        said = refusal(capsys, "api", "--agent", "adk_confirm.examples.oncall:agent", "--port", port)
-    assert f"Port {port} on 127.0.0.1 is taken by another program" in said
 
 
 def test_an_address_of_another_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

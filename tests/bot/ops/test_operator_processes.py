@@ -15,7 +15,7 @@ import pytest
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.backoffice import POLICIES, Backoffice
-from tests.support.deciding import ANNA, BEN
+from tests.support.deciding import ANNA
 from tests.support.forked import adk_confirm
 from tests.support.office import ON_SQLITE, POLICY, config, environment
 from tests.support.stores import SECRET
@@ -101,41 +101,6 @@ async def test_a_lone_half_of_a_letter_stops_no_export(at: Backoffice) -> None:
     for form in ("jsonl", "csv"):
         code, _, err = await shell(at, f"adk-confirm audit export --format {form}")
         assert (code, err) == (0, "")
-
-
-async def test_exit_codes_say_what_a_script_needs(at: Backoffice) -> None:
-    assert (await shell(at, "adk-confirm audit verify"))[0] == 0
-    code, out, err = await shell(at, "adk-confirm audit show nothing")
-    assert (code, out) == (2, "")
-    assert err.startswith("adk-confirm audit show: There is no confirmation and no session nothing in this store.")
-    code, _, err = await shell(at, "adk-confirm audit")
-    assert code == 2
-    assert "Usage: adk-confirm audit" in err
-    code, out, _ = await shell(at, "adk-confirm audit export --help")
-    assert code == 0
-    assert "2030-01-31T18:00+01:00, or 90d for 90 days ago" in " ".join(out.split())
-
-
-async def test_the_whole_morning_of_an_operator(at: Backoffice) -> None:
-    """In one shell, beside a service at work."""
-    deploy, refund = await at.asks("deploy"), await at.asks("refund")
-    code, out, err = await shell(
-        at,
-        "adk-confirm pause && "
-        "adk-confirm pending --json > pending.json && "
-        f"adk-confirm withdraw {refund} && "
-        "adk-confirm resume && "
-        "adk-confirm audit verify && "
-        "adk-confirm audit export --format csv --output ledger.csv",
-    )
-    assert (code, err) == (0, "")
-    begins = [line.partition(" ")[0] for line in out.splitlines() if not line.startswith(" ")]
-    assert begins == ["Runs", "Confirmation", "Runs", "consistent:", "5"]
-    waiting = json.loads((at.directory / "pending.json").read_text())["waiting"]
-    assert {one["id"] for one in waiting} == {deploy, refund}
-    for voter in (ANNA, BEN):
-        await at.vote(deploy, voter)
-    await at.runs(deploy)
 
 
 async def test_ctrl_c_ends_a_command_that_waits_for_an_anchor(at: Backoffice) -> None:
