@@ -245,7 +245,13 @@ class DoorApi:
         it, it is looked for. If nobody is asked, nothing is posted."""
         if body.tool in REQUEST_NAMES or not by.may_ask(body.tool):
             raise Forbidden(f"{by.name} may not ask for {body.tool}. The settings say for what: {', '.join(by.tools)}.")
-        tool = await self._own_tool(body) if self._host.runs(body.tool) else None
+        tool: Tool | None = None
+        if self._host.runs(body.tool):
+            tool = own = (await self._host.tools()).get(body.tool)
+            if own is None:
+                gone = f"There is no tool {body.tool}, or its server can't be reached now. GET /v1/tools lists them."
+                raise NotFound(gone)
+            await checked(lambda: bind(own, body.arguments), body.tool, TO_BEGIN)
         message = AskMessage(
             app=DOOR,
             team=self._team,
@@ -272,15 +278,6 @@ class DoorApi:
         if ask.session.thread_ts != message.thread_ts:  # likewise, with this very ask
             await self._slack.delete(by.channel, message.thread_ts)
         return ask
-
-    async def _own_tool(self, body: AskBody) -> Tool:
-        """The tool that runs here. Raises an error if it is not there, or takes other arguments."""
-        tool: Tool | None = (await self._host.tools()).get(body.tool)
-        if tool is None:
-            gone = f"There is no tool {body.tool}, or its server can't be reached now. GET /v1/tools lists them."
-            raise NotFound(gone)
-        await checked(lambda: bind(tool, body.arguments), body.tool, TO_BEGIN)
-        return tool
 
     async def look(self, request: web.Request) -> web.Response:
         return await self._respond(await self._own(request), *_wait(request))

@@ -43,7 +43,7 @@ from adk_confirm.runtime.adk.signing import MARK, SIGNATURES
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import Invalid
-from adk_confirm.runtime.jsontypes import JsonObject, same
+from adk_confirm.runtime.jsontypes import Json, JsonObject, same
 from adk_confirm.runtime.requests_and_answers import Answer
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.wire import Content, Part, SessionId
@@ -323,8 +323,9 @@ class AdkHost:
 
     def _check(self, asks: AdkRequest, answer: HostAnswer) -> None:
         """Raises an error if this answer can't be given to what the session has now."""
-        if _is_another(asks, answer):
-            raise CallAltered(ANOTHER)
+        decided: Json = [answer.asked.call_id, answer.asked.tool, answer.asked.arguments, answer.asked.preview]
+        if answer.delivery.approves and (asks.twice or not same(asks.shown, decided)):
+            raise CallAltered(ANOTHER)  # the session now has a different call under the request that was decided
         if self._signer.lacks_secret(asks):
             raise RefusedByHost(NOT_SIGNED, MENDED_BY_PEOPLE)
 
@@ -400,14 +401,6 @@ def _events_heard(raw: JsonObject) -> Iterable[RunOutput]:
 
 def _is_set(stop: asyncio.Event | None) -> bool:
     return stop is not None and stop.is_set()
-
-
-def _is_another(asks: AdkRequest, answer: HostAnswer) -> bool:
-    """Whether the session now has a different call under the request that was decided."""
-    decided = answer.asked
-    if not answer.delivery.approves:
-        return False
-    return asks.twice or not same(asks.shown, [decided.call_id, decided.tool, decided.arguments, decided.preview])
 
 
 def _by_agent(answers: Sequence[tuple[AdkRequest, HostAnswer]]) -> list[list[HostAnswer]]:

@@ -273,11 +273,13 @@ class RemoteServer:
         with self._may_break():
             if self._streams:
                 async with self._post("/run_sse", {**body, "streaming": True}) as response:
-                    if not await self._has_no_streams(response, session):
+                    # A 404 may be about the endpoint, or about the session.
+                    if response.status not in NO_SUCH_ENDPOINT or await self.events(session) is None:
                         await self._require_accepted(response)
                         async for event in _event_stream(response):
                             yield event
                         return
+                self._streams = False
             async with self._post("/run", body) as response:
                 await self._require_accepted(response)
                 for event in await _event_list(response):
@@ -310,13 +312,6 @@ class RemoteServer:
         except (aiohttp.ClientError, OSError) as error:
             log.warning("the connection to %s was lost: %s", self._url, _words(error))
             raise DeliveryUnknown("The connection to the agent's server was lost.") from error
-
-    async def _has_no_streams(self, response: aiohttp.ClientResponse, session: SessionId) -> bool:
-        """Whether a 404 is about the endpoint and not about the session: reads the session to find out."""
-        if response.status not in NO_SUCH_ENDPOINT or await self.events(session) is None:
-            return False
-        self._streams = False
-        return True
 
     async def _require_accepted(self, response: aiohttp.ClientResponse) -> None:
         """Raises an error if the server refused the request. A refusal before the run leaves nothing behind. After a

@@ -194,21 +194,19 @@ class SessionReading:
                 running.awaits, running.unasked = kind, kind != response.name
         elif response.name == REQUEST_CONFIRMATION:
             if running is not None and running.awaits:
-                self._ask_again(running, event)
+                # adk-rs has forgotten the approval once somebody has signed in: it asks again, and lists no id.
+                asked = replace(running.request, id=bound_to_event(running.part_id, event.id))
+                asked = replace(asked, invocation_id=event.invocation_id)
+                running.asked_anew = True
+                del self._running[running.call_id]
+                self._waits.pop(pause_of(running.call_id), None)
+                self.requests[asked.id] = self._by_call[running.call_id] = AdkRequest(asked, running.part_id)
         else:
             self._waits.pop(pause_of(call_id), None)
             if running is not None:
                 running.after = response.response or {}, event.at
             self._running.pop(call_id, None)
             self._responses[call_id] = response.response or {}
-
-    def _ask_again(self, older: AdkRequest, event: HostEvent) -> None:
-        """adk-rs has forgotten the approval when somebody has signed in. It asks again, and does not list the id."""
-        asked = replace(older.request, id=bound_to_event(older.part_id, event.id), invocation_id=event.invocation_id)
-        older.asked_anew = True
-        del self._running[older.call_id]
-        self._waits.pop(pause_of(older.call_id), None)
-        self.requests[asked.id] = self._by_call[older.call_id] = AdkRequest(asked, older.part_id)
 
     def _add_words(self, event: HostEvent) -> None:
         mark = (event.custom_metadata or {}).get(MARK)

@@ -74,10 +74,14 @@ def read_click(body: Body) -> Click:
 
 
 def person_of(body: Body) -> Person:
-    """The person, with their own workspace. Slack may name an organisation instead: then the one in which they act."""
+    """The person, with their own workspace. Slack may name an organisation instead: then that in which they act."""
     user = as_object(body.get("user"))
-    own = ident(user.get("team_id"))
-    return Person(own if own and not own.startswith("E") else team_of(body), needed(user, "id"))
+    return Person(_workspace(user.get("team_id")) or team_of(body), needed(user, "id"))
+
+
+def _workspace(*named: Json) -> str:
+    """The first workspace that is named. An organisation is none."""
+    return next((team for team in map(ident, named) if team and not team.startswith("E")), "")
 
 
 def team_of(body: Body) -> str:
@@ -178,17 +182,11 @@ def read_message_event(body: Mapping[str, Json], app: str, bot_user: str) -> Add
         channel=channel,
         thread_ts=thread_ts or ts,
         ts=ts,
-        person=Person(_workspace_of(event) or team, user),
+        person=Person(_workspace(event.get("user_team"), event.get("team")) or team, user),
         text=without_mention(text, bot_user),
         files=tuple({name: file.get(name) for name in _FILE_FIELDS} for file in objects(event.get("files"))),
     )
     return AddressedMessage(heard, by_name=mentioned or direct, stops=_STOPS.fullmatch(heard.text) is not None)
-
-
-def _workspace_of(event: Mapping[str, Json]) -> str:
-    """The author's own workspace. Unlike for a click, Slack may name the organisation here."""
-    teams = (ident(event.get("user_team")), ident(event.get("team")))
-    return next((team for team in teams if team and not team.startswith("E")), "")
 
 
 def without_mention(text: str, bot_user: str) -> str:

@@ -13,7 +13,7 @@ import click
 
 from adk_confirm.bot.config.settings import DEFAULT_FILE, parse_settings
 from adk_confirm.bot.ops.command import FILE, tell
-from adk_confirm.bot.ops.findings import Tools, tools_of
+from adk_confirm.bot.ops.findings import tools_of
 from adk_confirm.bot.policy.approvers import parse_approver
 from adk_confirm.runtime.errors import Conflict, Invalid, StoreError
 from adk_confirm.runtime.jsontypes import as_object
@@ -71,7 +71,15 @@ def settings_for(target: str, approvers: Sequence[str] = _APPROVERS) -> str:
     is no such agent."""
     head, _, _ = example_settings().partition("# Policies, in order.")
     head = re.sub(r"^target = .*$", lambda _: f"target = {json.dumps(target)}", head, flags=re.MULTILINE)
-    asking = _asking(asyncio.run(tools_of(parse_settings(head, {}).agent)))
+    tools = asyncio.run(tools_of(parse_settings(head, {}).agent))
+    asking = {
+        name: f"{name}({', '.join(as_object((tool.schema or {}).get('properties')))})"
+        for name, tool in (tools or {}).items()
+        if tool.may_ask
+    }
+    if tools is None:
+        asking = {"*": "Every call that asks: the agent is a workflow, so its tools can't be listed here."}
+    asking = asking or {"*": "Every call that asks. No tool of the agent does so now."}
     who = ", ".join(map(json.dumps, approvers))
     policies = (
         f'# {about}\n[[policy]]\ntools = [{json.dumps(tool)}]\napprovers = [{who}]\nquorum = 1\nexpires_after = "24h"\n'
@@ -85,18 +93,6 @@ _ABOUT_POLICIES = """\
 # docs/policies.md has more keys, such as when, title, edit, redact and escalate_to; `adk-confirm init` without --agent
 # writes them all, explained.
 """
-
-
-def _asking(tools: Tools | None) -> dict[str, str]:
-    """The tools that may ask people, each with its arguments."""
-    if tools is None:
-        return {"*": "Every call that asks: the agent is a workflow, so its tools can't be listed here."}
-    found = {
-        name: f"{name}({', '.join(as_object((tool.schema or {}).get('properties')))})"
-        for name, tool in tools.items()
-        if tool.may_ask
-    }
-    return found or {"*": "Every call that asks. No tool of the agent does so now."}
 
 
 @click.command()

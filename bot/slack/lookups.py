@@ -61,8 +61,8 @@ class LookupCache(Generic[K, V]):
         the question is always asked again, and what was known is forgotten."""
         if anew:
             self._known.pop(key, None)
-        if (known := self._fresh_entry(key)) is not None:
-            return known[1]
+        if (known := self.peek(key)) is not None:
+            return known
         question = self._asking.get(key)
         if question is None:
             later = self._later.pop(key, None)
@@ -85,8 +85,10 @@ class LookupCache(Generic[K, V]):
 
     def peek(self, key: K) -> V | None:
         """What is known without asking."""
-        known = self._fresh_entry(key)
-        return None if known is None else known[1]
+        known = self._known.get(key)
+        if known is None or (self._seconds is not None and self._clock() - known[0] >= self._seconds):
+            return None
+        return known[1]
 
     def put(self, key: K, answer: V) -> None:
         """Keeps what somebody learned without asking for it."""
@@ -101,12 +103,6 @@ class LookupCache(Generic[K, V]):
         for key in [key for key in (*self._known, *self._asking) if which(key)]:
             self._known.pop(key, None)
             self._asking.pop(key, None)
-
-    def _fresh_entry(self, key: K) -> tuple[float, V] | None:
-        known = self._known.get(key)
-        if known is None or (self._seconds is not None and self._clock() - known[0] >= self._seconds):
-            return None
-        return known
 
     async def _ask(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
         began, me = self._clock(), asyncio.current_task()
