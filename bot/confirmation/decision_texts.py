@@ -81,11 +81,11 @@ def ungoverned(found: CallRefusal) -> str:
     """Why nobody is asked, for people in the thread."""
     match found.why:
         case CallRefusalReason.NO_POLICY:
-            return f"No rule covers it, so nobody was asked. {_ASK_OPERATOR}"
+            return f"No policy covers it, so nobody was asked. {_ASK_OPERATOR}"
         case CallRefusalReason.NO_APPROVERS:
-            return f"Its rule names nobody who may approve it. {_ASK_OPERATOR}"
+            return f"Its policy names nobody who may approve it. {_ASK_OPERATOR}"
         case CallRefusalReason.WHEN_FAILED:
-            return "Its rule has no answer for this call. Ask whoever runs this app to mend the rule."
+            return "Its policy has no answer for this call. Ask whoever runs this app to mend the policy."
         case CallRefusalReason.TOO_MANY_DENIALS:
             return "It was denied too often within 10 minutes. Tell the agent what you want instead, or wait."
         case CallRefusalReason.SESSION_FULL:

@@ -532,7 +532,7 @@ _THREAD = (
 _TALK: dict[str, Any] = {"asker": DANA, "carded": True, "headline": "Deploy checkout 2.14.0 to prod", "tool": "deploy"}
 _NEWER = "https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"
 _NOTE = ((LEAD, "Checked with the team."),)
-_NO_RULE = "No rule covers it, so nobody was asked. Ask whoever runs this app if it should be possible."
+_NO_RULE = "No policy covers it, so nobody was asked. Ask whoever runs this app if it should be possible."
 _LAPTOP = (Argument("model", "16 inch"), Argument("memory", 32))
 THREAD_LINES = (
     ShownLine(seq=7, kind=LineKind.DONE, people=(OPS, LEAD), notes=_NOTE, **_TALK),

@@ -154,9 +154,9 @@ async def test_who_is_denied_again_and_again_is_not_asked_about_any_more(at: Off
 @pytest.mark.parametrize(
     ("policies", "why"),
     [
-        (policy(when="args.cost > 5"), "Its rule has no answer for this call"),
-        (policy(approvers=""), "Its rule names nobody who may approve it"),
-        (policy().replace('["*"]', '["deploy*"]'), "No rule covers it"),
+        (policy(when="args.cost > 5"), "Its policy has no answer for this call"),
+        (policy(approvers=""), "Its policy names nobody who may approve it"),
+        (policy().replace('["*"]', '["deploy*"]'), "No policy covers it"),
     ],
 )
 async def test_what_no_policy_can_answer_is_refused_at_once(open_office: Opens, policies: str, why: str) -> None:
