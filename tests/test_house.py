@@ -145,6 +145,16 @@ def test_each_room_says_what_it_is_for_and_where_to_begin() -> None:
     assert [str(path.relative_to(ROOT)) for path, text in said.items() if not re.search(r"\bBegin\b", text)] == []
 
 
+def test_the_changelog_says_what_people_notice() -> None:
+    """Its groups are what is new, what changed and what was mended, and a line is there once."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    groups, lines = re.findall(r"^### (.+)$", text, re.MULTILINE), re.findall(r"^- .+$", text, re.MULTILINE)
+    assert [group for group in groups if not re.match(r"(New|Changed|Mended)\b", group)] == []
+    assert len({*lines}) == len(lines) > 50
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE)[0] == version
+
+
 def test_files_that_texts_name_are_there() -> None:
     rooms = ("bot", "blocks", "runtime", "sandbox", "demo", "examples", "bench", "tests", "docs")
     paths = [path for room in rooms for path in (ROOT / room).rglob("*.*") if path.suffix in (".py", ".md", ".sql")]
