@@ -311,7 +311,8 @@ def _say_arguments(view: Shown, drawing: Drawing) -> None:
 def _say_values(
     arguments: Sequence[Argument], drawing: Drawing, titled: frozenset[str] = frozenset(), *, small: bool | None = None
 ) -> None:
-    """Those `titled` stand in the headline, and so are small print on a card; `small`: all are, or none."""
+    """Says the values of arguments. Those in `titled` stand in the headline, and so are small print on a card; `small`:
+    all are, or none."""
     arguments = sorted(arguments, key=lambda argument: argument.is_default)
     said_so = False
     for index, argument in enumerate(arguments):

@@ -244,7 +244,7 @@ class Field:
         return parse_json(text)
 
     def _moment(self, seconds: int) -> str:
-        """With the offset of the value before, spelled as it was."""
+        """The moment that was chosen, with the offset of the value before, spelled as that was."""
         _, between, _, end, offset = self._spelling.groups()
         there = datetime.fromtimestamp(seconds, datetime.fromisoformat(_NO_MOMENT[:16] + offset).tzinfo)
         return f"{there:%Y-%m-%d}{between}{there:%H:%M}{end}{offset}"

@@ -57,7 +57,7 @@ def plan_of(preview: Preview) -> Plan:
 
 
 def _diff(lines: list[str]) -> Plan | None:
-    """None if it is no unified diff, or has anything else in it."""
+    """Reads a unified diff. None if the text is not one, or has anything else in it."""
     shown, files = list[str](), list[str]()
     old = new = more = fewer = 0
     rest = iter(lines)

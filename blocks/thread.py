@@ -63,8 +63,8 @@ REMINDERS = (LineKind.REMINDED, LineKind.ESCALATED)
 
 
 def thread_messages(session: str, steps: Sequence[ShownLine]) -> tuple[Message, ...]:
-    """These steps as messages for the thread, in order. The mark of each names the last step that it shows. They
-    mention whom they name: see `notified_users`."""
+    """The messages that show these lines in a thread, in order. The mark of each message names the last line that it
+    shows. A message mentions the people of `notified_users`."""
     return tuple(_message(session, part) for part in _split(steps))
 
 
@@ -263,7 +263,7 @@ def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
 
 
 def _step_pieces(step: ShownLine, *, first: int) -> list[Piece]:
-    """With its time. `first`: that of the first step; so soon after it the clock says enough."""
+    """A line with its time. `first`: the time of the first line; so soon after that, the clock says enough."""
     when = When(step.at, clock=0 < step.at - first < SAME_DAY)
     said, *rest = history_pieces(step, title_above=True)
     return [Line((when, Say("  "), *said.spans)), *rest] if isinstance(said, Line) else [Line((when,)), said, *rest]

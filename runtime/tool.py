@@ -49,7 +49,7 @@ _CHECKING = "adk-confirm-check"
 
 
 def tool_threads() -> list[threading.Thread]:
-    """Those in which synchronous tools run now. Nothing can stop one."""
+    """The threads in which synchronous tools run now. Nothing can stop such a thread."""
     return [thread for thread in threading.enumerate() if thread.name.startswith(_THREAD_NAME)]
 
 
@@ -100,7 +100,8 @@ class Tool:
         return False
 
     async def gated(self, args: JsonObject, context: ToolContext) -> bool:  # noqa: ARG002  (likewise)
-        """As `requires_confirmation`, for a tool that needs the context or has to wait."""
+        """Whether the call needs confirmation, like `requires_confirmation`, for a tool that needs the context or has
+        to wait."""
         return await in_thread(lambda: self.requires_confirmation(args), _CHECKING, daemon=True)
 
     def bind(self, args: JsonObject, *, strict: bool = False) -> Bound:  # noqa: ARG002  (a schema is always strict)

@@ -296,7 +296,7 @@ def masked_text(redactor: Redactor, text: str) -> str:
 
 
 def _as_value(redactor: Redactor, text: str) -> Json:
-    """The same as a JSON value. Text that is not a JSON object or list stays text."""
+    """A result as a JSON value, masked. Text that is not a JSON object or list stays text."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             return redactor.mask(json.loads(text))

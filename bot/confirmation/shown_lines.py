@@ -57,7 +57,7 @@ class About:
 
 
 def shown_line(line: LedgerLine, about: About | None = None) -> ShownLine | None:
-    """None for a kind that is never shown, or a line whose content was purged."""
+    """A ledger line as people may see it. None for a kind that is never shown, or a line whose content was purged."""
     entry, call = LINES[line.kind], about.call if about else None
     said = entry.of_question if call and call.question else entry.of_operation if call and call.operation else True
     if not said or entry.sentence is None or line.content is None:

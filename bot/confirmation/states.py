@@ -68,7 +68,7 @@ class Transition:
     grant: Grant | None = None
 
     def then(self, later: Transition) -> Transition:
-        """This change and then `later`, which began from its row. Only one of them may deliver something."""
+        """This change, and then `later`, which began from its row. Only one of the two may deliver something."""
         delivery = later.delivery or self.delivery
         return replace(later, steps=(*self.steps, *later.steps), delivery=delivery)
 

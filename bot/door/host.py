@@ -141,7 +141,7 @@ class _Caller(Agent):
         self._host = host
 
     async def resolve_tools(self) -> dict[str, Tool]:
-        """Those of its MCP servers, as far as they can be listed, and any other."""
+        """The tools of the caller's MCP servers, as far as they can be listed, and any other name."""
         found = _Anything(self._host)
         for server in self.tools:
             assert isinstance(server, McpToolset)

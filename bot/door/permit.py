@@ -45,7 +45,7 @@ def jcs(value: Json) -> str:
 
 
 def _number(value: float) -> str:
-    """As JavaScript spells it: Python finds the same digits, and writes them in other forms."""
+    """A number as JavaScript spells it: Python finds the same digits, and writes them in other forms."""
     if value == 0:
         return "0"
     sign, figures, power = Decimal(repr(value)).as_tuple()

@@ -48,7 +48,7 @@ def backup(call: CommandLine, folder: Path) -> None:
 
 
 def _copy(there: Path, to: Path) -> None:
-    """As SQLite itself does it: one state, whatever is written meanwhile."""
+    """Copies the store as SQLite itself does it: one state of it, whatever is written meanwhile."""
     with (
         closing(sqlite3.connect(f"{there.resolve().as_uri()}?mode=ro", uri=True)) as source,
         closing(sqlite3.connect(to)) as target,

@@ -48,7 +48,7 @@ Key = tuple[Approver | str, str]
 
 @dataclass(frozen=True)
 class NotWritable:
-    """These people can't get cards as direct messages. `sentence` says why, and what to do."""
+    """The people who would decide can't get cards as direct messages. `sentence` says why, and what to do."""
 
     sentence: str
 
@@ -126,8 +126,8 @@ class Directory:
     def fresh_facts(
         self, row: Confirmation, vote: Vote, policies: Policies, asked: Facts | None = None
     ) -> Facts | None:
-        """The same facts from the cache alone. None if the cache lacks one of them. What is unresolved in `asked` is in
-        no cache, and stays so."""
+        """The facts about a vote, from the cache alone. None if the cache lacks one of them. What is unresolved in
+        `asked` is in no cache, and stays so."""
         barred, people, questions = _to_ask(row, vote, policies)
         bars = {*row.policy.barred, *barred}
         unresolved: dict[object, Unresolved] = {}

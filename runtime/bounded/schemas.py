@@ -162,7 +162,7 @@ def _undeclared(schema: Rules, args: Rules) -> dict[str, str]:
 
 
 def _plain(rules: Any) -> Any:  # a stranger's
-    """The same as JSON Schema. What is no schema is left out, since then the tool alone knows what it takes."""
+    """The schema as plain JSON Schema. What is no schema is left out, since then the tool alone knows what it takes."""
     if not isinstance(rules, dict):
         return rules if isinstance(rules, bool) else True
     found = {key: value for key, value in rules.items() if key not in ("type", "nullable")}

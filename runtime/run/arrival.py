@@ -268,7 +268,8 @@ def _check_name(answer: Answer, call: Call) -> None:
 
 
 def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"] | None:
-    """Stores the message and leases its session, unless the sender has it. None while somebody else works on it.
+    """Stores the message and leases its session, unless the sender holds the lease. None while somebody else works on
+    the session.
 
     Work left by a process that died is part of the result.
     """
@@ -290,8 +291,8 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
 
 
 def look_in(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"] | None:
-    """The same for a sender that has the session, and that keeps the message until the run has ended: nothing is stored
-    yet. None if the session is still to be made."""
+    """Like `enter`, for a sender that holds the session's lease and keeps the message until the run has ended: nothing
+    is stored yet. None if the session is still to be made."""
     session = find(tx, arrival.name)
     if arrival.create and (session is None or session.opened_by != arrival.sender.opens):
         return None

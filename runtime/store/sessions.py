@@ -106,7 +106,7 @@ def read_calls(tx: Tx, key: int, turn: int = 0) -> list[Call]:
 
 
 def known_calls(tx: Tx, key: int, ids: Collection[str]) -> set[str]:
-    """Those of the ids that a call or a request already has."""
+    """Which of these ids a call or a request already has."""
     asked = [call_id for call_id in ids if is_storable_id(call_id)]
     return set(
         tx.column(
@@ -227,7 +227,7 @@ def check_sender(
 def check_against(
     prefix: str | None, sender: Writer, name: SessionId, session: StoredSession | None, keys: Iterable[str] = ()
 ) -> None:
-    """The same for a caller that has read the prefix of the desk's names."""
+    """Like `check_sender`, for a caller that has read the prefix of the desk's names."""
     if sender.desk:
         return
     if session is not None and session.opened_by == "desk":

@@ -26,7 +26,8 @@ AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Limits:
-    """With `queue` transactions under way, callers wait for `patience` seconds, then get `Busy`."""
+    """The limits of a store. While `queue` transactions are under way, a caller waits for `patience` seconds, then gets
+    `Busy`."""
 
     queue: int = 4096
     patience: float = 10.0

@@ -77,7 +77,7 @@ def traceparent() -> str | None:
 
 
 def headers() -> Mapping[str, str]:
-    """The same as headers for a request to another server."""
+    """The trace as headers for a request to another server."""
     carrier: dict[str, str] = {}
     if _tracer() is not None:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
