@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from adk_confirm.blocks import words
 from adk_confirm.blocks.exact_values import ON_ONE_LINE, spell_value
 from adk_confirm.blocks.mentions import people_names
-from adk_confirm.blocks.plan import plan_of
+from adk_confirm.blocks.plan import Plan, plan_of
 from adk_confirm.blocks.readable import (
     BOXED,
     LONGEST_TITLE,
@@ -48,7 +48,6 @@ from adk_confirm.blocks.rich_text import (
 )
 from adk_confirm.blocks.shown import ABSENT, Absent, Argument, FieldDiff, Formats, OutcomeKind, Shown, State
 from adk_confirm.blocks.text import fit_visible, plain, right_to_left, units, visible
-from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import same
 from adk_confirm.runtime.titles import CURRENCIES, title_fields
 
@@ -131,6 +130,13 @@ class Drawing:
         self.spent += units(done.text)
         return done.text
 
+    def box(self, plan: Plan, limit: int, lines: int, *, runs: bool = True) -> None:
+        """Lines in a box, with the number of those that do not fit."""
+        head, tail = plan.cut(lines, limit)
+        self.add(Box(self.fitted(head, limit, lines, runs=runs) + tail))
+        if tail:
+            self.left_out(runs=runs)
+
     def left_out(self, *, runs: bool = True) -> None:
         self.cut = True
         self.blind = self.blind or runs
@@ -145,10 +151,12 @@ def content(view: Shown, room: Space) -> Drawing:
     drawing = Drawing(room, below=whole, over=view.stage not in (State.WAITING, OutcomeKind.UNKNOWN))
     if not fit_visible(view.tool, TOOL_IN_TITLE).whole:  # too long for the line about who asked
         drawing.add(Box(drawing.fitted(view.tool, max(room.hint, 400))))
-    _say_drift(view, drawing)
+    plan = plan_of(view.preview) if view.preview and view.preview.failed is None else None
+    if plan is not None and view.approved_preview is not None:
+        plan = _say_drift(view, plan, plan.since(plan_of(view.approved_preview)), drawing)
     _say_arguments(view, drawing)
-    if view.preview and view.preview.failed is None:
-        _say_preview(view, view.preview, drawing)
+    if plan is not None:
+        _say_preview(view, plan, drawing)
     asked = question(view)
     in_title = asked is not None and (not room.exact or plain(asked, _QUESTION) == view.hint)
     if view.hint and not in_title and not _says_nothing(view.hint, view.tool):
@@ -305,6 +313,10 @@ def _say_arguments(view: Shown, drawing: Drawing) -> None:
     _say_values([one for one in view.arguments if one.name not in whole], drawing, titled, small=view.question or None)
     if answer and not drawing.over:
         drawing.add(Line((Say("The answer:" if view.question else "With this answer:"),)))
+    if view.wants_payload and view.stage is State.WAITING and drawing.room.small and not (answer or view.question):
+        asked = [*dict.fromkeys(map(readable_name, (*(one.name for one in view.payload), *view.editable)))]
+        more = [Say(words.more(len(asked) - _FIELDS))] if asked[_FIELDS:] else []
+        drawing.add(Line((Say("To fill in: "), *join([*map(name, asked[:_FIELDS]), *more]))))
     _say_values([one for one in answer if one.name not in whole], drawing, small=False if view.question else None)
 
 
@@ -319,7 +331,7 @@ def _say_values(
         tiny = (drawing.over or argument.name in titled or bool(small)) if small is not False else False
         tiny = tiny and (drawing.over or not argument.is_default)
         if argument.is_default and not tiny and not said_so:
-            drawing.add(Line((Say("Not given, so by default:"),)))
+            drawing.add(Line((Say("The tool's defaults:"),)))
             said_so = True
         if index >= drawing.room.arguments or drawing.left < _LEAST:
             drawing.add(Line((Say(words.more_arguments(len(arguments) - index)),)))
@@ -357,17 +369,17 @@ def _say_value(
     small: bool = False,
 ) -> None:
     """`name value`, or `name old → new`. What does not fit on a line gets boxes below the name."""
-    room, begin, item = drawing.room, _say_name(argument.name, drawing, runs=runs), change is not None
+    room, begin, item = drawing.room, _say_name(argument.name, drawing, runs=runs), int(change is not None)
     limit = min(room.value, max(drawing.left, _LEAST))
     now = _written(argument, value, room, limit)
     was = _written(argument, change.old, room, room.old) if change else None
     if now.box or (was and was.box) or right_to_left(argument.name):  # such a name could change places with the value
         if named := (*begin[:1], *_of_text(value)):
             drawing.add(Line(named, item))
-        drawing.add(Box(drawing.fitted(_exactly(value, room), limit if runs else room.old, room.lines, runs=runs)))
+        drawing.box(_exactly(value, room), limit if runs else room.old, room.lines, runs=runs)
         if change:
-            old = drawing.fitted(_exactly(change.old, room), room.old, room.lines, runs=False)
-            drawing.add(Line((Say("was"),)), Box(old))
+            drawing.add(Line((Say("was"),)))
+            drawing.box(_exactly(change.old, room), room.old, room.lines, runs=False)
         return
     if not now.whole:
         drawing.left_out(runs=runs)
@@ -407,8 +419,11 @@ def _written(argument: Argument, value: JsonValue | Absent, room: Space, limit: 
     return Readable((said, Say(" ("), Supplied(exact.text), Say(")")))
 
 
-def _exactly(value: JsonValue | Absent, room: Space) -> str:
-    return "" if value is ABSENT else spell_value(value, room.enough).text
+def _exactly(value: JsonValue | Absent, room: Space) -> Plan:
+    if isinstance(value, str) and "\n" in value.rstrip("\n"):
+        return Plan(tuple(value.split("\n")))
+    text = "" if value is ABSENT else spell_value(value, room.enough).text
+    return Plan(tuple(text.split("\n")) if len(text) <= room.enough else (text,))  # nobody counts the rest of it
 
 
 _CHANGES = 12
@@ -429,7 +444,7 @@ def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: 
             part = Argument(leaf.path, None, formats=(("", formats),) if formats else ())
             _say_value(part, leaf.new, leaf, drawing, runs=False)
         else:
-            drawing.add(Line((*_say_name(change.path, drawing, runs=False), *leaf), item=True))
+            drawing.add(Line((*_say_name(change.path, drawing, runs=False), *leaf), item=1))
     if lines[_CHANGES:] and not room.exact:
         drawing.add(Line((Say(words.more(len(lines) - _CHANGES)),)))
         drawing.left_out(runs=False)
@@ -461,36 +476,35 @@ def _leaves(called: str, change: FieldDiff) -> list[FieldDiff | tuple[TextSpan, 
 # -- what the tool says that it would do
 
 
-def _say_drift(view: Shown, drawing: Drawing) -> None:
-    """How what it would do differs from what was approved: before anything else."""
-    if view.approved_preview is None or view.preview is None or view.preview.failed is not None:
-        return
+def _say_drift(view: Shown, plan: Plan, changed: tuple[str, ...], drawing: Drawing) -> Plan:
+    """How what it would do differs from what was approved: before anything else. Returns the plan to show: a short one
+    has then and now among its lines."""
     who, when = people_names(view.approved_then), When(view.approved_then_at)
     since = say("{who} approved it {when}", who=who, when=when) if view.approved_then else say("it was approved")
     drawing.add(Line((Say("⚠️ "), Say("Changed since ", bold=True), *since, Say(". Decide again.", bold=True))))
-    if changed := plan_of(view.preview).since(plan_of(view.approved_preview)):
-        drawing.add(Box(drawing.fitted("\n".join(changed), drawing.room.preview, drawing.room.preview_lines)))
-    else:
+    if not changed:
         drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
+    elif plan.lines and len(changed) - sum(one.startswith("then") for one in changed) == len(plan.lines):
+        return replace(plan, lines=changed)
+    else:
+        drawing.box(Plan(changed), drawing.room.preview, drawing.room.preview_lines, runs=False)
+    return plan
 
 
-def _say_preview(view: Shown, preview: Preview, drawing: Drawing) -> None:
-    room, plan = drawing.room, plan_of(preview)
+def _say_preview(view: Shown, plan: Plan, drawing: Drawing) -> None:
+    room = drawing.room
     facts: list[TextSpan] = [code(plan.files[0], 80)] if len(plan.files) == 1 and plan.files[0] else []
     facts += [Say(plan.size)] if plan.size else []
     title = words.PLAN_TITLES[_tense(view)][bool(plan.files)]
     title += ", changed by the edit" if view.changed_by_edit and not drawing.over else ""
     drawing.add(Line((Say(title, bold=True), *(span for one in facts for span in (Say(words.DOT), one)))))
-    if room.exact:
-        drawing.add(Box(drawing.fitted(preview.text, room.preview, room.preview_lines)))
-    elif drawing.over and plan.files and len(plan.lines) > _SHORT_PLAN:  # the size alone: a finished card is short
+    if (
+        drawing.over and not room.exact and plan.files and len(plan.lines) > _SHORT_PLAN
+    ):  # the size alone: a finished card is short
         drawing.left_out()
     else:
-        most = min(room.preview_lines, _SHORT_PLAN) if drawing.over else room.preview_lines
-        text, whole = plan.cut(most, room.preview)
-        drawing.add(Box(drawing.fitted(text, room.preview, room.preview_lines + 1)))
-        if not whole:
-            drawing.left_out()
+        most = min(room.preview_lines, _SHORT_PLAN) if drawing.over and not room.exact else room.preview_lines
+        drawing.box(plan, room.preview, most)
     if view.preview_is_masked:
         drawing.add(Line((Say("The policy hides some of it."),)))
         drawing.blind = True
@@ -527,7 +541,7 @@ def result(value: JsonValue, room: Space, formats: Formats = ()) -> tuple[list[P
     if isinstance(value, dict) and all(isinstance(inner, str | int | float | None) for inner in value.values()):
         found = readable(value, words.RESULT, dict(formats), room.result, room.lines)
         if found.box:
-            drawing.add(Box(drawing.fitted(spell_value(value, room.enough).text, room.result, room.lines)))
+            drawing.box(_exactly(value, room), room.result, room.lines)
         else:
             drawing.add(Line((*(_say_name(words.RESULT, drawing) if room.exact else ()), *found.beside)))
     elif room.exact:

@@ -47,7 +47,16 @@ from adk_confirm.blocks.rich_text import (
     spoken,
     text,
 )
-from adk_confirm.blocks.shown import ABSENT, ApproverKind, Argument, GrantOffer, GrantView, OutcomeKind, Shown, State
+from adk_confirm.blocks.shown import (
+    ABSENT,
+    ApproverKind,
+    Argument,
+    GrantOffer,
+    GrantView,
+    OutcomeKind,
+    Shown,
+    State,
+)
 from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose, units
 from adk_confirm.runtime.jsontypes import Json, same
@@ -61,6 +70,9 @@ def card(view: Shown) -> Message:
     blind = what.blind and view.stage is State.WAITING
     runs = [*became, *what.runs, *preview_notices(view)]
     said = [*what.words, *people_said(view), *notices(view)]
+    if len(what.small) > _BESIDE:  # so many values in grey would be a wall
+        runs.append(Line(join(what.small, words.DOT)))
+        what.small.clear()
     asked = join([asked_by_line(view).spans, *filter(None, (*what.small, returned))], words.DOT)
     small = [Line(asked), *small_facts(view)]
     if cut or what.cut:
@@ -80,15 +92,20 @@ def card(view: Shown) -> Message:
     )
 
 
+_BESIDE = 4
 ASKED_AGAIN = (State.DENIED, State.EXPIRED, State.LAPSED, OutcomeKind.FAILED, OutcomeKind.REFUSED)
 """The asker can ask again for a call that ended so. Whoever withdrew it did not want it."""
 
 
 def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     """The buttons that can be used now. Slack shows them to everybody; rights are checked when somebody presses one."""
-    row = _first_buttons(view, blind=blind) + deny_buttons(view)
+    row = _first_buttons(view, blind=blind)
+    if denies := deny_button(view, "danger"):
+        row.append(denies)
     if view.stage is State.WAITING and not view.question and _edits(view):
         row.append(button(Action.EDIT, "Edit…", view.ref.encode(), about=view.tool))
+    if approvable(view) and view.grant_offer:
+        row.append(button(Action.GRANT_OPEN, f"{words.APPROVE_AND_ALLOW}…", view.ref.encode(), about=view.tool))
     if view.grant:
         row.append(revoke_button(view.grant))
     if view.stage in ASKED_AGAIN and view.asked_by and not (view.question or view.drifted):
@@ -96,18 +113,16 @@ def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     return row
 
 
-def deny_buttons(view: Shown) -> list[JsonObject]:
+def deny_button(view: Shown, style: str | None = None) -> JsonObject | None:
     if view.stage is not State.WAITING or view.question:
-        return []
-    return [button(Action.DENY, words.DENY_OPENS, view.ref.encode(), about=view.tool, style="danger")]
+        return None
+    return button(Action.DENY, words.DENY_OPENS, view.ref.encode(), about=view.tool, style=style)
 
 
 def _menu(view: Shown) -> JsonObject:
     """The entries behind "⋯"."""
-    length = f" for {words.duration(view.grant_offer.seconds)}" if view.grant_offer else ""
     entries = (
         ("Approve with a note…", Action.APPROVE_OPEN, approvable(view) and view.approve_note == "optional"),
-        (f"{words.APPROVE_AND_ALLOW}{length}…", Action.GRANT_OPEN, approvable(view) and bool(view.grant_offer)),
         ("See everything", Action.SEE, True),
         ("Withdraw…", Action.WITHDRAW_OPEN, view.stage is State.WAITING),
         ("History", Action.HISTORY, True),
@@ -234,7 +249,7 @@ def _title(view: Shown) -> str:
         return "⏸️ Paused: {what}"
     if view.stage is State.ELSEWHERE and view.outside is not None and not view.question:
         return words.TITLES_ELSEWHERE[view.outside]
-    return words.TITLES[view.stage]
+    return words.TITLES[view.became]
 
 
 # -- the state of the call
@@ -251,9 +266,14 @@ def outcome(view: Shown, room: Space) -> tuple[list[Piece], tuple[TextSpan, ...]
     if view.result is ABSENT:
         if text := view.error or (view.reason if view.stage is OutcomeKind.REFUSED else None):
             done = fit_visible(text, room.result, room.lines, keep="\n\t")
-            return [Box(done.text) if view.error else Quote(done.text)], (), not done.whole
+            said = Box(done.text) if view.error else Quote(done.text, (Say("the agent's runtime"),))
+            return [said], (), not done.whole
         nothing = view.stage is OutcomeKind.DONE and not (view.question or view.operation)
         return [], say("returned nothing") if nothing else (), False
+    if view.result in (None, "", {}, {"result": None}):
+        return [], say("returned nothing"), False
+    if view.became == words.HANDED_OVER and not room.exact:  # the status says it
+        return [], (), False
     news = view.result if room.exact else _news(view, view.result)
     drawn, cut = result(news, room, view.formats) if news or not view.result else ([], False)
     if room.small and not cut and len(drawn) == 1 and isinstance(drawn[0], Line):
@@ -328,6 +348,11 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
         case OutcomeKind.DONE | OutcomeKind.FAILED:
             time = took(view.duration)
             said = say("reported by {who}", who=code(view.reported_by)) if view.reported_by else ()
+            if view.became == words.HANDED_OVER and isinstance(view.result, dict):
+                whom, time = code(str(view.result["handed to"])), ""
+                said = say(
+                    "{who} gave it to {whom}, which does not report", who=code(view.reported_by or ""), whom=whom
+                )
             ran = join([*filter(None, (approved, say(time) if time else (), said))], words.DOT) or say("It ran")
             return (*ran, Say(words.FAILED_STATUS)) if view.stage is OutcomeKind.FAILED else ran
         case State.DENIED | State.WITHDRAWN:
@@ -341,7 +366,8 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
         case State.LAPSED:
             return say(f"{yes} by {{people}}, but the agent could not be reached in time.", people=people)
         case State.ELSEWHERE:
-            return say("Votes here did not count. Find out who answered the agent directly.")
+            may = "" if view.outside is False else "It may have run. "
+            return say(may + "No vote here counted. Find out who answered the agent.")
         case OutcomeKind.HAPPENED | OutcomeKind.DID_NOT:
             return say(f"{{people}} said that it {words.STATES[view.stage]}.", people=people_names(view.decided_by))
         case OutcomeKind.NOBODY_KNOWS:
@@ -351,8 +377,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
     if view.drifted:
         newer = (Link(view.newer_link, "Newer card"),) if view.newer_link else say("Use the newer card.")
         return (*decided(yes), Say(" Before it started, what it would do changed. "), *newer)
-    why = f"{no[:-1]}:" if view.reason else no
-    return decided(yes, f" {why}") if view.decided_by else say(why)
+    return decided(yes) if view.decided_by else say(no)
 
 
 def took(seconds: float | None) -> str:
@@ -473,7 +498,8 @@ def audit_line(view: Shown) -> Line:
 def grant_text(grant: GrantView) -> Line:
     """What a grant allows, until when, what may differ, and who gave it."""
     calls, uses = calls_like(grant), words.uses(grant.uses, grant.used)
-    return line(words.GRANT, calls=calls, when=When(grant.until), who=people_names(grant.by), uses=uses)
+    free, who = Say("Runs here without asking", bold=True), people_names(grant.by)
+    return line(words.GRANT, free=free, calls=calls, when=When(grant.until), who=who, uses=uses)
 
 
 def whatever(free: Sequence[str]) -> tuple[TextSpan, ...]:
@@ -488,12 +514,12 @@ def _names(names: Sequence[str], last: str) -> tuple[TextSpan, ...]:
     return join([*named, *([Say("anything else", bold=True)] if names[_BOUND:] else [])], last=last)
 
 
-def grant_scope(offer: GrantOffer) -> Line:
+def grant_scope(offer: GrantOffer) -> list[Line]:
     """What the next calls may be that run without asking."""
-    if not offer.free:
-        return line(words.GRANT_SCOPE_EXACT, uses=words.uses(offer.uses))
-    free = (*_names(offer.free, " and "), Say(" may be anything", bold=True))
-    return line(words.GRANT_SCOPE, on=_bound(offer.on), free=free, uses=words.uses(offer.uses))
+    free = (*_names(offer.free, " and "), Say(" may be anything", bold=True), Say(" that this policy covers"))
+    rows = [say("with the same {on}", on=_bound(offer.on)), free] if offer.free else [whatever(())]
+    rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
+    return [line("Only in this conversation:"), *(Line(row, item=1) for row in rows)]
 
 
 def _bound(on: Sequence[Argument]) -> tuple[TextSpan, ...]:
@@ -502,10 +528,10 @@ def _bound(on: Sequence[Argument]) -> tuple[TextSpan, ...]:
 
 
 def calls_like(grant: GrantView | ShownLine) -> tuple[TextSpan, ...]:
-    """`Calls of deploy with service checkout, whatever version,`: what a grant covers."""
+    """`deploy with service checkout, whatever version`: what a grant covers."""
     bound = (" with {on}" if grant.free else " with exactly {on}") if grant.on else ""
-    free = (*say(", "), *whatever(grant.free), *say(",")) if grant.free else ()
-    return say(f"Calls of {{tool}}{bound}{{free}}", tool=code(grant.tool), on=_bound(grant.on), free=free)
+    free = (Say(", "), *whatever(grant.free)) if grant.free else ()
+    return say(f"{{tool}}{bound}{{free}}", tool=name(grant.tool), on=_bound(grant.on), free=free)
 
 
 _BOUND = 5

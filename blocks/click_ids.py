@@ -79,7 +79,6 @@ def parse_ref(value: object) -> Ref | None:
 
 
 _MORE = {
-    "g": Action.GRANT_OPEN,
     "n": Action.APPROVE_OPEN,
     "s": Action.SEE,
     "w": Action.WITHDRAW_OPEN,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum, auto
@@ -64,6 +64,7 @@ class Kind(Enum):
     YES_NO = auto()
     MENU = auto()  # one of a few values, read by its index, so its label may be shortened
     SEVERAL = auto()  # some of a few values, in a list
+    REMOVE = auto()  # a box to tick above the fields of an item, to take it out
     ONE_OF = auto()  # one of more values than a menu can hold, typed
     JSON = auto()  # any other value
 
@@ -82,12 +83,10 @@ class Field:
     """What a text box shows at first."""
     options: tuple[JsonValue, ...] = ()
     note: str = ""
-    above: str = ""
-    """The item of a list that begins with it: a bold line above."""
 
     @property
     def chooses(self) -> bool:
-        return self.kind in (Kind.YES_NO, Kind.MENU, Kind.SEVERAL)
+        return self.kind in (Kind.YES_NO, Kind.MENU, Kind.SEVERAL, Kind.REMOVE)
 
     # Drawing
 
@@ -109,7 +108,7 @@ class Field:
             return not self.shape.required
         unshown = self.kind is Kind.MENU and not any(map(self.is_now, self.options))
         may_be_empty = self.shape.nullable or self.current in (None, "") or self.kind in (Kind.LINES, Kind.SEVERAL)
-        return may_be_empty or unshown or (len(self.path) > 2 and not self.chooses)
+        return may_be_empty or unshown
 
     def _box(self) -> JsonObject:
         if self.kind is Kind.NUMBER:
@@ -147,7 +146,7 @@ class Field:
         yes_no = {True: words.YES, False: words.NO, None: words.NONE} if self.kind is Kind.YES_NO else {}
         labels = [yes_no[one] if one in yes_no else spell_on_one_line(one) for one in self.options]  # type: ignore[index]  # yes, no or null
         options = [option(str(index), plain(text, OPTION)) for index, text in enumerate(labels)]
-        if self.kind is Kind.SEVERAL:
+        if self.kind in (Kind.SEVERAL, Kind.REMOVE):
             ticked: list[JsonValue] = [
                 shown for shown, one in zip(options, self.options, strict=True) if self._holds(one)
             ]
@@ -175,12 +174,8 @@ class Field:
                 raise Wrong(words.FIELD_UNREADABLE)
             found = self._chosen(entry) if self.chooses else self._typed(self._text_of(entry))
         if found is ABSENT and self.shape.required:
-            raise Wrong(words.FIELD_REQUIRED)
+            raise Wrong("Choose one." if self.chooses else self._wanted)
         return self.current if found is not ABSENT and self.is_now(found) else found
-
-    def is_emptied(self, values: Mapping[str, object]) -> bool:
-        entry = entry_in(values, self.block_id)
-        return entry is not None and not any(str(one or "").strip() for name, one in entry.items() if name != "type")
 
     def is_now(self, value: JsonValue) -> bool:
         return self.current is not ABSENT and same(value, self.current)
@@ -189,7 +184,7 @@ class Field:
         return isinstance(self.current, list) and any(same(value, one) for one in self.current)
 
     def _chosen(self, entry: Mapping[str, object]) -> Value:
-        if self.kind is not Kind.SEVERAL:
+        if self.kind not in (Kind.SEVERAL, Kind.REMOVE):
             chosen = entry.get("selected_option")
             return self.current if chosen is None else self.options[self._index(chosen)]
         chosen = entry.get("selected_options")
@@ -274,7 +269,7 @@ class Field:
     def _number(self, text: str) -> Value:
         """A number keeps its type: `1.0` stays `1.0` if left alone, and a float that is changed stays a float."""
         if not (_WHOLE if self._whole else _NUMBER).fullmatch(text):
-            raise Wrong("Write a whole number, such as 3." if self._whole else words.FIELD_NUMBER)
+            raise Wrong(self._wanted)
         if isinstance(self.current, int | float) and Decimal(text) == Decimal(repr(self.current)):
             return self.current
         if self._whole or (_WHOLE.fullmatch(text) and not isinstance(self.current, float)):
@@ -288,9 +283,21 @@ class Field:
     def _whole(self) -> bool:
         return self.shape.kinds == ["integer"]
 
+    @property
+    def _wanted(self) -> str:
+        number = "Write a whole number, such as 3." if self._whole else words.FIELD_NUMBER
+        return number if self.kind is Kind.NUMBER else words.FIELD_REQUIRED
 
-def field_for(path: Path, called: str, block_id: str, current: Value, shape: Shape, note: str = "") -> Field | None:
-    """A field of the best kind that can show the current value exactly. None if it is too long for any."""
+
+def field_for(
+    path: Path, called: str, block_id: str, current: Value, shape: Shape, note: str = "", *, chosen: bool = True
+) -> Field | None:
+    """A field of the best kind that can show the current value exactly. None if it is too long for any. `chosen`:
+    somebody meant the value. Otherwise a zero, a no or nothing is the person's to enter."""
+    if not chosen and current is not ABSENT and (current is not None or not shape.nullable):
+        known = shape.options is None or any(same(one, current) for one in shape.options)
+        if not known or not (current or isinstance(current, str | list | dict)):
+            note, current, shape = "", ABSENT, replace(shape, kinds=shape.kinds or [*_kinds_of(current)], required=True)
 
     def made(kind: Kind, drawn: str = "", options: tuple[JsonValue, ...] = ()) -> Field:
         return Field(path, called, block_id, current, shape, kind, drawn, options, note)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content, headl
 from adk_confirm.blocks.card import (
     approvable,
     confirm_withdraw,
-    deny_buttons,
+    deny_button,
     grant_scope,
     heading,
     notices,
@@ -30,7 +30,7 @@ from adk_confirm.blocks.card import (
     status,
 )
 from adk_confirm.blocks.click_ids import Callback
-from adk_confirm.blocks.fields import ACTION, Field, Path, Value, Wrong, entry_in, field_for
+from adk_confirm.blocks.fields import ACTION, Field, Kind, Path, Value, Wrong, entry_in, field_for
 from adk_confirm.blocks.full_view import (
     FIELD_BYTES,
     MOST_FIELDS,
@@ -41,7 +41,7 @@ from adk_confirm.blocks.full_view import (
     what_runs,
 )
 from adk_confirm.blocks.json_schema import Schema, Shape, payload_fields, problems, property_names, shapes
-from adk_confirm.blocks.kit import JsonObject, actions, header, input_block, modal, option, plain_text, small_print
+from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, option, plain_text, section, small_print
 from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.readable import LONGEST_TITLE, readable_name, scalar
 from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich, spoken
@@ -79,6 +79,9 @@ class Form:
         if view.wants_payload:
             arguments = view.payload
             names = (*names, PAYLOAD) if [one.name for one in arguments] == [PAYLOAD] else names
+        self._chosen = (
+            view.answered or not view.wants_payload
+        )  # else the values are the agent's, until somebody answers
         self._given = {one.name: one.value for one in arguments}
         self._formats = {one.name: dict(one.formats) for one in arguments}
         may = dict.fromkeys(names)
@@ -102,18 +105,20 @@ class Form:
     def _add(self, called: str, shown: str, block_id: str, value: Value, shape: Shape) -> bool:
         """Whether there are fields for this value now. Once one had no room, later ones get none either."""
         formats = self._formats.get(called, {})
-        whole = field_for((called,), shown, block_id, value, shape, _as_shown(value, formats.get("")))
-        fields = _inside(called, shown, block_id, value, shape, formats)
-        if 0 < _blocks(fields) <= self._in_items:
-            self._in_items -= _blocks(fields)
+        whole = field_for(
+            (called,), shown, block_id, value, shape, _as_shown(value, formats.get("")), chosen=self._chosen
+        )
+        fields = _inside(called, shown, block_id, value, shape, formats, self._chosen)
+        if 0 < len(fields) <= self._in_items:
+            self._in_items -= len(fields)
         else:
             fields = [whole] if whole else []
-        self._crowded = self._crowded or len(self.inputs) + max(_blocks(fields), 1) > MOST_FIELDS
+        self._crowded = self._crowded or len(self.inputs) + max(len(fields), 1) > MOST_FIELDS
         if not self._crowded and not fields:
             self._long.append(called)
         if self._crowded or not fields:
             return False
-        inputs = [block for one in fields for block in (*_item_line(one), one.block())]
+        inputs = [one.block() for one in fields]
         self._room -= sum(len(json.dumps(one)) for one in inputs)
         self._crowded = self._room < 0
         if not self._crowded:
@@ -166,14 +171,16 @@ class Form:
         errors: dict[str, str] = {}
         if gone := {one for one in values if one.startswith(_FIELD)} - {one.block_id for one in self.fields}:
             raise FormErrors(dict.fromkeys(gone, words.FIELD_GONE))
-        taken_out = self._taken_out(values)
+        taken_out: list[Path] = []
         for one in self.fields:
             try:
                 found = one.current if one.path[:2] in taken_out else one.read(values)
             except Wrong as wrong:
                 errors[one.block_id] = str(wrong)
             else:
-                if found is not one.current and found is not ABSENT:
+                if one.kind is Kind.REMOVE:
+                    taken_out += [] if found is ABSENT else [one.path]
+                elif found is not one.current and found is not ABSENT:
                     self._change(changes, one.path, found)
         for path in reversed(taken_out):
             self._change(changes, path, ABSENT)
@@ -186,19 +193,6 @@ class Form:
         if errors:
             raise FormErrors(errors)
         return changes
-
-    def _taken_out(self, values: Mapping[str, object]) -> list[Path]:
-        """The items of lists of which somebody emptied every text box."""
-        items: dict[Path, list[Field]] = defaultdict(list)
-        for one in self.fields:
-            if len(one.path) > 2 and not one.chooses:
-                items[one.path[:2]].append(one)
-        return [
-            path
-            for path, boxes in items.items()
-            if any(one.drawn.strip() for one in boxes)
-            if all(one.is_emptied(values) for one in boxes)
-        ]
 
     def _change(self, changes: dict[str, JsonValue], path: Path, value: Value) -> None:
         """Everything else keeps its exact value. Absent: the value goes."""
@@ -216,7 +210,7 @@ class Form:
 
     def _place(self, called: str, where: Path, *, exactly: bool) -> tuple[str, int]:
         """The block of a value, and how much of the way to it the block's label says."""
-        here = [one for one in self.fields if one.path[0] == called]
+        here = [one for one in self.fields if one.path[0] == called and one.kind is not Kind.REMOVE]
         for one in here if exactly else ():
             if one.path[1:] == where[: len(one.path) - 1]:
                 return one.block_id, len(one.path) - 1
@@ -224,7 +218,7 @@ class Form:
 
     def errors_at(self, sentences: Mapping[str, str]) -> dict[str, str]:
         """Errors by block id, from sentences by name. One without a field here goes to the first field."""
-        ids = {one.path[0]: one.block_id for one in reversed(self.fields)}
+        ids = {one.path[0]: one.block_id for one in reversed(self.fields) if one.kind is not Kind.REMOVE}
         errors: dict[str, str] = {}
         for called, sentence in sentences.items():
             at = ids.get(called) or (self.fields[0].block_id if self.fields else "")
@@ -239,16 +233,8 @@ def _as_shown(value: Value, kind: str | None) -> str:
     return words.NOW.format(value=spoken(scalar(value, kind, "")))
 
 
-def _item_line(field: Field) -> list[JsonObject]:
-    return [rich([Line((name(field.above),))], f"{field.block_id}.item")] if field.above else []
-
-
-def _blocks(fields: Sequence[Field]) -> int:
-    return len(fields) + sum(bool(one.above) for one in fields)
-
-
 def _inside(
-    called: str, shown: str, block_id: str, value: Value, shape: Shape, formats: Mapping[str, str]
+    called: str, shown: str, block_id: str, value: Value, shape: Shape, formats: Mapping[str, str], chosen: bool
 ) -> list[Field]:
     """A field for each value in a flat object whose schema names them all, or in a list of flat objects. None for any
     other value, or for too many."""
@@ -267,26 +253,22 @@ def _inside(
         for one, held in holder.items()
     ]
     most = MOST_IN_ITEMS if isinstance(value, list) else _MOST_IN_OBJECT
-    grouped = isinstance(value, list) and any(len(holder) > 1 for *_, holder in holders)
-    lines = len(flat) + len(holders) * grouped
-    if not all(holder for *_, holder in holders) or not all(flat) or lines > most:
+    items = isinstance(value, list)
+    if not all(holder for *_, holder in holders) or not all(flat) or len(flat) + len(holders) * items > most:
         return []
     fields: list[Field] = []
     for path, title, block, holder in holders:
-        labels, here = Counter(map(readable_name, holder)), len(fields)
+        labels = Counter(map(readable_name, holder))
+        gone, block_out = Shape(required=False), f"{block}.remove"
+        fields += [Field(path, title, block_out, ABSENT, gone, Kind.REMOVE, options=(words.REMOVE,))] if items else []
         for at, inner in enumerate(sorted(holder, key=[*shape.items, *holder].index)):
             label = readable_name(inner) if labels[readable_name(inner)] == 1 else inner
-            label = label if grouped else f"{title}: {label}"
+            label = label if items else f"{title}: {label}"
             note, rules = _as_shown(holder[inner], formats.get(inner)), shape.items.get(inner, Shape())
-            made = field_for((*path, inner), label, f"{block}.{at}", holder[inner], rules, note)
+            made = field_for((*path, inner), label, f"{block}.{at}", holder[inner], rules, note, chosen=chosen)
             if made is None:
                 return []
-            fields.append(replace(made, above=title) if grouped and not at else made)
-        boxes = [at for at in range(here, len(fields)) if not fields[at].chooses]
-        if isinstance(value, list) and boxes:
-            last = fields[boxes[-1]]
-            note = words.DOT.join(filter(None, (last.note, words.hint_take_out(len(boxes)))))
-            fields[boxes[-1]] = replace(last, note=note)
+            fields.append(made)
     return fields
 
 
@@ -300,13 +282,14 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
     room = room_beside([*inputs, *note_blocks(view)])
     around = [*people_said(view), *preview_notices(view), *notices(view)]
     pages = split_pages([*what_runs(replace(view, answered=False)), *fixed, *around], "page", *room)
-    blocks = [_heading(view), rich(status(view), "state"), *pages.blocks, *cut_note(pages)]
+    denies, said = deny_button(view), status(view)
+    state = section(said, "state", denies) if denies else rich(said, "state")
+    blocks = [_heading(view), state, *pages.blocks, *cut_note(pages)]
     may = pages.whole and approvable(view)
     if may:
         blocks += form.answer_blocks() if form else []
         blocks += note_blocks(view)
         blocks += _grant_blocks(view.grant_offer, ticked=grant) if view.grant_offer is not None else []
-    blocks += actions(deny_buttons(view), "deny")
     title, submit = ("Answer", "Send answer") if view.question else (words.APPROVE, words.APPROVE)
     if grant and view.grant_offer is not None:
         title = submit = words.APPROVE_AND_ALLOW
@@ -318,7 +301,7 @@ def _grant_blocks(offer: GrantOffer, *, ticked: bool) -> list[JsonObject]:
     options: list[JsonValue] = [option(_terms(offer), label)]
     box = part("checkboxes", action_id=ACTION, options=options, initial_options=options if ticked else None)
     offered = input_block(plain_text("After this one"), box, GRANT, optional=True)
-    return [offered, rich([grant_scope(offer)], "grant_scope")]
+    return [offered, rich(grant_scope(offer), "grant_scope")]
 
 
 def note_blocks(view: Shown) -> list[JsonObject]:

@@ -25,8 +25,8 @@ from adk_confirm.blocks.card import (
 from adk_confirm.blocks.click_ids import Callback, block_id
 from adk_confirm.blocks.kit import JsonObject, header, modal, small_print
 from adk_confirm.blocks.readable import LONGEST_TITLE
-from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, line, markup, name, rich
-from adk_confirm.blocks.shown import Shown
+from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, line, markup, name, rich, say
+from adk_confirm.blocks.shown import OutcomeKind, Shown
 from adk_confirm.blocks.text import VIEW_BLOCKS, pieces, plain, units, visible
 from adk_confirm.runtime.jsontypes import Json, is_larger
 
@@ -118,14 +118,15 @@ def _everything(view: Shown) -> list[Piece]:
     runs = what_runs(view)
     after = [Line(returned)] if returned else []
     notes = [*people_said(view), *preview_notices(view), *notices(view)]
-    return [*became, *runs, *after, *notes]
+    failed = view.stage is OutcomeKind.FAILED
+    return [*(became if failed else ()), *runs, *(() if failed else became), *after, *notes]
 
 
 def everything(view: Shown) -> JsonObject:
     """What "See everything" opens."""
     pages = split_pages(_everything(view), _name(view), *room_beside())
-    called = line("In the agent's events the call is {id}.", id=name(view.call_id))
-    small = small_print([*small_facts(view), audit_line(view), called], f"facts.{_name(view)}")
+    found = Line((*audit_line(view).spans, *say(" · call {id}", id=name(view.call_id))))
+    small = small_print([*small_facts(view), found], f"facts.{_name(view)}")
     top = [header(heading(view), f"title.{_name(view)}"), rich(status(view, _NAMES), f"state.{_name(view)}")]
     blocks = [*top, *pages.blocks, *small, *cut_note(pages)]
     return modal(Callback.SHOW, "All details", blocks, metadata=view.ref.encode())

@@ -70,6 +70,11 @@ class HomeView:
     unsure: bool = False
     """Of some calls it could not be looked up whether they wait for the reader."""
 
+    @property
+    def soon(self) -> int:
+        """Up to when deadlines have a clock: the next one, and those within a quarter of an hour."""
+        return max(self.now + _SOON, min((one.expires_at for one in self.waiting if one.expires_at), default=0))
+
 
 def home_tab(view: HomeView) -> JsonObject:
     """The Home tab."""
@@ -78,7 +83,7 @@ def home_tab(view: HomeView) -> JsonObject:
         blocks.append(rich([line(words.PAUSED)], f"paused.{view.version}"))
     blocks += _section(words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", view)
     for item in view.waiting[:WAITING]:
-        blocks += decidable(item, "w", view.version, view.now)
+        blocks += decidable(item, "w", view.version, view.soon)
     if view.unsure:
         blocks.append(rich([line(words.HOME_UNSURE)], f"unsure.{view.version}"))
     elif not view.waiting:
@@ -124,7 +129,7 @@ def approvals(view: HomeView) -> Message:
         for item in items[:_LISTED]:
             mine = where == "waiting"
             other = [rich(_other(item), _block_id(where[0], item, view.version))]
-            drawn = decidable(item, where[0], view.version, view.now) if mine else other
+            drawn = decidable(item, where[0], view.version, view.soon) if mine else other
             if sum(len(json.dumps(block)) for block in (*blocks, *found, *drawn)) > _MESSAGE_BYTES:
                 break
             found, shown = [*found, *drawn], shown + 1
@@ -138,26 +143,29 @@ def approvals(view: HomeView) -> Message:
 
 def help_message() -> Message:
     rows = [tuple(Say(said, bold=at % 2 == 1) for at, said in enumerate(one.split("*")) if said) for one in words.HELP]
-    pieces = [Line(rows[0]), *(Line(row, item=True) for row in rows[1:])]
+    pieces = [Line(rows[0]), *(Line(row, item=1) for row in rows[1:])]
     return message(pieces, rich(pieces, "help"))
 
 
 # -- the items
 
 
-def decidable(view: Shown, part: str, version: int, now: int = 0) -> list[JsonObject]:
+def decidable(view: Shown, part: str, version: int, soon: int = 0) -> list[JsonObject]:
     """One call of the list that the reader may decide."""
     review = button(Action.REVIEW, words.REVIEW, view.ref.encode(), about=view.tool)
     if view.stage is not OutcomeKind.UNKNOWN:
-        return [section(_waits(view, now), _block_id(part, view, version), review)]
-    item = rich(_waits(view, now), _block_id(part, view, version))
+        return [section(_waits(view, soon), _block_id(part, view, version), review)]
+    item = rich(_waits(view), _block_id(part, view, version))
     return [item, *actions(outcome_buttons(view, blind=True), _block_id(f"{part}.buttons", view, version))]
 
 
-def _waits(view: Shown, now: int = 0) -> list[Line]:
+def _waits(view: Shown, soon: int = 0) -> list[Line]:
     """What the call is, from whom, how many approved, and until when."""
-    soon = view.expires_at - now < _SOON
-    until = When(view.expires_at, lead="⏰ by " if soon else "by ", clock=view.expires_at - view.asked_at < _DAY)
+    until = When(
+        view.expires_at,
+        lead="⏰ by " if view.expires_at <= soon else "by ",
+        clock=view.expires_at - view.asked_at < _DAY,
+    )
     facts: list[Sequence[TextSpan]] = []
     if view.stage is State.WAITING:
         facts += [say("{asker} asks", asker=User(view.asked_by))] if view.asked_by else []
@@ -187,9 +195,9 @@ def _over(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:
     if isinstance(view.stage, OutcomeKind) and view.stage in SAID_BY_PEOPLE:
         did = "you said so" if reader in view.decided_by else did
     mine = [say(f"{did} {{when}}", when=When(at, clock=at - view.asked_at < _DAY // 2))] if at else []
-    became = [say(words.STATES[view.stage])] if not mine or view.stage is not State.DENIED else []
+    became = [say(words.STATES.get(view.became, view.became))] if not mine or view.stage is not State.DENIED else []
     facts = join([*mine, *became], words.DOT)
-    sign = "⏳" if view.stage is State.WAITING else words.TITLES[view.stage].split()[0]
+    sign = "⏳" if view.stage is State.WAITING else words.TITLES[view.became].split()[0]
     line = Line((Say(f"{sign} "), *_headline(view).spans, Say(words.DOT), *facts))
     return rich([line], _block_id(part, view, version))
 

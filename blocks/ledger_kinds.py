@@ -87,7 +87,7 @@ class Reason(StrEnum):
     OTHER_POLICY = "another policy", "the edited call falls under another policy"
     REPEATS_HIDDEN = "repeats what is hidden", "it repeated what the policy hides"
     NOTHING_TO_SETTLE = "nothing to settle", "there was nothing to answer"
-    NOTHING_TO_REVOKE = "nothing to revoke", "the grant had ended"
+    NOTHING_TO_REVOKE = "nothing to revoke", "it was about a grant that had ended"
     USED_UP = "used up", "it was used as often as it could be"  # why a grant ended
     UNSEALED = "unsealed", "it has no seal of this app"
     SPEAKERS_UNKNOWN = "speakers unknown", "who spoke here was changed in the database"

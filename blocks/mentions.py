@@ -11,7 +11,8 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.kit import JsonObject, Message, small_print
-from adk_confirm.blocks.rich_text import Group, Say, TextSpan, User, When, code, join, line, markup, say
+from adk_confirm.blocks.readable import words_of
+from adk_confirm.blocks.rich_text import Group, Say, TextSpan, User, When, code, join, line, markup, name, say
 from adk_confirm.blocks.shown import Approver, ApproverKind
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
 
@@ -61,7 +62,7 @@ def with_mention_line(message: Message, who: Sequence[Approver], name: str) -> M
 
 
 def approver_names(who: Sequence[Approver], most: int = MOST_NAMED) -> tuple[TextSpan, ...]:
-    """`@oncall, @lead or whoever my.rota:on_call names`; empty when nobody is named."""
+    """`@oncall, @lead or the on call list`; empty when nobody is named."""
     known = [one for one in who if one.kind is not ApproverKind.EMAIL]  # `check` says so of an unknown address
     named = [_approver(one) for one in known or who]
     if len(named) > most:
@@ -78,7 +79,7 @@ def _approver(one: Approver) -> tuple[TextSpan, ...]:
         case ApproverKind.EMAIL:
             return (code(one.value),)
         case ApproverKind.PYTHON:
-            return say("whoever {name} names", name=code(one.value))
+            return say("the {name} list", name=name(words_of(one.value.rpartition(":")[2]).lower()))
 
 
 def people_names(users: Sequence[str], voted_at: Mapping[str, When] | None = None) -> tuple[TextSpan, ...]:

@@ -3,6 +3,7 @@ agent does not read at once."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from adk_confirm.blocks import words
@@ -63,6 +64,7 @@ def agent_failure_message(retry: str, why: str | None) -> Message:
     letter's id."""
     pieces: list[Line | Box] = [line(words.AGENT_FAILED)]
     if why:
+        pieces += [line(said) for code, said in words.CAUSES.items() if re.match(rf"{code}\d* [A-Z_]+\b", why)]
         pieces.append(Box(fit_visible(why, 600, 6, keep="\n").text))
     tell = line("If it happens again, tell whoever runs the agent.")
     row = actions([button(Action.RETRY, "Try again", checked_id(retry))], f"retry.{retry}")
@@ -116,15 +118,17 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
     """Why the vote does not count, and who can decide, from when, or what was decided."""
     names = [name(one) for one in refusal.fields[:10]]
     stage = refusal.state or call.stage
-    why = refusal.reason
+    why, called = refusal.reason, call_name(headline(call), call.tool)
     if why is Reason.TOO_LATE and stage == call.stage and stage not in (State.APPROVED, State.ELSEWHERE):
         if stage in (OutcomeKind.RUNNING, OutcomeKind.DONE, OutcomeKind.FAILED):
-            return say("You are too late: it ran already. Approved by {people}.", people=people_names(call.decided_by))
-        return (Say(words.TOO_LATE), *state_sentence(call))
+            ran, people = "You are too late: {call} ran already. Approved by {people}.", people_names(call.decided_by)
+            return say(ran, call=called, people=people)
+        return (*say(words.TOO_LATE, call=called), *state_sentence(call))
     row = say(
         words.WHY[why],
         state=words.STATES[stage] if stage else "decided",
         fields=join_list(names) or "This",
+        call=called,
         **_QUESTION if call.question else _CALL,
     )
     if why is Reason.CANNOT_ASK and refusal.unresolved:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import unified_diff
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.text import units
 from adk_confirm.runtime.calls.preview import Preview
 
 _HUNK = re.compile(r"@@ -[0-9]{1,9}(?:,([0-9]{1,9}))? \+[0-9]{1,9}(?:,([0-9]{1,9}))? @@.*")
-_GIT = ("diff --git ", "index ", "new file mode ", "deleted file mode ", "similarity index ", "rename ")
-_TAIL = 3
+_GIT, _GIT_SAYS = ("diff --git ", "index ", "similarity index "), ("new file mode ", "deleted file mode ", "rename ")
+_TAIL, _SHORT = 3, 12
+_SIDES = {"-": "then  ", "+": "now   ", " ": "      "}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +36,27 @@ class Plan:
         files = f"{words.counted(len(self.files), 'files')}, " if len(self.files) > 1 else ""
         return f"{files}+{self.more:,} −{self.fewer:,}"
 
-    def cut(self, most: int, length: int) -> tuple[str, bool]:
-        """The plan within this many lines and units, cut in the middle; and whether all of the plan is there."""
-        shown = [*self.lines]
+    def cut(self, most: int, length: int) -> tuple[str, str]:
+        """The plan within this many lines and units: its beginning, and its end with what is left out, which is empty
+        if all of the plan is there."""
+        shown = self.lines
         if len(shown) <= most and sum(units(line) + 1 for line in shown) <= length + 1:
-            return "\n".join(shown), True
-        head, tail = shown[: max(most - _TAIL - 1, 1)], shown[-_TAIL:] if most > _TAIL else []
+            return "\n".join(shown), ""
+        tail = shown[-_TAIL:] if most > 2 * _TAIL else ()
+        head = [*shown[: most - (_TAIL + 1) * bool(tail)]]
         while len(head) > 1 and sum(units(line) + 1 for line in (*head, *tail)) > length:
             head.pop()
         left = len(shown) - len(head) - len(tail)
-        return "\n".join([*head, f"… {words.counted(left, 'more lines')} …", *tail]), False
+        more = (f"… {left:,} more line{'s' if left > 1 else ''} …",) if left else ()
+        return "\n".join(head), "".join(f"\n{line}" for line in (*more, *tail))
 
-    def since(self, before: Plan) -> list[str]:
-        """The lines that differ from an earlier plan: what stood there then, and what stands there now."""
+    def since(self, before: Plan) -> tuple[str, ...]:
+        """What stood there then and what stands there now, among the lines of a short plan; else the lines alone."""
+        short = max(len(self.lines), len(before.lines)) <= _SHORT
         found = Preview("\n".join(self.lines)).changes_from(Preview("\n".join(before.lines)))
-        return [f"{'then' if line[0] == '-' else 'now '}  {line[1:]}" for line in found]
+        if short and found:
+            found = [*unified_diff(before.lines, self.lines, n=_SHORT, lineterm="")][3:]
+        return tuple(f"{_SIDES[line[:1]]}{line[1:]}" for line in found)
 
 
 def plan_of(preview: Preview) -> Plan:
@@ -78,11 +86,13 @@ def _diff(lines: list[str]) -> Plan | None:
         elif (hunk := _HUNK.fullmatch(line)) and files:
             old, new = (int(count) if count is not None else 1 for count in hunk.groups())
             shown += [] if shown[-1].startswith("▸") else ["⋯"]
+        elif line.startswith(_GIT_SAYS):
+            shown.append(line)
         elif not line.startswith(_GIT):
             return None
     if not files or old or new:
         return None
-    return Plan(tuple(shown if len(files) > 1 else shown[1:]), tuple(files), more, fewer)
+    return Plan(tuple(x for x in shown if len(files) > 1 or not x.startswith("▸")), tuple(files), more, fewer)
 
 
 def _name(before: str, after: str) -> str:

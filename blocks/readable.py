@@ -233,10 +233,19 @@ def _rows(value: Sequence[JsonValue], formats: Mapping[str, str], limit: int, li
         return _as_json(list(value))
     if not whole:
         kept = kept[: max(lines - 1, 0)]
-    below = [Line(row, item=True) for row in kept]
+    below = [Line(row, item=1) for row in kept]
     if not whole and kept:
         below.append(Line((Say("… and {count} more".format(count=f"{len(value) - len(kept):,}")),)))
-    return Readable((Say(words.counted(len(value))),), tuple(below), whole=whole)
+    return Readable((Say(words.counted(len(value)) + _total(value, formats)),), tuple(below), whole=whole)
+
+
+def _total(rows: Sequence[JsonValue], formats: Mapping[str, str]) -> str:
+    """`, €1,499.50 in total`: of the first amount of money that all rows have."""
+    for key, kind in formats.items():
+        amounts = [repr(row.get(key)) for row in rows if isinstance(row, dict)]
+        if kind.isupper() and len(rows) == sum(1 for one in amounts if _NUMBER.fullmatch(one)) > 1:
+            return f", {_money(format(sum(map(Decimal, amounts)), 'f'), kind)} in total"
+    return ""
 
 
 def _object(value: Mapping[str, JsonValue], formats: Mapping[str, str], limit: int, lines: int) -> Readable:
@@ -262,7 +271,7 @@ def _by_member(value: Mapping[str, JsonValue], formats: Mapping[str, str]) -> Re
         row = (Supplied(name, bold=True), Say(" "), *shown.beside)
         if isinstance(inner, list) and not shown.whole and (head := words.counted(len(inner), key)).endswith(name):
             row = (Say(head), *shown.beside[1:])  # `60 recipients: …`, not `recipients 60 items: …`
-        below.append(Line(row, item=True))
+        below.append(Line(row, item=1))
     return Readable((), tuple(below), whole=whole)
 
 

@@ -119,8 +119,8 @@ TextSpan = Say | Supplied | Prose | User | Group | Channel | When | Link
 @dataclass(frozen=True, slots=True)
 class Line:
     spans: tuple[TextSpan, ...]
-    item: bool = False
-    """Of a list."""
+    item: int = 0
+    """1: of a list; 2: of a list below an item of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,14 +247,14 @@ def rich(pieces: Iterable[Piece], block_id: str) -> JsonObject:
     """Neighbouring lines share a section and are separated by newlines, because not every client breaks between
     sections."""
     drawn: list[JsonValue] = []
-    for (kind, item), group in groupby(pieces, key=lambda piece: (type(piece), getattr(piece, "item", False))):
+    for (kind, item), group in groupby(pieces, key=lambda piece: (type(piece), getattr(piece, "item", 0))):
         if kind is not Line:
             drawn += [_set_apart(piece) for piece in group if not isinstance(piece, Line)]
             continue
         rows = [[*map(_element, _with_date_leads(piece.spans))] for piece in group if isinstance(piece, Line)]
         if item:
             items: list[JsonValue] = [part("rich_text_section", elements=[*row]) for row in rows]
-            drawn.append(part("rich_text_list", style="bullet", elements=items))
+            drawn.append(part("rich_text_list", style="bullet", elements=items, indent=item - 1 or None))
         else:
             run = [one for row in rows for one in (_text("\n"), *row)][1:]
             drawn.append(part("rich_text_section", elements=[*run]))
@@ -335,7 +335,7 @@ _WORDS = re.compile(r"[a-z0-9]+(?: [a-z0-9]+){1,3}", re.ASCII)
 def _text_of(piece: Piece, longest: int | None) -> str:
     match piece:
         case Line(spans, item):
-            return "• " * item + markup(spans, longest)
+            return "  " * (item - 1) + "• " * bool(item) + markup(spans, longest)
         case Quote(text, by) if by:
             return f"{inert(text, longest)} — {markup(by, longest)}"
         case Quote(text) | Box(text):

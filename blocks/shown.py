@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Literal
 
+from adk_confirm.blocks import words
 from adk_confirm.blocks.click_ids import Ref
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.runtime.calls.preview import Preview
@@ -293,3 +294,9 @@ class Shown(AskedFor, Planned, Voting, Became, Around):
     @property
     def ref(self) -> Ref:
         return Ref(self.id, self.revision)
+
+    @property
+    def became(self) -> str:
+        """Its stage, or that a program got it and does not report."""
+        handed = self.reported_by and isinstance(self.result, dict) and "handed to" in self.result
+        return words.HANDED_OVER if handed else self.stage

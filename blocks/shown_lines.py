@@ -55,7 +55,6 @@ class ShownLine:
     # In a thread
     asker: str | None = None  # who is notified that the call has ended
     editor: str | None = None  # whose edit is what was decided on
-    several: bool = False  # the thread has other calls as well, so that a line has to name its own
     headline: str = ""  # what the call would do, as its card says it
     card_link: str | None = None  # where people are asked to decide
     notified: tuple[Approver, ...] = ()  # who is asked in place of the approvers, or to vote again
@@ -164,9 +163,11 @@ def _stop_words(step: ShownLine) -> str:
 
 
 def _expiry_words(step: ShownLine) -> str:
-    return "it expired with {votes}{what}." if step.votes else "nobody decided in time{what}."
+    return "expired with {votes}{what}." if step.votes else "nobody decided in time{what}."
 
 
+HANDED = '"handed to"'
+"""In the result of a program that got a call and does not report how that ended."""
 _RAN = _by_attempt("done in a second run{what}.", "done{what}.")
 _DENIED = _if_nobody("denied by the policy{what}.", "denied by {who}{what}.")
 
@@ -218,9 +219,9 @@ LINES: Mapping[LineKind, LineEntry] = {
         sentence=_by_ask(
             words.LINE_NOT_SENT,
             words.LINE_NOT_SENT,
-            "⌛ {tool} was approved, but did not start in time. It did not run.",
+            "⌛ {tool} was approved, but did not start in time.",
         ),
-        end="it did not start in time{what}.",
+        end="not started in time{what}.",
         approved=True,
     ),
     LineKind.PREVIEWED: LineEntry(sentence="👁️ What the edited call would do is on the card.", card=True),
@@ -236,8 +237,14 @@ LINES: Mapping[LineKind, LineEntry] = {
         of_operation=False,
     ),
     LineKind.DONE: LineEntry(
-        sentence=_if_nobody("✅ {tool} ran{took}.", "✅ {who} reports that {tool} ran{took}."),
-        end=_RAN,
+        sentence=lambda step: (
+            "📤 {tool} is handed over."
+            if HANDED in (step.text or "")
+            else "✅ {who} reports that {tool} ran{took}."
+            if step.who
+            else "✅ {tool} ran{took}."
+        ),
+        end=lambda step: "handed over{what}." if HANDED in (step.text or "") else words_for(_RAN, step),
         approved=True,
         result=True,
         of_question=False,
@@ -245,13 +252,13 @@ LINES: Mapping[LineKind, LineEntry] = {
     ),
     LineKind.FAILED: LineEntry(
         sentence=_if_nobody("❌ {tool} failed{took}.", "❌ {who} reports that {tool} failed{took}."),
-        end="it failed{what}.",
+        end="failed{what}.",
         approved=True,
         result=True,
     ),
     LineKind.REFUSED: LineEntry(
         sentence=_by_ask("⛔ The agent did not accept the answer to {tool}.", words.LINE_REFUSED, words.LINE_REFUSED),
-        end="it did not run{what}.",
+        end="did not run{what}.",
         approved=True,
         result=True,
     ),
@@ -275,7 +282,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.RUN_AGAIN_VOTE: LineEntry(sentence="👍 {who} wants {tool} to run again: {votes}.", card=True),
     LineKind.RUN_AGAIN: LineEntry(sentence="🔁 {tool} runs again, attempt {attempt}, decided by {people}.", card=True),
     LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS),
-    LineKind.GRANTED: LineEntry(sentence="🔓 {calls} run here without asking until {when}. Allowed by {people}."),
+    LineKind.GRANTED: LineEntry(sentence="🔓 Runs here without asking until {when}: {calls}. Allowed by {people}."),
     LineKind.GRANT_USED: LineEntry(
         sentence="🔓 {tool} runs without asking, because {people} allowed calls like it.", arguments=True
     ),

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import (
     LIST,
-    asked_by_line,
     default_title,
     describe_answer,
     differences,
@@ -45,6 +45,7 @@ from adk_confirm.blocks.rich_text import (
     call_name,
     join,
     line,
+    linked,
     markup,
     name,
     rich,
@@ -104,7 +105,7 @@ def thread_line(step: ShownLine) -> tuple[Piece, ...]:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
         case LineKind.VOTE_FELL if step.why is None and step.editor:
             template = words.THREAD_ASKED_AGAIN if step.notified else words.THREAD_NO_LONGER
-            edited = "changed the answer" if step.answer else "edited the call"
+            edited = "changed the answer to" if step.answer else "edited"
             return (Line(say(template, edited=edited, **_spans(step))),)
         case LineKind.REMINDED if step.past:
             who = approver_names(step.notified or step.approvers) or words.SOMEBODY.lower()
@@ -114,14 +115,14 @@ def thread_line(step: ShownLine) -> tuple[Piece, ...]:
         case LineKind.REMINDED if step.notified:
             return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approver_names(step.notified))))
         case LineKind.GRANTED if step.carded:
-            return (Line(say("🔓 {people} allowed more like this until {when}, {free}.", **_spans(step))),)
+            return (Line(say("🔓 {people} allowed more like {tool} until {when}, {free}.", **_spans(step))),)
     return history_pieces(step)
 
 
 def _about_question(step: ShownLine) -> tuple[Piece, ...]:
     match _arguments(step):
         case (Line(answers),) if step.kind is LineKind.APPROVED:
-            return (Line((*say("💬 {people} answered: ", **_spans(step)), *answers)),)
+            return (Line((*say("💬 {people} answered {tool}: ", **_spans(step)), *answers)),)
     return history_pieces(step)
 
 
@@ -146,7 +147,7 @@ def _end(step: ShownLine, entry: LineEntry) -> tuple[TextSpan, ...]:
     told = step.asker in notified_users(step)
     row += say("{asker}, ", **spans) if told else ()
     template = words_for(entry.end or "", step)
-    what = say(": {tool}", **spans) if (step.several or not step.carded) and (step.headline or step.tool) else ()
+    what = say(": {tool}", **spans) if step.headline or step.tool else ()
     row += say(template if told else template[0].upper() + template[1:], **(spans | {"what": what}))
     if not (entry.approved and step.people):
         return row
@@ -168,16 +169,20 @@ def _with_answer(step: ShownLine) -> str:
 
 # The history
 
+_SUBJECT = re.compile(r"^(\S+ )\{tool\} (?:is |was |has )?([a-z])")
+
 
 def history_pieces(step: ShownLine, *, title_above: bool = False) -> tuple[Piece, ...]:
     """A step: a sentence, with the words of an agent, a tool or a person. `title_above`: the call need not be named."""
-    template = words_for(LINES[step.kind].sentence or "", step).replace("{no}", after_a_no(step))
+    template = words_for(LINES[step.kind].sentence or "", step)
     if title_above and step.kind is LineKind.ASKED and step.who and not step.question:
         template = "⏳ Asked by {who} in {channel}." if step.channel else "⏳ Asked by {who}."
-    elif title_above:
-        template = re.sub(r"^(\S+) \{tool\}", r"\1 It", template).replace("{tool}", "it")
-    elif step.question:  # at the beginning of a sentence
+    elif title_above:  # `⌛ Expired with 1 of 2 approvals.`
+        template = re.sub(r" (?:\{no\}|of \{tool\}(?= by))|(?<=: )\{tool\} has ", "", template)
+        template = re.sub(_SUBJECT, lambda found: found[1] + found[2].upper(), template).replace("{tool}", "it")
+    elif step.question and not step.headline:  # at the beginning of a sentence
         template = re.sub(r"^(\S+) \{tool\}", r"\1 The question of {name}", template)
+    template = template.replace("{no}", after_a_no(step))
     row = say(template, **_spans(step))
     changes = () if step.answer else differences(step.changes, step.call)
     if step.said:
@@ -189,6 +194,7 @@ def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
     """All the fields that a template can use."""
     named = name(step.tool)
     asked = say("the question of {name}", name=call_name("", step.tool, step.card_link))
+    asked = (linked(step.headline, step.card_link),) if step.headline else asked
     called = default_title(step.tool, step.arguments) if step.kind is LineKind.CALL_REFUSED else step.headline
     return {
         "tool": asked if step.question else call_name(called, step.tool, step.card_link),
@@ -242,9 +248,8 @@ def history(call: Shown, lines: Sequence[ShownLine]) -> JsonObject:
     """The steps of one confirmation, each with its time."""
     name = block_id("step", call.ref, call.version)
     title = header(plain(headline(call), LONGEST_TITLE), f"title.{name}")
-    asked = small_print([asked_by_line(call)], f"asked.{name}")
     found = small_print([audit_line(call)], f"audit.{name}")
-    return modal(Callback.SHOW, "History", [title, *asked, *_steps(lines, name), *found], metadata=call.ref.encode())
+    return modal(Callback.SHOW, "History", [title, *_steps(lines, name), *found], metadata=call.ref.encode())
 
 
 def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
@@ -254,7 +259,7 @@ def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
     steps = [step for step in steps if step.question or step.kind not in over or step.attempt not in ended]
     left_out: list[Piece] = []
     while True:
-        pieces = [*left_out, *(piece for step in steps for piece in _step_pieces(step, first=steps[0].at))]
+        pieces = [*left_out, *(piece for step in steps for piece in _step_pieces(step, steps[0]))]
         pages = split_pages(pieces or [line("Nothing has happened yet.")], name, *room_beside())
         if pages.whole:
             return list(pages.blocks)
@@ -262,8 +267,10 @@ def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
         left_out = [line("Earlier steps are left out here; the audit has them all.")]
 
 
-def _step_pieces(step: ShownLine, *, first: int) -> list[Piece]:
-    """A line with its time. `first`: the time of the first line; so soon after that, the clock says enough."""
-    when = When(step.at, clock=0 < step.at - first < SAME_DAY)
-    said, *rest = history_pieces(step, title_above=True)
-    return [Line((when, Say("  "), *said.spans)), *rest] if isinstance(said, Line) else [Line((when,)), said, *rest]
+def _step_pieces(step: ShownLine, first: ShownLine) -> list[Piece]:
+    """A line with its time. Soon after the `first` one the clock says enough."""
+    when = When(step.at, clock=step is not first and step.at - first.at < SAME_DAY)
+    said, *rest = (
+        replace(one, item=2) if isinstance(one, Line) else one for one in history_pieces(step, title_above=True)
+    )
+    return [Line((when, Say("  "), *said.spans), item=1), *rest] if isinstance(said, Line) else [said, *rest]

@@ -12,11 +12,15 @@ from adk_confirm.blocks.ledger_kinds import Reason
 
 # -- a card
 
+HANDED_OVER = "handed over"
+"""Beside the stages: a program got the call, and does not report how it ends."""
+
 TITLES: Mapping[str, str] = {  # by stage; {what} is the headline: "Deploy checkout 2.4.1 to prod"
     "waiting": "{what}?",
     "approved": "👍 Approved: {what}",
     "running": "▶️ Running: {what}",
     "done": "✅ Done: {what}",
+    HANDED_OVER: "📤 Handed over: {what}",
     "failed": "❌ Failed: {what}",
     "denied": "🚫 Denied: {what}",
     "refused": "⛔ Did not run: {what}",
@@ -110,7 +114,7 @@ NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
     "whoever runs it."
 )
-GRANT = "🔓 {calls} run here without asking until {when}. Allowed by {who}.{uses}"
+GRANT = "🔓 {free} until {when}: {calls}. Allowed by {who}.{uses}"
 GRANT_LISTED = "until {when} · in one {place} · allowed by {who}"
 
 
@@ -160,22 +164,20 @@ EDIT_INTRO = {  # by whether what the edited call would do has to be seen before
 SUBMIT_EDIT = {False: "Approve with edits", True: "Edit"}
 EDIT_VOTED = " What {people} approved no longer counts."
 EDIT_INTRO_DENIES = (
-    "The agent's server can't change a call that is waiting. Once approved, your edit denies this call "
-    "and tells the agent what you want instead. It will ask again."
+    "The agent's server takes no edits. Once approved, yours denies this call and tells the agent what you want. It "
+    "will ask again."
 )
 STAYS = "Can't be changed"
 TOO_MANY_FIELDS = "A form has no room for more fields. The values above can't be edited here."
 NO_ROOM_TO_EDIT = "The call is too long to be edited in a window. Approve it as it is, or deny it and say why."
 PAYLOAD_INTRO = "Your answer goes to the agent with your approval."
-REASON_HINT = "The agent reads this, so that it can propose something better."
-GRANT_SCOPE = "Only in this conversation, and only with {on}. {free} that this policy covers.{uses}"
-GRANT_SCOPE_EXACT = "Only in this conversation, and only with exactly these arguments.{uses}"
+REASON_HINT = "The agent reads this, and can propose something better."
 
 # -- fields
 
 NOW = "Now: {value}"
 HINT_JSON = "JSON. Keep quotes and brackets."
-HINT_MOMENT = "In your own time zone. The agent gets it as …{offset}."
+HINT_MOMENT = "In your time zone. The agent gets …{offset}."
 
 FIELD_REQUIRED = "Fill this in."
 FIELD_NUMBER = "Write a number, such as 3 or 2.5, without separators."
@@ -186,12 +188,13 @@ FORM_UNREADABLE = "This form can't be shown, because its schema can't be read ({
 FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
 FIELD_GONE = "The policy has changed meanwhile. Close this form and open it again."
 ITEM = "item {number}"
+REMOVE = "Remove this item"
 
 # -- the thread and the history
 
 LINE_CALL_REFUSED = "⛔ {tool} can't be approved."
 LINE_REMINDED = "⏰ Reminder: {tool} has {votes}."
-LINE_REMINDED_WHO = "⏰ Reminder for {approvers}: {tool} has {votes}. It expires {when}."
+LINE_REMINDED_WHO = "⏰ Reminder for {approvers}: {tool} has {votes}. Expires {when}."
 LINE_APPROVAL = "👍 {who} approved {tool}: {votes}."
 LINE_ANSWER_CHANGED = "✏️ {who} approved {answer} for {tool} instead: {votes}. Earlier approvals no longer count."
 LINE_ANSWER_CHANGED_WITH = "✏️ {who} approved {tool} with {answer} instead: {votes}. Earlier approvals no longer count."
@@ -231,10 +234,8 @@ LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed 
 # the thread's own lines
 THREAD_DRIFTED = "{people}, it did not start: what it would do is different now. Decide again on the newer card: {tool}"
 THREAD_UNKNOWN = "{able}, did this happen? {tool}"
-THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} {edited}."
-THREAD_ASKED_AGAIN = (
-    "↘️ {who}, your approval no longer counts, because {editor} {edited}. Decide again on the card: {tool}."
-)
+THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} {edited} {tool}."
+THREAD_ASKED_AGAIN = "↘️ {who}, your approval no longer counts. Decide again, because {editor} {edited} {tool}."
 THREAD_REMINDED = "⏰ Reminded {who} of {tool}, {at}."
 THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, but no vote counted: {why}."
 
@@ -243,7 +244,7 @@ NOTIFIED = "🔔 {approvers}"
 
 # -- verdicts
 
-TOO_LATE = "You are too late. "
+TOO_LATE = "You are too late for {call}. "
 
 WHY = {  # for the voter; what others read is in `Reason`
     Reason.NOT_APPROVER: "The policy names others.",
@@ -261,7 +262,7 @@ WHY = {  # for the voter; what others read is in `Reason`
     ),
     Reason.NOT_ASKER: "Only the person who asked can withdraw it.{or_deny}",
     Reason.OLDER_REVISION: "This changed in the meantime. Look at the card as it is now, then decide.",
-    Reason.TOO_LATE: "You are too late: it is {state} already.",
+    Reason.TOO_LATE: "You are too late: {call} is {state} already.",
     Reason.ALREADY_VOTED: "You already {approved}.",
     Reason.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",
     Reason.NOTE_WANTED: "The policy asks for a note with each approval. Press Approve… on the card and write one.",
@@ -278,18 +279,20 @@ WHY = {  # for the voter; what others read is in `Reason`
     Reason.SPEAKERS_UNKNOWN: "Somebody changed in the database who spoke here. Deny this, and ask in a new thread.",
 }
 AGENT_FAILED = "⚠️ The agent could not answer. Nothing ran."
+CAUSES = {  # by how the code begins with which a model's server refuses
+    "429": "Its model takes no more requests for now. Wait a minute.",
+    "401": "Its model refuses the key.",
+    "403": "Its model refuses the key.",
+    "5": "Its model does not answer.",
+}
 
 # -- to somebody who wrote in a thread
 
 REPLY_HINT = (
-    "The agent did not read this, because others write here too. To reach it, mention {bot}. "
-    "To stop a call that waits, press Withdraw or Deny on its card."
+    "The agent did not read this: mention {bot} to reach it. To stop what waits, press Withdraw or Deny on its card."
 )
-REPLY_HINT_VOTE = "The agent did not read this, and words don't count as a vote. Press a button instead."
-REPLY_HINT_BARS = (
-    "The agent did not read this, and words don't count as a vote. Press a button instead. If you mention {bot} here, "
-    "you can't approve any more, and somebody else has to."
-)
+REPLY_HINT_VOTE = "Words don't count as a vote, and the agent did not read this. Press a button instead."
+REPLY_HINT_BARS = f"{REPLY_HINT_VOTE} If you mention {{bot}} here, you can't approve any more."
 SPOKE = "You spoke to the agent, so you can't approve what waits here any more: {calls}. You can still deny it."
 
 # -- Home and lists
@@ -297,25 +300,28 @@ SPOKE = "You spoke to the agent, so you can't approve what waits here any more: 
 HOME_WAITING = "Waiting for you"
 HOME_EMPTY = "Nothing waits for you."
 HOME_UNSURE = (
-    "Who may decide could not be looked up for every call, so one that waits for you may be missing here. Its card is "
-    "in its thread."
+    "A call that waits for you may be missing here, because who may decide could not be looked up. Its card is in "
+    "its thread."
 )
 HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 
 STATES: Mapping[str, str] = {
-    **{stage: title.partition(" ")[2].partition(":")[0].lower() for stage, title in TITLES.items()},
+    **{
+        stage: title.partition(" ")[2].partition(":")[0].lower()
+        for stage, title in TITLES.items()
+        if stage != HANDED_OVER
+    },
     **{"waiting": "waiting", "unknown": "outcome unknown"},
 }
 """What the title says, as a word: `did not run`."""
 
 HELP = (  # what is between stars is bold
     "*What you can do*",
-    "*/approvals* lists what waits for you, then what else waits in this channel. Only you see it.",
+    "*/approvals* lists what waits for you, then the rest of this channel. Only you see it.",
     "*Approve* counts once. The card says how many are needed.",
     "*Deny* stops the call. One is enough.",
-    "*Edit…* changes the call. Earlier approvals start over, and yours counts. If the card shows a plan, you see the "
-    "new plan first.",
+    "*Edit…* changes the call and counts as your approval. Earlier ones start over. You see a new plan first.",
 )
 
 
@@ -328,9 +334,3 @@ def duration(seconds: float) -> str:
             rest = whole % unit // below
             return f"{whole // unit} {name}" + (f" {rest} {below_name}" if rest else "")
     return f"{whole} s"
-
-
-def hint_take_out(fields: int) -> str:
-    """`Empty all 3 to remove this item.`"""
-    which = {1: "this", 2: "both"}.get(fields, f"all {fields}")
-    return f"Empty {which} to remove this item."

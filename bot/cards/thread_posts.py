@@ -118,7 +118,7 @@ class Thread:
                 link = None if decide is None else await self._link(decide)
                 shown = await asyncio.to_thread(shown_of, row, accounts=accounts, card_link=link)
                 found[row.id] = About(row, shown, accounts)
-        return thread_lines(lines, found, session.thread_ts, tries, several=len(rows) > 1)
+        return thread_lines(lines, found, session.thread_ts, tries)
 
     async def _link(self, row: Confirmation) -> str | None:
         """A link to the card that everybody can see who can see the thread."""

@@ -169,20 +169,15 @@ _ASKS_APPROVERS = (LineKind.REMINDED, LineKind.UNKNOWN)
 
 
 def thread_lines(
-    lines: Sequence[LedgerLine],
-    about: Mapping[str, About],
-    thread_ts: str,
-    tries: Collection[int],
-    *,
-    several: bool = False,
+    lines: Sequence[LedgerLine], about: Mapping[str, About], thread_ts: str, tries: Collection[int]
 ) -> list[ShownLine]:
     """The lines that the thread shows: one for each decision, with its outcome. The card shows the rest.
 
     `about` are the calls that the lines are about. `tries` are the numbers of the refused votes that the thread shows:
-    each person's third on one card. `several`: the session has more than one call.
+    each person's third on one card.
     """
     found = (_in_thread(line, about.get(line.confirmation or ""), thread_ts, tries) for line in lines)
-    return [replace(one, several=several) for one in found if one is not None]
+    return [one for one in found if one is not None]
 
 
 def _in_thread(line: LedgerLine, about: About | None, thread_ts: str, tries: Collection[int]) -> ShownLine | None:
@@ -210,7 +205,7 @@ def _in_thread(line: LedgerLine, about: About | None, thread_ts: str, tries: Col
         step = replace(step, notified=named_approvers(row.policy.notify, about.accounts))
     step = replace(
         step,
-        headline="" if step.question else headline(call),
+        headline=headline(call),
         card_link=call.card_link if call.drifted or (entry.approvers and call.stage in _DECIDED_ON_THE_CARD) else None,
         past=step.kind in REMINDERS and call.stage is not State.WAITING,
         editor=None if entry.end is not None and call.wants_payload else call.edited_by,

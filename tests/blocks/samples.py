@@ -179,9 +179,9 @@ ESCALATED = replace(ONE_VOTE, version=6, escalated_to=approvers("group:S0LEADS")
 NOBODY = replace(
     WAITING, approvers=approvers(f"user:{DANA}"), quorum=1, too_few_now=True, too_few_may=True, able=frozenset()
 )
-GRANT = GrantView("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),))
-GRANTED = replace(DONE, id="granted", grant=GRANT, decided_by=(LEAD,))
 _FREE = ("version", "env", "replicas")
+GRANT = GrantView("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),), _FREE)
+GRANTED = replace(DONE, id="granted", grant=GRANT, decided_by=(LEAD,))
 OFFERED = replace(WAITING, grant_offer=GrantOffer(1800, (Argument("service", "checkout"),), _FREE))
 TIME_OFF = shown(
     id="t1",
@@ -390,6 +390,8 @@ CARDS = {
     "running": RUNNING,
     "done": DONE,
     "done_granted": GRANTED,
+    "done_nothing": replace(DONE, id="nothing", result={"result": None}),
+    "done_handed_over": replace(DONE, id="handed", reported_by="nightly", result={"handed to": "the coding agent"}),
     "done_plan": replace(
         DONE, id="planned", preview=PLAN, why=PLANNED.why, hint="", notes=((LEAD, "Checked with the payments team."),)
     ),
@@ -427,15 +429,19 @@ CARDS = {
     "nobody_knows": NOBODY_KNOWS,
 }
 
+_CARD = "https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"
 HOME = HomeView(
     version=12,
     waiting=(
-        replace(ONE_VOTE, card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"),
+        replace(ONE_VOTE, card_link=_CARD),
+        replace(LONG, expires_at=NOON + 7200, card_link=_CARD),
         replace(REIMBURSE, card_link="https://example.slack.com/archives/C0MONEY/p1795262400000300"),
-        LONG,
-        TIME_OFF,
+        replace(TIME_OFF, card_link=_CARD),
     ),
-    asked=(replace(WAITING, id="mine", tool="restart"), replace(DONE, id="mine2"), replace(DENIED, id="mine3")),
+    asked=tuple(
+        replace(one, id=f"mine{at}", card_link=_CARD)
+        for at, one in enumerate((replace(WAITING, tool="restart"), DONE, DENIED))
+    ),
     decided=(
         replace(SETTLED, id="decided", card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000400"),
     ),
@@ -525,9 +531,7 @@ _THREAD = (
         text='{"status": "deployed"}',
         carded=True,
     ),
-    ShownLine(
-        seq=6, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason, asker=DANA, several=True
-    ),
+    ShownLine(seq=6, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason, asker=DANA),
 )
 _TALK: dict[str, Any] = {"asker": DANA, "carded": True, "headline": "Deploy checkout 2.14.0 to prod", "tool": "deploy"}
 _NEWER = "https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"
@@ -542,13 +546,13 @@ THREAD_LINES = (
     ShownLine(seq=11, kind=LineKind.UNKNOWN, approvers=approvers("user:U0LEAD"), **_TALK),
     ShownLine(seq=12, kind=LineKind.SETTLED, who=LEAD, yes=True, **_TALK),
     ShownLine(seq=13, kind=LineKind.GRANTED, people=(LEAD,), until=NOON + 1800, free=("version",), **_TALK),
-    ShownLine(seq=14, kind=LineKind.GRANT_USED, people=(LEAD,), tool="deploy", arguments=WAITING.arguments),
+    ShownLine(seq=14, kind=LineKind.GRANT_USED, people=(LEAD,), arguments=WAITING.arguments, **_TALK),
     ShownLine(
         seq=15, kind=LineKind.CALL_REFUSED, tool="drop_table", arguments=(Argument("name", "orders"),), said=_NO_RULE
     ),
     ShownLine(seq=16, kind=LineKind.VOTE_FELL, who=OPS, editor=LEAD, notified=approvers("user:U0OPS"), **_TALK),
     ShownLine(seq=17, kind=LineKind.VOTE_REFUSED, who=DANA, why=Reason.TURN_AUTHOR, **_TALK),
-    ShownLine(seq=18, kind=LineKind.APPROVED, question=True, tool="onboarding", people=(LEAD,), arguments=_LAPTOP),
+    ShownLine(seq=18, kind=LineKind.APPROVED, question=True, people=(LEAD,), arguments=_LAPTOP, headline=QUESTION.hint),
     ShownLine(seq=19, kind=LineKind.STOPPED, who=DANA),
 )
 THREAD = tuple(replace(one, headline="Deploy checkout 2.14.0 to prod") for one in _THREAD)
@@ -558,7 +562,7 @@ HISTORY = replace(
     version=9,
     arguments=(Argument("service", "checkout"), Argument("version", "2.14.1"), Argument("env", "prod")),
 )
-LISTED = replace(HOME, waiting=(HOME.waiting[0], HOME.waiting[2]), here=(HOME.waiting[1],), more_waiting=0)
+LISTED = replace(HOME, waiting=HOME.waiting[:2], here=HOME.waiting[2:3], more_waiting=0)
 EMPTY = HomeView(version=1)
 SCHEMA: dict[str, JsonValue] = {
     "type": "object",

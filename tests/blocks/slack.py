@@ -8,7 +8,6 @@ from pydantic import JsonValue
 
 from adk_confirm.sandbox.people.state import entry, picked, values
 from adk_confirm.sandbox.reading import JsonObject, as_object, as_text, label, objects
-from tests.blocks.inert import shown
 
 
 class OpenForm:
@@ -17,11 +16,11 @@ class OpenForm:
     def __init__(self, view: JsonObject) -> None:
         self.view = view
         self.inputs = {as_text(b.get("block_id")): b for b in objects(view["blocks"]) if b["type"] == "input"}
-        above = ""  # a bold line, which stands above the fields of a list's item
+        above = ""  # the item of a list whose fields follow
         self._named: dict[str, str] = {}
         for block in objects(view["blocks"]):
             block_id = as_text(block.get("block_id"))
-            above = shown({"blocks": [block]}).strip() if block_id.endswith(".item") else above
+            above = label(block["label"]) if block_id.endswith(".remove") else above
             if block["type"] == "input":
                 called = label(block["label"])
                 self._named.setdefault(called, block_id)

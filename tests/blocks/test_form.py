@@ -486,8 +486,8 @@ EXPENSES: JsonValue = [{"item": "Train", "amount": 148.5}, {"item": "Hotel", "am
 
 def test_a_list_of_flat_objects_is_edited_field_by_field() -> None:
     lead = edit(expenses=EXPENSES, n=1)
-    assert lead.form.labels[:2] == ["item", "amount"]
-    assert lead.form.labels[2:] == ["item", "amount", "paid", "n"]
+    assert lead.form.labels[:3] == ["expenses, 1 of 2", "item", "amount"]
+    assert lead.form.labels[3:] == ["expenses, 2 of 2", "item", "amount", "paid", "n"]
     lead.form.enter("n", "2")
     assert lead.submit() == {"n": 2}
     lead.form.enter("expenses, 2 of 2: amount", "1200").enter("expenses, 2 of 2: paid", "no")
@@ -495,14 +495,16 @@ def test_a_list_of_flat_objects_is_edited_field_by_field() -> None:
     assert same(lead.submit()["expenses"], after)
 
 
-def test_an_item_whose_fields_are_emptied_is_taken_out() -> None:
+def test_an_item_is_removed_by_the_box_above_its_fields() -> None:
     lead = edit(expenses=EXPENSES)
     lead.form.enter("expenses, 1 of 2: item", None)
     assert lead.submit()["expenses"] == [{"item": "", "amount": 148.5}, {"item": "Hotel", "amount": 1320, "paid": True}]
     lead.form.enter("expenses, 1 of 2: amount", None)
-    assert lead.submit() == {"expenses": [{"item": "Hotel", "amount": 1320, "paid": True}]}
-    lead.form.enter("expenses, 1 of 2: item", "Bus")
     assert lead.refused("expenses, 1 of 2: amount") == "Fill this in."
+    lead.form.enter("expenses, 1 of 2", ["Remove this item"])
+    assert lead.submit() == {"expenses": [{"item": "Hotel", "amount": 1320, "paid": True}]}
+    lead.form.enter("expenses, 2 of 2", ["Remove this item"])
+    assert lead.submit() == {"expenses": []}
 
 
 OWNER: Schema = {
@@ -551,7 +553,7 @@ def test_what_is_wrong_in_an_item_is_said_at_its_field() -> None:
     assert lead.form.element("rows, 2 of 2: amount")["type"] == "number_input"
     lead.form.enter("rows, 2 of 2: amount", "10")
     assert lead.refused("rows, 2 of 2: amount") == "This must be 9 or less."
-    lead.form.enter("rows, 2 of 2: amount", None)
+    lead.form.enter("rows, 2 of 2", ["Remove this item"])
     assert lead.refused("rows, 1 of 2: amount") == "This needs at least 2 items."
 
 
@@ -617,7 +619,7 @@ def test_a_call_that_can_be_shown_can_be_approved_in_its_form(view: Shown) -> No
 
 
 def test_an_answer_of_many_lists_leaves_room_for_the_call() -> None:
-    rows: JsonValue = [{"a": number} for number in range(24)]
+    rows: JsonValue = [{"a": number} for number in range(16)]
     names = [f"list_{number}" for number in range(4)]
     view = replace(
         samples.TIME_OFF,
@@ -626,7 +628,7 @@ def test_an_answer_of_many_lists_leaves_room_for_the_call() -> None:
         editable=tuple(names),
     )
     answer = form.Form(view, None)
-    assert len(answer.fields) == 24 + 3, "the other lists are JSON"
+    assert len(answer.fields) == 32 + 3, "the other lists are JSON"
     assert can_be_shown(view)
     assert "submit" in form.approve_form(view, answer)
 
@@ -671,8 +673,43 @@ def fields_of(payload: JsonValue, schema: Schema | None) -> tuple[Argument, ...]
 
 
 def test_an_answer_may_stay_as_it_was_proposed() -> None:
-    answer = form.Form(samples.TIME_OFF, PAYLOAD_SCHEMA)
-    assert answer.read(OpenForm(form.approve_form(samples.TIME_OFF, answer)).state) == {}
+    view = replace(samples.TIME_OFF, payload=fields_of({"approved_days": 8}, PAYLOAD_SCHEMA))
+    answer = form.Form(view, PAYLOAD_SCHEMA)
+    assert answer.read(OpenForm(form.approve_form(view, answer)).state) == {}
+
+
+@pytest.mark.parametrize(
+    ("nobody_chose", "schema", "wanted", "entered", "answer"),
+    [
+        (0, None, "Write a number, such as 3 or 2.5, without separators.", "0", 0),
+        (0, {"type": "integer"}, "Write a whole number, such as 3.", "8", 8),
+        (False, {"type": "boolean"}, "Choose one.", "yes", True),
+        (None, {"type": "string"}, "Fill this in.", "x", "x"),
+        ("", {"enum": ["13 inch", "16 inch"]}, "Choose one.", "16 inch", "16 inch"),
+    ],
+)
+def test_what_nobody_chose_is_not_filled_in_and_is_asked_for(
+    nobody_chose: JsonValue, schema: JsonObject | None, wanted: str, entered: str, answer: JsonValue
+) -> None:
+    """Somebody in a hurry who presses Approve grants no zero days that only the tool wrote there."""
+    whole: JsonObject | None = {"properties": {"approved_days": schema}} if schema else None
+    view = replace(samples.TIME_OFF, payload=(Argument("approved_days", nobody_chose),))
+    opened = form.Form(view, whole)
+    shown = OpenForm(form.approve_form(view, opened))
+    assert not {"initial_value", "initial_option"} & {*shown.element("approved days")}
+    assert shown.inputs[shown.block_id("approved days")]["optional"] is False
+    with pytest.raises(form.FormErrors) as caught:
+        opened.read(shown.state)
+    assert caught.value.errors == {shown.block_id("approved days"): wanted}
+    shown.enter("approved days", entered)
+    assert opened.read(shown.state) == {"approved_days": answer}
+
+
+def test_a_later_approver_finds_what_the_first_one_entered() -> None:
+    view = replace(samples.ANSWERED, payload=(Argument("approved_days", 0),))
+    shown = OpenForm(form.approve_form(view, form.Form(view, None)))
+    assert shown.element("approved days")["initial_value"] == "0"
+    assert form.Form(view, None).read(shown.state) == {}
 
 
 def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
@@ -682,7 +719,7 @@ def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
     assert shown.labels == ["approved days", "note"]
     with pytest.raises(form.FormErrors) as caught:
         answer.read(shown.state)
-    assert caught.value.errors == {shown.block_id("approved days"): "Fill this in."}
+    assert caught.value.errors == {shown.block_id("approved days"): "Write a whole number, such as 3."}
     shown.enter("approved days", "3")
     assert answer.read(shown.state) == {"approved_days": 3}
 
@@ -740,4 +777,4 @@ def test_a_field_says_what_its_digits_mean() -> None:
     size = Argument("size", 20, formats=(("", "bytes"),))
     lines = Argument("lines", EXPENSES, formats=(("amount", "EUR"),))
     fields = form.Form(replace(samples.WAITING, arguments=(size, lines), editable=("size", "lines")), None).fields
-    assert [one.note for one in fields[:3]] == ["Now: 20 bytes", "", "Now: €148.50 · Empty both to remove this item."]
+    assert [one.note for one in fields[:4]] == ["Now: 20 bytes", "", "", "Now: €148.50"]

@@ -130,7 +130,7 @@ def test_any_size_makes_a_view(value: JsonValue) -> None:
 
 
 def test_an_unknown_call_says_under_which_id_it_is_found() -> None:
-    assert f"the call is {samples.UNKNOWN.call_id}" in inert.shown(everything(samples.UNKNOWN))
+    assert f"call {samples.UNKNOWN.call_id}" in inert.shown(everything(samples.UNKNOWN))
 
 
 def test_running_again_shows_the_whole_and_says_what_it_may_do() -> None:

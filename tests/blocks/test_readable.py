@@ -95,7 +95,7 @@ def test_many_are_counted_and_the_first_are_shown() -> None:
 def test_objects_are_lines_with_a_count_and_formats_reach_into_them() -> None:
     lines: list[JsonValue] = [{"item": "Train", "amount": 120.5}, {"item": "Hotel", "amount": 1300}]
     euros = "• item Train · amount €120.50\n• item Hotel · amount €1,300.00"
-    assert read(lines, "lines", amount="EUR") == f"2 items\n{euros}"
+    assert read(lines, "lines", amount="EUR") == f"2 items, €1,420.50 in total\n{euros}"
     assert read(lines * 4, "lines") == (
         "8 items\n• item Train · amount 120.5\n• item Hotel · amount 1,300\n… and 6 more (cut)"
     )

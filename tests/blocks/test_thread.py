@@ -142,16 +142,16 @@ def test_a_message_names_those_whom_it_does_not_notify() -> None:
         ),
         (
             ShownLine(seq=1, kind=LineKind.FAILED, at=0, people=("U1",), seconds=75, text="no", carded=True),
-            "❌ It failed. Approved by U1.",
+            "❌ Failed. Approved by U1.",
         ),
-        (ShownLine(seq=1, kind=LineKind.REFUSED, at=0, people=("U1",)), "⛔ It did not run. Approved by U1."),
+        (ShownLine(seq=1, kind=LineKind.REFUSED, at=0, people=("U1",)), "⛔ Did not run. Approved by U1."),
         (
             ShownLine(seq=1, kind=LineKind.EXPIRED, at=0, votes=1, quorum=2),
-            "⌛ It expired with 1 of 2 approvals.",
+            "⌛ Expired with 1 of 2 approvals.",
         ),
         (
             ShownLine(seq=1, kind=LineKind.LAPSED, at=0, people=("U1",)),
-            "⌛ It did not start in time. Approved by U1.",
+            "⌛ Not started in time. Approved by U1.",
         ),
         (
             ShownLine(seq=1, kind=LineKind.APPROVED, at=0, people=("U1", "U2")),
@@ -165,7 +165,7 @@ def test_a_message_names_those_whom_it_does_not_notify() -> None:
         ),
         (
             ShownLine(seq=1, kind=LineKind.VOTE_FELL, at=0, tool="pay", who="U1", editor="U2"),
-            "↘️ The approval of U1 no longer counts, because U2 edited the call.",
+            "↘️ The approval of U1 no longer counts, because U2 edited pay.",
         ),
     ],
 )
@@ -230,7 +230,7 @@ def test_an_answer_that_is_changed_says_that_earlier_approvals_no_longer_count()
         "✏️ U2 approved 1 of 3 days for pay instead: 1 of 2 approvals. Earlier approvals no longer count."
     )
     fell = replace(step, kind=LineKind.VOTE_FELL, who="U1", editor="U2")
-    assert thread_text(fell) == "↘️ The approval of U1 no longer counts, because U2 changed the answer."
+    assert thread_text(fell) == "↘️ The approval of U1 no longer counts, because U2 changed the answer to pay."
 
 
 def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> None:
@@ -293,14 +293,14 @@ def refused(refusal: Refusal) -> Given:
             "Your approval counts, and it was the last one needed. Deploy checkout 2.14.0 to prod runs.",
         ),
         (samples.VERDICTS["older"], "This changed in the meantime. Look at the card as it is now, then decide."),
-        (samples.VERDICTS["late"], "You are too late: it is denied already."),
+        (samples.VERDICTS["late"], "You are too late: Deploy checkout 2.14.0 to prod is denied already."),
         (
             (samples.DONE, Verdict(confirmation="c1", refusal=Refusal(reason=Reason.TOO_LATE, state="approved"))),
-            "You are too late: it is approved already.",
+            "You are too late: Deploy checkout 2.14.0 to prod is approved already.",
         ),
         (
             (samples.ELSEWHERE, Verdict(confirmation="c1", refusal=Refusal(reason=Reason.TOO_LATE, state="elsewhere"))),
-            "You are too late: it is answered outside this app already.",
+            "You are too late: Deploy checkout 2.14.0 to prod is answered outside this app already.",
         ),
         (made(LineKind.EDITED, votes=1), "Your edit counts as your approval: 1 of 2 approvals."),
         (made(LineKind.EDITED), "You edited deploy. The card says what it would do now. Approve it there."),

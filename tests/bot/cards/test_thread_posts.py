@@ -50,7 +50,7 @@ async def test_a_story_too_long_for_a_message_goes_on_where_it_broke_off(out: Ou
 
     text = "\n".join(out.posted()).split("\n")
     assert len(out.posted()) == 2
-    fell = "↘️ @ben, your approval no longer counts, because anna edited the call. Decide again on the card: Deploy: "
+    fell = "↘️ @ben, your approval no longer counts. Decide again, because anna edited Deploy: "
     assert [line.startswith(fell) for line in text] == [True] * 24
     assert len(out.slack.calls_of("chat.postMessage")) == 3
 
@@ -134,4 +134,4 @@ async def test_lines_that_another_process_posted_too_are_deleted(out: Outgoing) 
     assert len(out.posted()) == 2
 
     await out.writer.delete_copies(out.lease, out.session, 0.0)
-    assert out.posted() == ["🚫 @dana, denied by anna."]
+    assert [line.partition(": ")[0] for line in out.posted()] == ["🚫 @dana, denied by anna"]

@@ -28,7 +28,7 @@ async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> 
     assert done.ts == card.ts
     assert done.buttons == ("See everything", "History")
     assert done.text.count("the team dinner") == 2, "in the title and in the call, which the result does not repeat"
-    await at.sees(card, "I reimbursed 1500", "done. Approved by bob")
+    await at.sees(card, "I reimbursed 1500", ". Approved by bob")
     assert [line["amount"] for line in at.ran()] == [1500]
 
 

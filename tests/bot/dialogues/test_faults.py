@@ -26,7 +26,7 @@ from adk_confirm.sandbox.workspace.records import Channel
 from tests.support.office import AT_ONCE, LAB, PAY, POLICY, Office, Opens, operates
 from tests.support.stores import change_job
 
-STORY = "✅ @ann, done. Approved by bob"
+STORY = "✅ @ann, done: Pay: Ada, amount 20. Approved by bob"
 ANSWER = 'pay: {"did":"pay"}'
 QUICK = CallLimits(time_limit=0.2, posts=AT_ONCE.posts, lookups=10)
 
@@ -298,7 +298,7 @@ async def test_slack_is_away_for_a_while_and_nothing_is_lost(at: Office, wrong: 
     await at.rests()
     assert at.cyd.sees(at.deploys).count("2.4.0") == 1
     assert at.ann.sees(at.deploys).count("I reimbursed 1500") == 1
-    assert at.ann.sees(at.deploys).count("✅ @ann, done. Approved by lead") == 1
+    assert at.ann.sees(at.deploys).count(". Approved by lead") == 1
     assert len(at.ran()) == 1
 
 

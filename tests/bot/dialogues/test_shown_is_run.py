@@ -34,7 +34,7 @@ async def test_a_model_can_neither_invent_reassuring_arguments_nor_choose_its_po
 
     await at.ann.says('@adk-confirm delete_project {"project": "payments", "force": "yes"}', at.deploys, thread=first)
     card = await at.sees(first, "Delete payments, recursive yes")
-    given, default = card.text.split("Not given, so by default")
+    given, default = card.text.split("The tool's defaults:")
     assert "force yes" in given
     assert "recursive yes" in default
     assert "*Needs 1 approval* from @lead" in card, "the stricter policy decides"
@@ -49,7 +49,7 @@ async def test_a_model_can_neither_invent_reassuring_arguments_nor_choose_its_po
 @pytest.mark.office(POLICIES, target=LAB)
 async def test_a_default_can_be_edited_and_is_then_a_choice(at: Office) -> None:
     card = await at.ask('delete_project {"project": "payments"}')
-    assert "recursive yes" in card.text.split("Not given, so by default")[1]
+    assert "recursive yes" in card.text.split("The tool's defaults:")[1]
     await at.bob.clicks(card, "Edit…")
     form = await at.bob.gets_modal("Edit")
     await form.submits({"recursive": "no"})
@@ -78,7 +78,7 @@ async def test_a_call_that_no_view_can_hold_is_refused_and_a_shorter_one_is_show
     assert "The call is too long for a window in Slack. Ask the agent for less in one call." in told
     await at.sees(said, "too long for a window in Slack. Send less in one call")
     card = await at.ask("unlock 5800")
-    await at.bob.clicks(card, "Approve and allow for 30 min")
+    await at.bob.clicks(card, "Approve and allow")
     form = await at.bob.gets_modal("Approve")
     assert str(form).replace("\n", "").count("@headers") == 5800
     await form.submits()

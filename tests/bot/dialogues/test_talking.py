@@ -204,7 +204,7 @@ async def test_a_socket_that_is_refreshed_comes_back_and_what_it_lost_counts_onc
     await at.slack.repeats(made)
     await at.sees(card, 'pay: {"did":"pay"}')
     await at.rests()
-    assert at.ann.sees(at.deploys).count("done. Approved by bob") == 1
+    assert at.ann.sees(at.deploys).count(". Approved by bob") == 1
     assert len(at.ran()) == 1
 
 
@@ -234,6 +234,6 @@ async def test_two_replicas_share_the_work_and_do_nothing_twice(open_office: Ope
         await at.rests()
         for thread in threads:
             seen = at.ann.sees(at.deploys, thread=thread)
-            for line in ("done. Approved by bob.", 'pay: {"did":"pay"}'):
+            for line in (". Approved by bob.", 'pay: {"did":"pay"}'):
                 assert seen.count(line) == 1, seen
         assert sorted(str(line["to"]) for line in at.ran()) == [f"p{n}" for n in range(1, 9)]

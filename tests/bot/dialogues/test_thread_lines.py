@@ -71,7 +71,7 @@ async def test_an_approval_is_a_card_a_line_and_the_reply_and_costs_few_calls(
         done, *said = posts(at, card)
         assert "Done:" in done
         decided, reply = said  # never in one message: people could not tell our words from the agent's
-        assert decided.startswith("✅ @ann, done. Approved by bob")
+        assert decided.startswith("✅ @ann, done: Deploy checkout 2.4.1 to prod. Approved by bob")
         assert reply == "checkout 2.4.1 is on prod now."
 
 

@@ -87,7 +87,7 @@ async def test_a_card_notifies_its_approvers_and_its_end_the_asker(at: Office) -
     await at.later(minutes=11)
     assert pinged(await at.sees(card, "Reminder")) == {"S0ONCALL"}
     await at.bob.clicks(card, "Approve")
-    assert pinged(await at.sees(card, "✅ @ann, done. Approved by bob")) == {at.ann.id}
+    assert pinged(await at.sees(card, "✅ @ann, done: Pay: Ada, amount 20. Approved by bob")) == {at.ann.id}
 
 
 async def test_a_policy_says_who_is_notified_in_place_of_the_approvers(open_office: Opens) -> None:
@@ -99,7 +99,7 @@ async def test_a_policy_says_who_is_notified_in_place_of_the_approvers(open_offi
         await at.later(minutes=11)
         assert pinged(await at.sees(card, "Reminder")) == {at.cyd.id}
         await at.lead.clicks(card, "Approve")
-        await at.sees(card, "✅ @ann, done. Approved by lead")
+        await at.sees(card, "✅ @ann, done: Pay: Ada, amount 20. Approved by lead")
 
 
 async def test_who_is_named_by_an_address_is_mentioned_on_the_card_and_in_a_reminder(open_office: Opens) -> None:
@@ -121,7 +121,7 @@ async def test_each_approver_gets_a_direct_message_that_goes_with_the_decision(a
         assert "/archives/" in str(note.message.blocks), "it leads to the card"
         assert note.buttons == ()
     await at.bob.clicks(card, "Approve")
-    await at.sees(card, "✅ @ann, done. Approved by bob")
+    await at.sees(card, "✅ @ann, done: Pay: Ada, amount 20. Approved by bob")
     await at.slack.until(lambda: not [*at.bob.messages(), *at.cyd.messages()] or None)
     assert at.lead.messages() == []
     await at.rests()

@@ -22,11 +22,11 @@ def notes_for(at: Office, person: Person) -> list[str]:
 async def test_where_others_write_a_plain_reply_gets_a_hint_once_each(at: Office) -> None:
     card = await at.ask(PAY)
     await at.oscar.says("who is Ada?", at.deploys, thread=card)
-    hint = await at.oscar.finds("The agent did not read this", at.deploys, thread=card)
+    hint = await at.oscar.finds("agent did not read this", at.deploys, thread=card)
     assert hint.ephemeral
     assert "mention @adk-confirm" in hint
     await at.ann.says("a colleague", at.deploys, thread=card)
-    await at.ann.finds("The agent did not read this", at.deploys, thread=card)
+    await at.ann.finds("agent did not read this", at.deploys, thread=card)
     await at.oscar.says("ah", at.deploys, thread=card)
     await at.rests()
     assert (len(notes_for(at, at.oscar)), len(notes_for(at, at.ann))) == (1, 1)
@@ -36,7 +36,7 @@ async def test_where_others_write_a_plain_reply_gets_a_hint_once_each(at: Office
 async def test_words_of_an_approver_get_the_buttons_and_what_a_mention_would_cost(at: Office) -> None:
     card = await at.ask(PAY)
     await at.bob.says("approve", at.deploys, thread=card)
-    hint = await at.bob.finds("words don't count as a vote", at.deploys, thread=card)
+    hint = await at.bob.finds("Words don't count as a vote", at.deploys, thread=card)
     assert hint.ephemeral
     assert "If you mention @adk-confirm here, you can't approve any more" in hint
     await at.bob.clicks(hint, "Review…")
@@ -68,7 +68,7 @@ async def test_an_approver_who_mentions_the_agent_learns_it_and_the_card_names_t
 async def test_where_speaking_bars_nobody_a_mention_costs_nothing(at: Office) -> None:
     card = await at.ask(PAY)
     await at.bob.says("approve", at.deploys, thread=card)
-    hint = await at.bob.finds("words don't count as a vote", at.deploys, thread=card)
+    hint = await at.bob.finds("Words don't count as a vote", at.deploys, thread=card)
     assert "any more" not in hint
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
     await at.rests()
@@ -102,7 +102,7 @@ async def test_stop_offers_an_approver_to_deny_each_call_that_waits(at: Office) 
     await (await at.bob.gets_modal("Deny")).submits({"Reason": "not now"})
     await at.sees(said, "denied by bob")
     await at.oscar.says("cancel", at.deploys, thread=said)
-    await at.oscar.finds("To stop a call that waits", at.deploys, thread=said)
+    await at.oscar.finds("To stop what waits", at.deploys, thread=said)
 
 
 async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens, monkeypatch: pytest.MonkeyPatch) -> None:

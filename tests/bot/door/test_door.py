@@ -59,7 +59,7 @@ async def test_a_call_is_asked_approved_claimed_run_and_reported(at: AtTheDoor, 
     assert (await ask.now()).outcome["kind"] == "running"
     assert (await ask.reports(version="2.4.1")).status == 200
     assert (await ask.becomes("done")).task["over"] is True
-    said = await at.sees(root, "Done. Approved by bob.")
+    said = await at.sees(root, ". Approved by bob.")
     assert "Approved by bob" in at.bob.now(card).text
     assert "reported by ci" in at.bob.now(card).text
     await at.rests()

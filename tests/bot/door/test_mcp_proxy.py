@@ -86,7 +86,7 @@ async def test_a_tool_runs_here_once_people_have_approved(at: AtTheDoor, watched
     assert result.structured_content == {"deleted": "a.txt", "rest": None, "times": 1}
     assert not result.is_error
     assert watched.ran().count("delete_file a.txt 1") == 1
-    await at.ann.finds("Done. Approved by bob", at.deploys)
+    await at.ann.finds(". Approved by bob", at.deploys)
 
 
 @ON_SQLITE
@@ -127,7 +127,7 @@ async def test_a_call_that_waits_too_long_is_pending_and_the_same_call_goes_on_w
         again = await it.call_tool("files.say", {"text": "hello"})
         assert "has not ended" in again.content[0].text
         await at.bob.clicks(await at.card(), "Approve")
-        await at.ann.finds("Done. Approved by bob", at.deploys)
+        await at.ann.finds(". Approved by bob", at.deploys)
         assert (await it.call_tool("files.say", {"text": "hello"})).content[0].text == "hello"
     assert len(at.cards()) == 1
 

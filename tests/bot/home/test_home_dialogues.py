@@ -43,7 +43,7 @@ async def test_a_home_is_drawn_when_it_is_opened_and_once_ones_own_vote_there_is
 
 
 async def test_a_home_says_that_a_call_may_be_missing_if_who_decides_could_not_be_looked_up(at: Office) -> None:
-    missing = "one that waits for you may be missing here. Its card is in its thread."
+    missing = "A call that waits for you may be missing here"
     at.slack.faults.refuses("usergroups.*", "missing_scope", times=None)
     await at.ask("reimburse 1500 for the team dinner")
     home = await at.bob.opens_home(missing)

@@ -140,11 +140,11 @@ async def test_what_was_due_happens_once(at: Staff, postgres_url: str, tmp_path:
         first.freezes()
         for other in others:
             await other.joins()
-        await at.ann.finds("⌛ @ann, nobody decided in time.", at.deploys)
+        await at.ann.finds("⌛ @ann, nobody decided in time: ", at.deploys)
         first.thaws()
         await first.stops()
         await at.slack.settled()
-        assert at.ann.sees(at.deploys).count("⌛ @ann, nobody decided in time.") == 1
+        assert at.ann.sees(at.deploys).count("⌛ @ann, nobody decided in time: ") == 1
         assert at.ran() == []
         for other in others:
             await other.stops()
