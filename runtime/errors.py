@@ -15,7 +15,7 @@ def message_of(error: BaseException) -> str:
     """The message of an exception, if it has one that can be stored. Never raises."""
     try:
         return str(error).encode("utf-8", "replace").decode()
-    except Exception:  # noqa: BLE001  (somebody else's exception, whose own words may fail in any way)
+    except BaseException:  # noqa: BLE001  (somebody else's exception, whose own words may fail in any way)
         return ""
 
 

@@ -12,10 +12,9 @@ from typing import TypeVar
 from adk_confirm.blocks.full_view import can_be_shown
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
-from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, Grant, HostRequest, Place
 from adk_confirm.bot.confirmation.decision import open_confirmation
-from adk_confirm.bot.confirmation.grants import is_for
+from adk_confirm.bot.confirmation.grants import Rights, is_for
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.confirmation.votes import hypothetical_vote
@@ -99,20 +98,19 @@ class Intake:
         why, words = await mask_said((row.redactor for row in rows), asked.why, words)
         return replace(asked, why=why, hint=words if asked.question else asked.hint)
 
-    async def _rights(self, known: Known, asked: AskedCall, policy: Policy) -> dict[Person, Facts]:
+    async def _rights(self, known: Known, asked: AskedCall, policy: Policy) -> Rights:
         """Looks up the rights of everyone whose grant covers this call, as if they approved it by a vote. They may have
-        changed since. Somebody about whom too much time has passed when all are looked up has none: people are
-        asked."""
+        changed since. Somebody about whom too much time has passed when the call is let through has none: people
+        are asked."""
         at, given = known.at, (one for one in known.grants if is_for(one, asked, policy, known.at))
         givers = dict.fromkeys(giver for grant in given for giver in grant.given_by)
         if not givers:
-            return {}
+            return lambda _: None
         row, policies = (await asyncio.to_thread(open_confirmation, "", asked, policy, at)).row, self._rules.policies
         votes = [hypothetical_vote(row, giver, at) for giver in givers]
         found = await asyncio.gather(*(self._directory.facts(row, vote, policies, anew=True) for vote in votes))
-        pairs = zip(votes, found, strict=True)
-        rights = {vote.voter: self._directory.fresh_facts(row, vote, policies, facts) for vote, facts in pairs}
-        return {giver: facts for giver, facts in rights.items() if facts is not None}
+        looked_up = {vote.voter: (row, vote, policies, facts) for vote, facts in zip(votes, found, strict=True)}
+        return lambda giver: self._directory.fresh_facts(*looked_up[giver]) if giver in looked_up else None
 
     async def _places(
         self, session: Session, found: GoverningPolicy, call: CallFacts

@@ -43,7 +43,7 @@ async def silenced(row: Confirmation, session: Session, directory: Directory) ->
     spoke = {one.user for one in session.speakers | row.asked.speakers} - {row.asked.asked_by.user}
     found: set[str] = set()
     for entry in may_decide(row.policy, row.escalated) if spoke else ():
-        members = await directory.members(entry, row.asked.facts(row.revision.arguments))
+        members = await directory.members(entry, row.asked.facts(row.revision.arguments), listing=True)
         found |= {one.user for one in members} if isinstance(members, frozenset) else set()
     return tuple(sorted(found & spoke))
 

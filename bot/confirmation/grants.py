@@ -8,7 +8,7 @@ approve that call by an ordinary vote now. So nobody lets their own call through
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from operator import attrgetter
 
@@ -18,6 +18,8 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.durations import GrantTerms
 from adk_confirm.bot.policy.policies import Policy
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
+
+Rights = Callable[[Person], Facts | None]
 
 _LIKE = attrgetter("session", "agent", "tool", "ask", "title")
 """What a call has in common with the one that a grant was given with, besides arguments."""
@@ -70,13 +72,13 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
     return on is not None and canonical(on) == canonical(grant.on)
 
 
-def lets_through(grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts]) -> bool:
-    """Whether the grant lets a call through that it covers. `rights`: what was looked up about each giver for this
-    call. Without that, a giver does not approve."""
+def lets_through(grant: Grant, asked: AskedCall, policy: Policy, rights: Rights) -> bool:
+    """Whether the grant lets a call through that it covers. `rights`: what is known now about each giver for this call.
+    Without that, a giver does not approve."""
     team, asker, spoke = asked.team, asked.asked_by, asked.speakers
     for giver in grant.given_by:
         claim = Claim(act=VoteKind.APPROVE, voter=giver, team=team, asked_by=asker, speakers=spoke)
-        if giver not in rights or not isinstance(authorise(policy, claim, rights[giver]), Permission):
+        if (known := rights(giver)) is None or not isinstance(authorise(policy, claim, known), Permission):
             return False
     return len({giver.user for giver in grant.given_by}) >= policy.quorum
 

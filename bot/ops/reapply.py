@@ -128,30 +128,33 @@ class Reapplying:
         Slack's rate limit requires."""
         if not isinstance(found, GoverningPolicy):
             return {}
-        after = found.policy.escalate_after
-        under_policy = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
         for _ in range(_TIMES):
-            rows = {vote.id: _before(under_policy, vote) for vote in row.approvals}
+            rows = {vote.id: _before(_under_policy(row, found), vote) for vote in row.approvals}
             facts = {vote.id: await self.people.facts(rows[vote.id], vote, self.policies) for vote in row.approvals}
             pauses = [one.after for one in facts.values() if one.after is not None]
             if pauses:
                 await asyncio.sleep(min(pauses))
                 continue
-            too_old = False
-            for vote in row.approvals:  # while one was looked up, another may have left
-                fresh = self.people.fresh_facts(rows[vote.id], vote, self.policies, facts[vote.id])
-                late = Unresolved(vote.voter.user, "it took so long that the answer is too old")
-                facts[vote.id] = fresh or replace(facts[vote.id], account=late)
-                too_old = too_old or fresh is None
-            if not too_old:
+            if self._are_fresh(row, found, facts):
                 break
         return facts
 
+    def _are_fresh(self, row: Confirmation, found: GoverningPolicy, facts: dict[str, Facts]) -> bool:
+        """Puts what is known now in the place of what was looked up. False if some of that is too old: while one was
+        looked up, or the store stood still, another may have left."""
+        fresh = True
+        for vote in row.approvals:
+            before, late = _before(_under_policy(row, found), vote), "it took so long that the answer is too old"
+            known = self.people.fresh_facts(before, vote, self.policies, facts[vote.id])
+            facts[vote.id] = known or replace(facts[vote.id], account=Unresolved(vote.voter.user, late))
+            fresh = fresh and known is not None
+        return fresh
+
     def _put_under(
-        self, tx: Tx, looked_at: Confirmation, found: Found, facts: Mapping[str, Facts]
+        self, tx: Tx, looked_at: Confirmation, found: Found, facts: dict[str, Facts]
     ) -> Transition | Confirmation | None:
-        """The change. Or the row, if it changed since it was looked at, or a vote is still to be counted. Or None, if
-        it no longer waits: what expired stays so."""
+        """The change. Or the row, if that or what is known is too old by now, or a vote is still to be counted. Or
+        None, if it no longer waits: what expired stays so."""
         if self.dry_run:
             session, row = find_session(tx, chain_of(looked_at.asked.session)), looked_at
         else:
@@ -159,6 +162,8 @@ class Reapplying:
         if row.state is not State.WAITING or now(tx) >= row.deadline:
             return None
         if row != looked_at or row.pending_votes:  # a stored vote counts before anything that follows from the file
+            return row
+        if isinstance(found, GoverningPolicy) and not self._are_fresh(row, found, facts):
             return row
         speakers = session.speakers if session is not None else frozenset()
         known = session is not None and session_is_sealed(tx, session)

@@ -98,14 +98,16 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
     return CastResult(change.row, counted, _refusal(change))
 
 
-def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, policies: Policies) -> Confirmation:
-    """Counts the oldest stored vote, with the facts about its voter. Does nothing if another replica counted it."""
+def count_next(tx: Tx, confirmation_id: str, vote_id: str, known: KnownFacts, policies: Policies) -> Confirmation:
+    """Counts the oldest stored vote, with what is known about its voter now. Does nothing if another replica counted
+    it, or if what was looked up is too old: the transaction may have waited for minutes."""
     session, row = lock_confirmation(tx, confirmation_id)
     if not row.pending_votes or row.pending_votes[0].id != vote_id:
         return row
-    if facts is not None:
-        facts = with_speakers(tx, session, row, facts)
-    change = count(row, vote_id, facts, now(tx), policies)
+    facts = known(row, row.pending_votes[0]) if (asks := needs_asking(row, row.pending_votes[0])) else None
+    if asks and facts is None:
+        return row
+    change = count(row, vote_id, facts and with_speakers(tx, session, row, facts), now(tx), policies)
     _answer_lost_votes(tx, row, change)
     save(tx, session, without_repeats(tx, change))
     return change.row

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from adk_confirm.bot.audit.ledger import LineKind
-from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal
+from adk_confirm.bot.confirmation.authorise import Reason, Refusal
 from adk_confirm.bot.confirmation.confirmation import AskedCall, Grant, VoteKind
 from adk_confirm.bot.confirmation.decision import revoke
-from adk_confirm.bot.confirmation.grants import is_for, lets_through
+from adk_confirm.bot.confirmation.grants import Rights, is_for, lets_through
 from adk_confirm.bot.policy.approvers import SLACK, Person
 from adk_confirm.bot.policy.policies import Policy
 from adk_confirm.bot.store.ledger_rows import content_of, unbroken_lines
@@ -60,7 +60,7 @@ def uses_of(tx: Tx, grant: Grant) -> int | None:
     return sum(content is None or content.get("grant") == grant.id for content in contents)
 
 
-def grant_for(tx: Tx, key: str, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts]) -> Grant | None:
+def grant_for(tx: Tx, key: str, asked: AskedCall, policy: Policy, rights: Rights) -> Grant | None:
     """The grant that lets a call through, if there is one. It ends with its last use. One that somebody is revoking
     lets none through, though it is still to be looked up whether they may."""
     at = now(tx)

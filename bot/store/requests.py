@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import uuid4
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.config.settings import WaitingLimits
 from adk_confirm.bot.confirmation import decision_texts
-from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, HostRequest, Place
 from adk_confirm.bot.confirmation.decision import approve_by_grant, open_confirmation
 from adk_confirm.bot.confirmation.effects import Batch, Step
+from adk_confirm.bot.confirmation.grants import Rights
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.policies import (
     DENIALS_WINDOW,
@@ -54,7 +54,7 @@ class Opening:
     asked: AskedCall
     governs: GoverningPolicy | CallRefusal
     places: tuple[Place, ...] = ()
-    rights: Mapping[Person, Facts] = field(default_factory=dict)  # of the people whose grant covers this call
+    rights: Rights = lambda _: None  # of the people whose grant covers this call
 
 
 _KNOWN = "SELECT 1 FROM bot_confirmations WHERE session = :key AND request_id = :request"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from adk_confirm.blocks.full_view import can_be_shown
@@ -25,7 +25,7 @@ from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.confirmation.votes import needs_asking, take_preview, waits_for_slack
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.policies import Policies
-from adk_confirm.bot.store.cast_vote import count_next
+from adk_confirm.bot.store.cast_vote import count_next, nothing_known
 from adk_confirm.bot.store.grants_in_force import grants_in
 from adk_confirm.bot.store.letters import approvals_held_back, read_pause, read_session
 from adk_confirm.bot.store.marks import SOON, count_due_cards, waits_for_end
@@ -236,24 +236,21 @@ class Worker:
         await lease.finish(save_drawn, confirmation_id, places)
 
     async def _count(self, lease: Lease, row: Confirmation) -> RowWithDueWork:
-        vote = row.pending_votes[0]
-        facts = None
+        vote, policies, known = row.pending_votes[0], self._rules.policies, nothing_known
         if needs_asking(row, vote):
             session = await lease.read(read_session, chain_of(row.asked.session))
             asked = await self._facts.answer(
                 (row.id, row.version, vote.id),
-                lambda: self._people.facts(row, vote, self._rules.policies, session.speakers),
+                lambda: self._people.facts(row, vote, policies, session.speakers),
             )
-            facts = self._people.fresh_facts(row, vote, self._rules.policies, asked)
-            if facts is None:
-                raise NotNow(LATER, "What was looked up first is too old by now.")
-            after = waits_for_slack(row, vote, facts)
+            known = partial(self._people.fresh_facts, policies=policies, asked=asked)
+            after = waits_for_slack(row, vote, asked)
             if after is not None and await lease.read(seconds_waiting, vote) < HELD_FOR:
                 raise NotNow(after, "Slack answers no more questions about who may decide for now.")
         if vote.edit is not None:  # caches the conditions' results for the edited call, so that the transaction is fast
-            await asyncio.to_thread(check_edit, row, vote.edit, self._rules.policies)
+            await asyncio.to_thread(check_edit, row, vote.edit, policies)
         count = with_due_work(count_next)
-        return await lease.finish_if(nothing_is_due, count, row.id, vote.id, facts, self._rules.policies)
+        return await lease.finish_if(nothing_is_due, count, row.id, vote.id, known, policies)
 
     async def _preview(self, lease: Lease, row: Confirmation) -> RowWithDueWork:
         """Asks the host what the edited call would do. Votes go on meanwhile: anybody who may decide can deny it."""

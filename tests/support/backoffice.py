@@ -187,7 +187,7 @@ class Backoffice:
         opening = Opening(
             place=session.place, asked=asked_call(session, request, ASKER), governs=governs, places=(place,)
         )
-        opening = replace(opening, rights=rights or {})
+        opening = replace(opening, rights=(rights or {}).get)
         return await self.database.run(open_request, key, opening, self.rules.limits)
 
     async def vote(

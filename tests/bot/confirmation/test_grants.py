@@ -49,7 +49,7 @@ def lets_through(
     rights = {giver: Facts(account=full_member(giver)) for giver in grant.given_by} if rights is None else rights
     if not is_for(grant, asked, policy, NOON + timedelta(minutes=minutes)):
         return False
-    return grants.lets_through(grant, asked, policy, rights)
+    return grants.lets_through(grant, asked, policy, rights.get)
 
 
 @pytest.mark.parametrize(

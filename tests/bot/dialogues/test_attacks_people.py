@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 
+import psycopg
 import pytest
 
 from adk_confirm.bot.slack.calls import CallLimits
 from adk_confirm.sandbox.people.people import Person
 from tests.support import python_approvers
-from tests.support.office import AT_ONCE, IMPATIENT, LAB, Office, Opens, withdraws
+from tests.support.office import AT_ONCE, IMPATIENT, LAB, ON_POSTGRES, Office, Opens, withdraws
 
 DINNER = "reimburse 1500 for the team dinner"
 PYTHON = "python:tests.support.python_approvers:"
@@ -361,6 +362,39 @@ async def test_who_left_the_group_while_something_else_was_looked_up_decides_not
     answers.set()
     await at.bob.finds("The policy names others", at.deploys, thread=card)
     assert at.ran() == []
+
+
+@ON_POSTGRES
+@pytest.mark.parametrize("by", ["a vote", "a grant"])
+async def test_who_left_the_group_while_the_store_stood_still_decides_nothing(
+    open_office: Opens, database_url: str, by: str
+) -> None:
+    async with open_office(policy("group:S0ONCALL", more='grant = "30m"')) as at:
+        card = await at.ask(DINNER)
+        if by == "a grant":
+            await at.bob.clicks(card, "Approve and allow for 30 min")
+            await (await at.bob.gets_modal("Approve and allow")).submits()
+            await at.sees(card, "Done")
+            await at.rests()
+        ran, asks = len(at.ran()), at.slack.faults.hangs("usergroups.users.list")
+        if by == "a grant":
+            await at.ann.says(f"@adk-confirm {DINNER}", at.deploys, thread=card)
+        else:
+            await at.bob.clicks(card, "Approve")
+        await asks.reached()
+        async with await psycopg.AsyncConnection.connect(database_url) as stalled:
+            await stalled.execute("SELECT 1 FROM bot_sessions FOR UPDATE")
+            asks.release()
+            waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+            while await (await stalled.execute(waits)).fetchone() is None:
+                pass
+            at.slack.group("oncall", at.cyd, id="S0ONCALL")
+            at.slack.clock.advance(31)
+        if by == "a grant":
+            await at.bob.finds("Needs 1 approval", at.deploys, thread=card)
+        else:
+            await at.bob.finds("The policy names others", at.deploys, thread=card)
+        assert len(at.ran()) == ran
 
 
 @pytest.mark.parametrize("bar", ["email:gone@example.com", "group:S0GONE"])
