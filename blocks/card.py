@@ -105,7 +105,7 @@ def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     if view.stage is State.WAITING and not view.question and _edits(view):
         row.append(button(Action.EDIT, "Edit…", view.ref.encode(), about=view.tool))
     if approvable(view) and view.grant_offer:
-        row.append(button(Action.GRANT_OPEN, f"{words.APPROVE_AND_ALLOW}…", view.ref.encode(), about=view.tool))
+        row.append(button(Action.GRANT_OPEN, "Allow more…", view.ref.encode(), about=view.tool))
     if view.grant:
         row.append(revoke_button(view.grant))
     if view.stage in ASKED_AGAIN and view.asked_by and not (view.question or view.drifted):

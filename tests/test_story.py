@@ -61,7 +61,7 @@ async def test_ask_refuse_vote_run_and_read_the_audit(log: Path, browser: Browse
 
         await me.becomes(demo.people["chris"])
         await me.clicks("Approve: deploy")
-        done = me.message("Done: Deploy", me.thread).first
+        done = me.message("✅ Done: Deploy", me.thread)
         await expect(me.thread.get_by_role("button", name="Approve")).to_have_count(0)
 
         await me.becomes(demo.people["ana"])
@@ -76,9 +76,9 @@ async def reads_the_audit(me: Visitor, done: Locator) -> None:
     """In the card's history, and as the lines themselves beside the chat: each carries the hash of the one before."""
     await me.clicks("More options", within=done)
     await me.page.get_by_role("menuitem", name="History").click()
-    await me.sees("It ran", within=me.dialog)
+    await me.sees("Ran", within=me.dialog)
     story = await me.dialog.inner_text()
-    steps = ("Asked by ana.", "olga", "ben approved", "chris approved", "2 of 2 approvals", "It ran")
+    steps = ("Asked by ana.", "olga", "ben approved", "chris approved", "2 of 2 approvals", "Ran")
     assert sorted(steps, key=story.index) == [*steps]
     await me.presses("Escape")
 
@@ -133,7 +133,7 @@ async def test_several_one_by_one_from_home_the_list_an_edit_and_a_grant(log: Pa
         await me.says("@adk-confirm reimburse 1100 for the taxi", in_thread=True)
         await me.becomes(demo.people["ben"])
         card = me.message("Reimburse €1,100.00 for the taxi", me.thread)
-        await card.get_by_role("button", name="Approve and allow…").click()
+        await card.get_by_role("button", name="Allow more…").click()
         await me.dialog.get_by_role("button", name="Approve").click()
         await expect(me.page.locator("dialog[open]")).to_have_count(0)  # the form closes by itself
         await me.sees("allowed more like", within=me.thread)

@@ -43,7 +43,7 @@ async def at(open_office: Opens) -> AsyncIterator[Office]:
 async def granted(at: Office) -> Seen:
     """A first deploy of checkout, approved by bob, and the next ones like it."""
     card = await at.ask("deploy checkout 2.4.1 to prod")
-    await at.bob.clicks(card, "Approve and allow")
+    await at.bob.clicks(card, "Allow more")
     modal = await at.bob.gets_modal("Run the next ones without asking")
     assert "Only in this conversation:" in modal
     assert "with the same service checkout" in modal
@@ -76,7 +76,7 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
 
 async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) -> None:
     card = await at.ask("reimburse 1500 for a train")
-    await at.bob.clicks(card, "Approve and allow")
+    await at.bob.clicks(card, "Allow more")
     await (await at.bob.gets_modal("Run the next ones without asking")).submits()
     await at.slack.until(lambda: len(at.ran()) == 1 or None)
 
@@ -99,7 +99,7 @@ def _ran(at: Office, count: int) -> bool | None:
 async def test_without_the_tick_nothing_is_granted(at: Office, unticked: bool) -> None:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     if unticked:
-        await at.bob.clicks(card, "Approve and allow")
+        await at.bob.clicks(card, "Allow more")
         await (await at.bob.gets_modal("Run the next ones without asking")).submits({"After this one": []})
     else:
         await at.bob.clicks(card, "Approve")
@@ -265,7 +265,7 @@ WIPES = '[[policy]]\ntools = ["wipe"]\napprovers = ["group:S0ONCALL"]\ngrant = "
 async def test_a_grant_for_one_agents_tool_lets_no_other_agents_tool_of_that_name_through(open_office: Opens) -> None:
     async with open_office(WIPES, target=f"{__name__}:staging") as at:
         card = await at.ask("staging: orders")
-        await at.bob.clicks(card, "Approve and allow")
+        await at.bob.clicks(card, "Allow more")
         await (await at.bob.gets_modal("Run the next ones without asking")).submits()
         await at.sees(card, "allowed more like ", "That was it.")
         await at.ann.says("@adk-confirm prod: orders", at.deploys, thread=card)

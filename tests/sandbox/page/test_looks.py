@@ -226,7 +226,7 @@ async def _walk(me: Visitor) -> None:
     await me.sees("to prod?", within=me.thread)
     assert await audit(me.page) == []
     await me.picks("Approval history", of=me.message("to prod?", me.thread))
-    await me.sees("It ran in 42 s.", within=me.dialog)
+    await me.sees("Ran in 42 s.", within=me.dialog)
     assert await audit(me.page) == []
     await me.presses("Escape")
     await me.clicks("Deny…: deploy", within=me.thread)
