@@ -3,7 +3,8 @@ product."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,16 +16,21 @@ _QUORUM = {tool.name: tool.quorum for tool in TOOLS}
 
 May = Callable[[str, str, str], bool]
 """Whether this person was able to decide on a tool's calls at some time since they, or who is named second, acted."""
+START_WITHIN = {"ship": 10.0}
+"""Seconds within which an approved call must start, for tools that have no hour."""
 
 
 @dataclass
 class Ballots:
-    """The votes on one confirmation, line by line. `now` is the time of the line's commit."""
+    """The votes on one confirmation, line by line. `spoke`: who the agent heard in the thread. `doubted`: whether there
+    was a reason of late why this person might not decide on a tool's calls. `now` is the time of the line's commit."""
 
     tool: str
     asker: str
     until: float
     may: May
+    spoke: Set[str]
+    doubted: Callable[[str, str], bool]
     approvals: set[str] = field(default_factory=set)
     again: set[str] = field(default_factory=set)
     last: str = ""
@@ -33,6 +39,8 @@ class Ballots:
     attempts: int = 1
     begun: int = 0
     unknown: bool = False
+    start_by: float = math.inf
+    reminded: bool = False
 
     def add(self, kind: str, content: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
         """The promises that this line breaks, and how."""
@@ -42,6 +50,8 @@ class Ballots:
         votes = kind in ("approval", "edited", "run again vote")
         if votes and who == self.asker:
             yield "only approvers decide", f"{who}'s {kind} counted, and they asked for it"
+        elif votes and who in self.spoke:
+            yield "only approvers decide", f"{who}'s {kind} counted, and they had spoken to the agent"
         elif votes and not self.may(self.tool, who, who):
             yield "only approvers decide", f"{who}'s {kind} counted, and they were not able to decide any more"
         if kind in ENDS:
@@ -55,16 +65,22 @@ class Ballots:
                 given = self.approvals if kind == "approval" else self.again
                 if who in given:
                     yield "everybody has one vote", f"{who}: {kind} counted twice"
+                if len(given) >= _QUORUM[self.tool]:
+                    yield "enough people decide", f"{sorted(given)} were enough before {who}"
                 given.add(who)
                 self.last = who
             case "edited":
                 self.approvals, self.last = {who}, who
             case "vote fell" if content.get("revision", 1) == self.revision:  # else the edit before it says so
                 (self.again if self.decided else self.approvals).discard(who)
+                if who not in self.spoke and not self.doubted(self.tool, who):
+                    yield "a vote stands", f"{who}'s vote fell, and they may decide"
             case "approved":
                 yield from self._completed(self.approvals, content)
+                self.start_by = now + START_WITHIN.get(self.tool, math.inf)
             case "run again":
                 self.attempts += 1
+                self.start_by = now + START_WITHIN.get(self.tool, math.inf)
                 if not self.unknown:
                     yield "an approved call runs once", "it is run again, and its outcome was not unknown"
                 self.unknown = False
@@ -76,8 +92,14 @@ class Ballots:
                 yield "only approvers decide", f"{who} withdrew what {self.asker} asked for"
             case "expired" if now < self.until:
                 yield "nothing expires early", f"{self.until - now:.3f} s too early"
+            case "reminded":
+                if self.reminded:
+                    yield "people are reminded once", "once more"
+                self.reminded = True
             case "begun":
                 self.begun += 1
+                if now >= self.start_by:
+                    yield "what begins is in time", f"{now - self.start_by:.3f} s too late"
                 if self.decided != "approved" or self.begun > self.attempts:
                     yield "an approved call runs once", f"{self.decided}, begun {self.begun} of {self.attempts} times"
             case "unknown":
@@ -92,7 +114,9 @@ class Ballots:
                 yield "only approvers decide", f"{one} was not able to decide any more when the last vote came"
 
 
-def begin(content: Mapping[str, Any], tool: str, may: May) -> Ballots:
+def begin(
+    content: Mapping[str, Any], tool: str, may: May, spoke: Set[str], doubted: Callable[[str, str], bool]
+) -> Ballots:
     """After the line `asked`."""
     until = datetime.fromisoformat(content["until"]).timestamp() if content.get("until") else 0.0
-    return Ballots(tool, str(content["who"]["user"]), until, may)
+    return Ballots(tool, str(content["who"]["user"]), until, may, spoke, doubted)

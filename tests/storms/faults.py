@@ -26,12 +26,13 @@ OF_AGENTS: tuple[Kind, ...] = ("agent is cut", "agent is cut", "agent is late", 
 """On the way to a server of others."""
 OF_WRITERS: tuple[Kind, ...] = (
     *("amount of a confirmation", "amount of a call", "older confirmation"),
-    *("older call", "call is ready", "letter again"),
+    *("older call", "call is ready", "letter again", "forged letter"),
 )
 """What somebody changes who can write to the database, and has no secret."""
-OF_PEOPLE: tuple[Kind, ...] = ("group changes", "pause", "pause", "policy changes")
-OF_CLICKS: tuple[Kind, ...] = ("old card", "old card", "rush", "rush", "again", "stranger")
-"""What people press: buttons of a card as it was before, all at once, twice, and where they have no say."""
+OF_PEOPLE: tuple[Kind, ...] = ("group changes", "pause", "pause", "policy changes", "policy changes")
+OF_CLICKS: tuple[Kind, ...] = ("old card", "old card", "rush", "rush", "again", "stranger", "last moment")
+"""What people press: buttons of a card as it was before, all at once, twice, where they have no say, and right before
+it expires."""
 
 Moment = Literal["", "commit", "post", "update", "tool", "ack"]
 """What a fault of a replica waits for: the replica is hit when it has just done this, before it knows."""
@@ -89,7 +90,10 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     (*OF_PEOPLE, *OF_CLICKS, "freeze", "kill", "answer is lost"),
     (*OF_CLICKS, *OF_PEOPLE, "request is late"),
     (*OF_CLICKS, "read is late", "commit is late", "Slack is slow"),
-    OF_WRITERS,
+    (*OF_WRITERS, *OF_WRITERS, *OF_CLICKS),
+    (*OF_PEOPLE, *OF_CLICKS),
+    ("restart",),
+    ("last moment", "last moment", "read is late", "Slack is slow"),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
 )

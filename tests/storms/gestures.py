@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.storms.office import Office
 
 _BUTTONS = {words.APPROVE, words.HAPPENED, words.NOT_HAPPENED, words.RUN_AGAIN}
-_GLANCE, _PATIENCE = 0.2, 12.0
+_GLANCE, _PATIENCE, _SOON = 0.2, 12.0, 20.0
 
 
 async def presses(office: Office, fault: Fault) -> None:
@@ -34,6 +34,9 @@ async def presses(office: Office, fault: Fault) -> None:
         await asyncio.sleep(_GLANCE)
     card = dice.choice(cards).copy()
     await asyncio.sleep(fault.seconds)
+    if fault.kind == "last moment":
+        await _presses_in_time(office, dice)
+        return
     office.note(f"{fault.kind} with {office.people.ticket_of(_confirmation(card), card)}")
     match fault.kind:
         case "old card":
@@ -48,6 +51,19 @@ async def presses(office: Office, fault: Fault) -> None:
         case _:
             ways: tuple[How, ...] = ("Approve", "Approve", "Deny", "Edit")
             await asyncio.gather(*(_act(office, card, who, dice.choice(ways)) for who in (*APPROVERS, ASKERS[0])))
+
+
+async def _presses_in_time(office: Office, dice: Random) -> None:
+    """What expires first is approved right before that."""
+    waiting = {id_: until for id_, until in office.watch.ends_of_time().items() if until - office.loop.now < _SOON}
+    if not waiting:
+        return
+    confirmation = min(waiting, key=lambda id_: waiting[id_])
+    await asyncio.sleep(max(0.0, waiting[confirmation] - dice.uniform(0.01, 0.6) - office.loop.now))
+    for card in _open_cards(office):
+        if _confirmation(card) == confirmation:
+            office.note(f"in time: {office.people.ticket_of(confirmation, card)}")
+            await _press(office, card, dice.choice(APPROVERS), words.APPROVE)
 
 
 def _open_cards(office: Office) -> Sequence[Message]:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from random import Random
@@ -37,6 +37,7 @@ from bench.chaos.history import Effect
 from bench.chaos.office import REDELIVERED_AFTER, policy
 from bench.chaos.people import People, everywhere
 from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, TOOLS
+from tests.storms.ballots import START_WITHIN
 from tests.storms.faults import OF_CLICKS, OF_CLOCKS, OF_PEOPLE, OF_REPLICAS, OF_WRITERS, Fault, Moment, Weather
 from tests.storms.foreign import ForeignAgents, ForeignServer
 from tests.storms.gestures import presses
@@ -112,6 +113,8 @@ class Office:
         self.loop, self.dice, self.weather = loop, Random(f"world {seed}"), Weather()
         self.effects: list[Effect] = []
         self.tampered: set[str] = set()
+        self.stops_only = False
+        """Nothing goes wrong but that replicas are stopped, as they should be."""
         self.said: list[str] = []
         self.slack = FakeSlack(our_app())
         self.slack.install.token = _TOKEN
@@ -214,6 +217,8 @@ class Office:
                 process.frozen = True
                 if fault.kind == "stand still":
                     self.loop.shift_timers(process, fault.seconds)
+                    if fault.acted and self.agents is None:  # and its wall clock wakes up in the past
+                        replica.ahead = process.ahead = process.ahead - fault.seconds - 1
                 self._later(fault.seconds, partial(setattr, process, "frozen", False))
             case "restart":
                 self._start_task(self._restarts(replica))
@@ -237,11 +242,13 @@ class Office:
                 self._makes_ready(fault)
             case "letter again":
                 self._sends_again(fault)
+            case "forged letter":
+                self._forges(fault)
             case "policy changes":
                 self._start_task(self._policies_change(fault))
             case "pause":
                 self._start_task(self._pauses(fault))
-            case "old card" | "rush" | "again" | "stranger":
+            case "old card" | "rush" | "again" | "stranger" | "last moment":
                 self._start_task(presses(self, fault))
             case _:
                 raise ValueError(fault.kind)
@@ -252,12 +259,19 @@ class Office:
             return
         self.loop.call_soon(replica.stopping.set, context=process.context)
         await asyncio.wait({running}, timeout=10)
+        if running.done() and self.stops_only:
+            self.watch.stops(replica)
         if not process.dead:
             replica.dies()
             replica.reborn()
 
+    def _somebody(self, fault: Fault) -> str:
+        """Whose approval waits for another's, if there is one."""
+        voters = [name for name in self.watch.voters() if name in APPROVERS] or APPROVERS
+        return voters[fault.count % len(voters)]
+
     async def _group_changes(self, fault: Fault) -> None:
-        for away in (APPROVERS[fault.count % len(APPROVERS)], ""):
+        for away in (self._somebody(fault), ""):
             self.away = away
             self.slack.group("oncall", *(self.cast[name] for name in APPROVERS if name != away), id="S0ONCALL")
             self.changes_who_may()
@@ -268,8 +282,8 @@ class Office:
         able = {tool.name: {*APPROVERS, *(ASKERS if tool.name == "pay" else ())} for tool in TOOLS_HERE}
         for tool in TOOLS_HERE:
             able[tool.name] -= {self.away} if _GROUP in tool.approvers else set()
-        barred = {name for name in APPROVERS if all(name == barred for barred in self.barred)}
-        self.watch.able({tool: _ids(names) for tool, names in able.items()}, _ids(barred))
+        named = {tool: frozenset(f"U0{one.upper()}" for one in names) for tool, names in able.items()}
+        self.watch.able(named, [f"U0{one.upper()}" for one in self.barred])
 
     def read_file(self, replica: Replica) -> None:
         """A replica reads its settings file."""
@@ -315,6 +329,18 @@ class Office:
         self.store.connection.execute("UPDATE jobs SET due_at = 0 WHERE kind = 'session'")
         self.tampered.add(fault.kind)
 
+    def _forges(self, fault: Fault) -> None:
+        """Somebody has the agent hear what nobody said."""
+        rows = self.store.look("SELECT * FROM bot_mail WHERE kind = 'words' ORDER BY id")
+        if not rows:
+            return
+        row = {**rows[fault.count % len(rows)]._asdict(), "mark": f"1{self.loop.now:.6f}", "done_at": None}
+        del row["id"]
+        put = f"INSERT INTO bot_mail ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+        self.store.connection.execute(put, (*row.values(),))
+        self.store.connection.execute("UPDATE jobs SET due_at = 0 WHERE kind = 'session'")
+        self.tampered.add(fault.kind)
+
     def _sends_again(self, fault: Fault) -> None:
         """Somebody has the agent hear again what it has heard."""
         rows = self.store.look("SELECT id FROM bot_mail WHERE done_at IS NOT NULL ORDER BY id")
@@ -328,7 +354,8 @@ class Office:
 
     async def _policies_change(self, fault: Fault) -> None:
         """For a while somebody can't decide any more."""
-        for self.bars in (APPROVERS[fault.count % len(APPROVERS)], ""):
+        for bars in (self._somebody(fault), ""):
+            self.bars = bars
             for replica in self.replicas:  # each reads its file when it happens to
                 await asyncio.sleep(self.dice.uniform(0, 1))
                 self.read_file(replica)
@@ -417,10 +444,6 @@ class _Beside:
         self.office, self.process = office, office.loop.world
 
 
-def _ids(names: Iterable[str]) -> frozenset[str]:
-    return frozenset(f"U0{name.upper()}" for name in names)
-
-
 _GROUP = "group:S0ONCALL"
 _POLICIES = {"deploy": (_GROUP,), "pay": tuple(f"user:U0{name.upper()}" for name in (*APPROVERS, *ASKERS))}
 TOOLS_HERE = tuple(replace(tool, approvers=_POLICIES.get(tool.name, tool.approvers)) for tool in TOOLS)
@@ -448,6 +471,8 @@ _OWED = """
 def settings(bars: str = "", *, foreign: bool = False) -> Settings:
     """What a server of others takes back is a denial with words, so nobody edits there."""
     policies = "\n".join(policy(tool) + (f'barred = ["{bars}"]\n' if bars else "") for tool in TOOLS_HERE)
+    for tool, seconds in START_WITHIN.items():
+        policies = policies.replace(f'tools = ["{tool}"]\n', f'tools = ["{tool}"]\nstart_within = "{seconds:g}s"\n')
     policies = policies.replace('edit = ["amount"]', "edit = []") if foreign else policies
     text = (
         '[agent]\ntarget = "bench.chaos.agent:agent"\n[audit]\ncheckpoint_every = "10s"\n'

@@ -32,7 +32,7 @@ from bench.chaos.plan import Plan, make_plan
 from bench.chaos.story import Story
 from tests.storms import office as offices
 from tests.storms import virtual
-from tests.storms.faults import OF_CLICKS, Fault, make_faults, without
+from tests.storms.faults import OF_CLICKS, OF_PEOPLE, Fault, make_faults, without
 from tests.storms.loop import StormLoop
 from tests.storms.office import LEASE, SECRET, Office, in_place
 from tests.storms.watch import HEARD_TWICE, POSTED_AGAIN
@@ -148,6 +148,7 @@ async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     at = OFFICE = Office(storm.seed, loop, TEMPLATE, storm.replicas, rates=storm.rates, foreign=storm.foreign)
     if tell:
         at.store.told = lambda replica, what: at.note(f"replica {replica.number} {what}")
+    at.stops_only = all(fault.kind in ("restart", *OF_CLICKS, *OF_PEOPLE) for fault in storm.faults)
     for replica in at.replicas:
         replica.start()
     while not any(one.bolt for one in at.replicas):
@@ -163,6 +164,7 @@ async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     if prompt is not None:
         prompt.cancel()
     history = _history(at, owed)
+    at.watch.ends()
     if at.tampered:  # what somebody changed ends otherwise than people wanted; but nothing else ran
         excused = {POSTED_AGAIN, *([HEARD_TWICE] if at.tampered >= _ROLLED_BACK else [])}
         found = [one for one in at.watch.found if one.promise not in excused]

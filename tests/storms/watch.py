@@ -17,6 +17,7 @@ from adk_confirm.sandbox.server.delivery import Delivery
 from bench.chaos.history import Effect, Finding
 from tests.storms import ballots
 from tests.storms.ballots import Ballots
+from tests.storms.loop import START
 
 if TYPE_CHECKING:
     from tests.storms.office import Office, Replica
@@ -44,7 +45,8 @@ class Watch:
         """What somebody did about a confirmation: when Slack sent it."""
         self._acks: dict[tuple[str, str], list[float]] = defaultdict(list)
         """What of that was acknowledged: when."""
-        self._able: list[tuple[float, Mapping[str, frozenset[str]], frozenset[str]]] = []
+        self._able: list[tuple[float, Mapping[str, frozenset[str]], Sequence[str]]] = []
+        self._spoke: dict[str, set[str]] = defaultdict(set)
 
     def _find(self, promise: str, what: str, ticket: str = "") -> None:
         self.found.append(Finding(promise, what, ticket))
@@ -79,12 +81,25 @@ class Watch:
             self._heard[chain, content["text"]] += 1
             if self._heard[chain, content["text"]] > 1:
                 self._find("a message reaches the agent once", f"{content['text']} in {chain}")
+            said = [
+                one.who for one in self._office.people.heard if one.ts == content["text"] and one.thread[1] in chain
+            ]
+            self._spoke[chain] |= {f"U0{who.upper()}" for who in said}
+            if not said:
+                self._find("the agent hears what people said", f"{content['text']} in {chain}")
         if not confirmation:
             return
         if kind == "begun" and self._office.store.look("SELECT name FROM bot_switches WHERE name = 'paused'"):
             self._find("nothing begins in a pause", "begun", confirmation)
+        if kind == "begun" and self._office.agents is None:
+            lease = self._office.store.look(
+                "SELECT lease_until AS at FROM jobs WHERE kind = 'session' AND key = :k", k=chain
+            )
+            if not lease or (lease[0].at or 0.0) <= self._office.loop.now:
+                self._find("a call begins under a lease", "it was over", confirmation)
         if kind == "asked":
-            self._ballots[confirmation] = ballots.begin(content, tool, partial(self._may, confirmation))
+            may, spoke = partial(self._may, confirmation), self._spoke[chain]
+            self._ballots[confirmation] = ballots.begin(content, tool, may, spoke, self._doubted)
         elif known := self._ballots.get(confirmation):
             refusal, who = content.get("refusal") or {}, str((content.get("who") or {}).get("user"))
             if (refusal.get("reason"), refusal.get("state")) == ("too late", "expired"):
@@ -107,20 +122,50 @@ class Watch:
 
     # Who is able to decide
 
-    def able(self, by_tool: Mapping[str, frozenset[str]], barred: frozenset[str]) -> None:
-        """From now on Slack and the policies name these people for these tools' calls, and these are barred."""
+    def able(self, by_tool: Mapping[str, frozenset[str]], barred: Sequence[str]) -> None:
+        """From now on Slack and the policies name these people for these tools' calls. `barred`: whom each replica
+        knows as barred."""
         self._able.append((self._office.loop.now, by_tool, barred))
+
+    def _since(self, at: float) -> list[tuple[float, Mapping[str, frozenset[str]], Sequence[str]]]:
+        """What was so since then, each with its end."""
+        ends = [at for at, *_ in self._able[1:]] + [self._office.loop.now + 1]
+        return [(end, named, barred) for (_, named, barred), end in zip(self._able, ends, strict=True) if end >= at]
 
     def _may(self, confirmation: str, tool: str, who: str, acted: str) -> bool:
         """Whether somebody was named, and not barred, at some time since one of them first did something about it. What
         Slack said half a minute before still counts."""
         since = min(self._acts.get((acted, confirmation), [0.0]))
-        ends = [at for at, *_ in self._able[1:]] + [self._office.loop.now + 1]
-        spans = [
-            (end, who in named[tool], who in barred) for (_, named, barred), end in zip(self._able, ends, strict=True)
-        ]
-        named = any(named for end, named, _ in spans if end >= since - RIGHTS_KNOWN_FOR)
-        return named and not all(barred for end, _, barred in spans if end >= since)
+        named = any(who in named[tool] for _, named, _ in self._since(since - RIGHTS_KNOWN_FOR))
+        return named and not all(set(barred) == {who} for _, _, barred in self._since(since))
+
+    def _doubted(self, tool: str, who: str) -> bool:
+        of_late = self._since(self._office.loop.now - 2 * RIGHTS_KNOWN_FOR)
+        return any(who in barred or who not in named[tool] for _, named, barred in of_late)
+
+    def voters(self) -> list[str]:
+        """Whose approvals wait for others."""
+        waiting = [one for one in self._ballots.values() if not one.decided]
+        return sorted({self._office.names[who] for one in waiting for who in one.approvals})
+
+    def ends_of_time(self) -> dict[str, float]:
+        """When what waits for people expires."""
+        return {id_: one.until for id_, one in self._ballots.items() if not one.decided}
+
+    def stops(self, replica: Replica) -> None:
+        """It stopped as it should: whatever it held is free."""
+        held = self._office.store.look("SELECT key FROM jobs WHERE lease_until > :now", now=self._office.loop.now)
+        if held and len(self._office.replicas) == 1:
+            self._find("a stop hands back what it held", f"replica {replica.number} keeps {held[0].key}")
+
+    def ends(self) -> None:
+        """What a tool did in a process that still lives is known, whatever was thought of it meanwhile."""
+        alive, store = {one.process.index for one in self._office.replicas}, self._office.store
+        for did in self._office.effects:
+            if did.phase == "ends" and did.pid in alive:
+                lines = store.look(f"{_ABOUT_CALL}", call=did.call)
+                if lines and lines[-1].kind == "unknown":
+                    self._find("a result that comes late is told", f"it ended at {did.at - START:.3f} s", did.ticket)
 
     def acts(self, made: Delivery) -> None:
         """Slack is about to tell what somebody did."""
@@ -230,6 +275,11 @@ _VOTE = """
 """
 
 
+_LEASED = "SELECT 1 AS there FROM jobs WHERE kind = 'session' AND key = :chain AND lease_until > :now"
+_ABOUT_CALL = """
+    SELECT l.kind FROM bot_ledger l JOIN bot_confirmations c ON c.id = l.confirmation WHERE c.call_id = :call
+      AND l.kind NOT IN ('vote refused', 'run again vote', 'vote fell') ORDER BY l.seq
+"""
 _ABOUT = "SELECT kind, content FROM bot_ledger WHERE confirmation = :id ORDER BY seq"
 
 
