@@ -96,6 +96,8 @@ class Ballots:
                 if self.reminded:
                     yield "people are reminded once", "once more"
                 self.reminded = True
+            case "lapsed" if now < self.start_by:
+                yield "nothing expires early", "it lapsed, and was in time"
             case "begun":
                 self.begun += 1
                 if now >= self.start_by:

@@ -30,9 +30,12 @@ OF_WRITERS: tuple[Kind, ...] = (
 )
 """What somebody changes who can write to the database, and has no secret."""
 OF_PEOPLE: tuple[Kind, ...] = ("group changes", "pause", "pause", "policy changes", "policy changes")
-OF_CLICKS: tuple[Kind, ...] = ("old card", "old card", "rush", "rush", "again", "stranger", "last moment")
-"""What people press: buttons of a card as it was before, all at once, twice, where they have no say, and right before
-it expires."""
+OF_CLICKS: tuple[Kind, ...] = (
+    *("old card", "old card", "rush", "rush", "again", "stranger", "last moment"),
+    *("speaks", "edits the approved", "approves the rest"),
+)
+"""What people press: buttons of a card as it was before, all at once, twice, where they have no say, right before it
+expires, after they spoke to the agent, and on what others have approved."""
 
 Moment = Literal["", "commit", "post", "update", "tool", "ack"]
 """What a fault of a replica waits for: the replica is hit when it has just done this, before it knows."""
@@ -143,7 +146,8 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
         lasts, count = dice.choice((0.0, dice.uniform(0, 1), dice.uniform(1, 10))), dice.randrange(100)
     elif kind in OF_PEOPLE:
         lasts = dice.choice((dice.uniform(0.1, 8), dice.uniform(20, 50)))
-        count = dice.randrange(3)
+        count = dice.randrange(1, 4)
+        on = dice.choice(("", "", "ack", "commit")) if kind == "pause" else ""
     return Fault(kind, at, replica, on, count, lasts, times, method, dice.random() < 0.5)
 
 

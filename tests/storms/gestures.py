@@ -34,9 +34,6 @@ async def presses(office: Office, fault: Fault) -> None:
         await asyncio.sleep(_GLANCE)
     card = dice.choice(cards).copy()
     await asyncio.sleep(fault.seconds)
-    if fault.kind == "last moment":
-        await _presses_in_time(office, dice)
-        return
     office.note(f"{fault.kind} with {office.people.ticket_of(_confirmation(card), card)}")
     match fault.kind:
         case "old card":
@@ -45,6 +42,22 @@ async def presses(office: Office, fault: Fault) -> None:
             who = dice.choice(APPROVERS)
             for _ in range(2):
                 await _press(office, card, who, dice.choice(_buttons(card)))
+        case "last moment":
+            await _presses_in_time(office, dice)
+        case "speaks" if card.thread_ts:
+            who, place, words_ = dice.choice(ASKERS), card.channel_id, f"s{office.loop.steps}"
+            channel = next(name for name, one in office.people._channels.items() if one.id == place)
+            office.people._says(who, channel, card.thread_ts, [words_], f"You said {words_}.")
+            await asyncio.sleep(dice.uniform(0.2, 3))
+            await _press(office, card, who, words.APPROVE)
+        case "edits the approved" | "approves the rest":
+            half = office.watch.half_decided()
+            for one in _open_cards(office):
+                others = [who for who in APPROVERS if who not in half.get(_confirmation(one), APPROVERS)]
+                if others and fault.kind == "approves the rest":
+                    await _press(office, one, dice.choice(others), words.APPROVE)
+                elif others:
+                    await _act(office, one, dice.choice(others), "Edit")
         case "stranger":
             await _act(office, card, dice.choice((*APPROVERS, *ASKERS, OUTSIDER)), "Withdraw")
             await _press(office, card, dice.choice((*ASKERS, OUTSIDER)), dice.choice(_buttons(card)))
@@ -59,6 +72,7 @@ async def _presses_in_time(office: Office, dice: Random) -> None:
     if not waiting:
         return
     confirmation = min(waiting, key=lambda id_: waiting[id_])
+    office.weather.arm(Fault("Slack is slow", 0.0, seconds=2.0, method="users.info"))
     await asyncio.sleep(max(0.0, waiting[confirmation] - dice.uniform(0.01, 0.6) - office.loop.now))
     for card in _open_cards(office):
         if _confirmation(card) == confirmation:

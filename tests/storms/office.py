@@ -189,13 +189,12 @@ class Office:
         began = self.loop.now
         for fault in faults:
             await asyncio.sleep(max(0.0, began + fault.at - self.loop.now))
-            if fault.kind in OF_REPLICAS:
-                if fault.on:
-                    self.weather.arm(fault)
-                else:
-                    replica = self.replicas[fault.replica % len(self.replicas)]
-                    if not replica.process.dead:
-                        self.loop.after_steps(replica.process, fault.count, partial(self.strikes, fault, replica))
+            if fault.on:
+                self.weather.arm(fault)
+            elif fault.kind in OF_REPLICAS:
+                replica = self.replicas[fault.replica % len(self.replicas)]
+                if not replica.process.dead:
+                    self.loop.after_steps(replica.process, fault.count, partial(self.strikes, fault, replica))
             elif fault.kind in (*OF_CLOCKS, *OF_PEOPLE, *OF_CLICKS, *OF_WRITERS, "cut off", "disk is full"):
                 self.strikes(fault, self.replicas[fault.replica % len(self.replicas)])
             else:
@@ -248,7 +247,7 @@ class Office:
                 self._start_task(self._policies_change(fault))
             case "pause":
                 self._start_task(self._pauses(fault))
-            case "old card" | "rush" | "again" | "stranger" | "last moment":
+            case kind if kind in OF_CLICKS:
                 self._start_task(presses(self, fault))
             case _:
                 raise ValueError(fault.kind)
@@ -265,17 +264,22 @@ class Office:
             replica.dies()
             replica.reborn()
 
-    def _somebody(self, fault: Fault) -> str:
-        """Whose approval waits for another's, if there is one."""
-        voters = [name for name in self.watch.voters() if name in APPROVERS] or APPROVERS
-        return voters[fault.count % len(voters)]
+    async def _somebody(self, fault: Fault) -> str:
+        """Whose approval waits for another's, if there is one soon."""
+        for _ in range(60):
+            if voters := sorted({name for names in self.watch.half_decided().values() for name in names}):
+                return voters[fault.count % len(voters)]
+            await asyncio.sleep(0.2)
+        return APPROVERS[fault.count % len(APPROVERS)]
 
     async def _group_changes(self, fault: Fault) -> None:
-        for away in (self._somebody(fault), ""):
+        for away in (await self._somebody(fault), ""):
             self.away = away
             self.slack.group("oncall", *(self.cast[name] for name in APPROVERS if name != away), id="S0ONCALL")
             self.changes_who_may()
             await asyncio.sleep(fault.seconds)
+            if away:
+                await presses(self, replace(fault, kind="approves the rest", seconds=0.0))
 
     def changes_who_may(self) -> None:
         """Somebody who is barred in some replicas only may still decide in the others."""
@@ -315,6 +319,7 @@ class Office:
         values = [getattr(row, name) for name in names]
         self.store.connection.execute(f"UPDATE {table} SET {put} WHERE id = ?", (*values, row.id))
         self.tampered.add(fault.kind)
+        await presses(self, replace(fault, kind="old card", seconds=0.0))
 
     def _makes_ready(self, fault: Fault) -> None:
         """Somebody makes a call that waits for people look approved, and has its session looked at."""
@@ -354,11 +359,13 @@ class Office:
 
     async def _policies_change(self, fault: Fault) -> None:
         """For a while somebody can't decide any more."""
-        for bars in (self._somebody(fault), ""):
+        for bars in (await self._somebody(fault), ""):
             self.bars = bars
             for replica in self.replicas:  # each reads its file when it happens to
                 await asyncio.sleep(self.dice.uniform(0, 1))
                 self.read_file(replica)
+            if bars:
+                await presses(self, replace(fault, kind="approves the rest", seconds=0.0))
             await asyncio.sleep(fault.seconds)
 
     async def _pauses(self, fault: Fault) -> None:

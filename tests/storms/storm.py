@@ -164,7 +164,6 @@ async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     if prompt is not None:
         prompt.cancel()
     history = _history(at, owed)
-    at.watch.ends()
     if at.tampered:  # what somebody changed ends otherwise than people wanted; but nothing else ran
         excused = {POSTED_AGAIN, *([HEARD_TWICE] if at.tampered >= _ROLLED_BACK else [])}
         found = [one for one in at.watch.found if one.promise not in excused]

@@ -17,7 +17,6 @@ from adk_confirm.sandbox.server.delivery import Delivery
 from bench.chaos.history import Effect, Finding
 from tests.storms import ballots
 from tests.storms.ballots import Ballots
-from tests.storms.loop import START
 
 if TYPE_CHECKING:
     from tests.storms.office import Office, Replica
@@ -115,7 +114,8 @@ class Watch:
             self._read[session] = row.seq
             event = json.loads(row.body)
             parts = (event.get("content") or {}).get("parts") or []
-            for given in filter(None, map(_given, parts)):
+            words = [f"“{part['text']}”" for part in parts if event.get("author") == "user" and part.get("text")]
+            for given in (*words, *filter(None, map(_given, parts))):
                 self._given[session, given] += 1
                 if self._given[session, given] > 1:
                     self._find(HEARD_TWICE, f"{given} for the {self._given[session, given]}. time")
@@ -143,10 +143,10 @@ class Watch:
         of_late = self._since(self._office.loop.now - 2 * RIGHTS_KNOWN_FOR)
         return any(who in barred or who not in named[tool] for _, named, barred in of_late)
 
-    def voters(self) -> list[str]:
-        """Whose approvals wait for others."""
-        waiting = [one for one in self._ballots.values() if not one.decided]
-        return sorted({self._office.names[who] for one in waiting for who in one.approvals})
+    def half_decided(self) -> dict[str, list[str]]:
+        """Which confirmations wait for more approvals, and who approved them."""
+        names, waiting = self._office.names, {id_: one for id_, one in self._ballots.items() if not one.decided}
+        return {id_: sorted(names[who] for who in one.approvals) for id_, one in waiting.items() if one.approvals}
 
     def ends_of_time(self) -> dict[str, float]:
         """When what waits for people expires."""
@@ -157,15 +157,6 @@ class Watch:
         held = self._office.store.look("SELECT key FROM jobs WHERE lease_until > :now", now=self._office.loop.now)
         if held and len(self._office.replicas) == 1:
             self._find("a stop hands back what it held", f"replica {replica.number} keeps {held[0].key}")
-
-    def ends(self) -> None:
-        """What a tool did in a process that still lives is known, whatever was thought of it meanwhile."""
-        alive, store = {one.process.index for one in self._office.replicas}, self._office.store
-        for did in self._office.effects:
-            if did.phase == "ends" and did.pid in alive:
-                lines = store.look(f"{_ABOUT_CALL}", call=did.call)
-                if lines and lines[-1].kind == "unknown":
-                    self._find("a result that comes late is told", f"it ended at {did.at - START:.3f} s", did.ticket)
 
     def acts(self, made: Delivery) -> None:
         """Slack is about to tell what somebody did."""
@@ -276,10 +267,6 @@ _VOTE = """
 
 
 _LEASED = "SELECT 1 AS there FROM jobs WHERE kind = 'session' AND key = :chain AND lease_until > :now"
-_ABOUT_CALL = """
-    SELECT l.kind FROM bot_ledger l JOIN bot_confirmations c ON c.id = l.confirmation WHERE c.call_id = :call
-      AND l.kind NOT IN ('vote refused', 'run again vote', 'vote fell') ORDER BY l.seq
-"""
 _ABOUT = "SELECT kind, content FROM bot_ledger WHERE confirmation = :id ORDER BY seq"
 
 
