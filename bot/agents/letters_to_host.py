@@ -103,6 +103,10 @@ class Deliveries:
             return None
         return await self._lease.run(begin_attempt, session.key, _mark(letter))
 
+    async def _ago(self, at: float | None) -> float | None:
+        """How long ago something was, by the store's clock: ours may be another."""
+        return None if at is None else max(0.0, (await self._lease.read(now)).timestamp() - at)
+
     async def _answer(self, session: Session, mail: Mail, letter: Letter) -> HostAnswer | None:
         if letter.kind == "refusal":
             asked = HostRequest(
@@ -114,8 +118,8 @@ class Deliveries:
                 ask=Ask(str(letter.body["ask"])),
             )
             refused = Delivery(word="denied", reason=str(letter.body["reason"]), arguments={}, revision=0)
-            since = await self._first_attempt(session, letter)
-            return HostAnswer(asked=asked, delivery=refused, mark=letter.mark, since=since)
+            ago = await self._ago(await self._first_attempt(session, letter))
+            return HostAnswer(asked=asked, delivery=refused, mark=letter.mark, ago=ago)
         assert letter.confirmation is not None
         row, delivery = mail.about(letter), _delivery(letter)
         if row is None:  # void: this ends it
@@ -125,7 +129,7 @@ class Deliveries:
             since = await self._first_attempt(session, letter)
         elif row.is_void or not await self._may_begin(row, delivery):
             return None
-        return HostAnswer(asked=row.asked, delivery=delivery, mark=letter.mark, since=since)
+        return HostAnswer(asked=row.asked, delivery=delivery, mark=letter.mark, ago=await self._ago(since))
 
     async def _may_begin(self, row: Confirmation, delivery: Delivery) -> bool:
         """Whether an approval may be sent now. A host that tells may get it again, since the start itself is checked.

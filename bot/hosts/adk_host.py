@@ -130,7 +130,7 @@ class AdkHost:
 
     def __init__(self, server: Server, *, secret: str | None = None, clock: Callable[[], float] | None = None) -> None:
         self.app, self.server, self._signer = server.app, server, Signer(server.app, secret)
-        self._clock = clock or time.time
+        self._clock, self._steady = clock or time.time, clock or time.monotonic
         self._sent: dict[str, float] = {}  # marks of messages whose sending broke off: when they were sent
         self._running: dict[SessionId, dict[str, int]] = {}
         self._read_after: dict[SessionId, SessionReading] = {}  # at the end of an exchange, until somebody looks
@@ -190,14 +190,14 @@ class AdkHost:
         if _is_set(stop):
             return
         self._wait_out(mark, None, min(RESEND_AFTER, self.server.patience))
-        began = self._clock()
+        began, sent = self._clock(), self._steady()
         try:
             async for said in self._run(session, message, mark, stop):
                 yield said
         except RefusedByHost as refused:
             yield AgentMessage(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
         except DeliveryUnknown as cut:
-            self._sent[mark] = began
+            self._sent[mark] = sent
             heard = (await self._read_in_doubt(cut, session)).heard(mark, message.text, began - CLOCK_TOLERANCE)
             if heard is None:
                 raise DeliveryUnknown(str(cut), min(RESEND_AFTER, self.server.patience)) from cut
@@ -234,12 +234,12 @@ class AdkHost:
         if any((asks := before.requests.get(one.asked.request_id)) and asks.ask is Ask.INPUT for one in gone):
             raise RequestLost(ASKED_ANEW)
         if gone:
-            sent = any(one.delivery.approves and one.since is not None for one in answers)
+            sent = any(one.delivery.approves and one.ago is not None for one in answers)
             raise RequestLost(GONE, may_have_run=sent)
         left = [(asks, one) for one in answers if (asks := before.waiting(one.asked.request_id)) is not None]
         for asks, answer in left:
             self._check(asks, answer)
-            self._wait_out(answer.mark, answer.since, self.server.patience)
+            self._wait_out(answer.mark, answer.ago, self.server.patience)
         for nth, group in enumerate(_by_agent(left)):
             now = await self._read(session) if nth else before  # a run may take long, and much may happen meanwhile
             async for said in self._send(session, group, now, stop):
@@ -299,7 +299,7 @@ class AdkHost:
         if not sent:
             return
         given, marks = {asks.request.id: len(asks.given) for asks, _ in sent}, [mark for _, mark in sent]
-        message, began = Content(role="user", parts=parts), self._clock()
+        message, began = Content(role="user", parts=parts), self._steady()
         calls = [asks.call_id for asks, _ in sent]
         try:
             with self._marked_running(session, given):
@@ -353,10 +353,10 @@ class AdkHost:
         except Unreachable as error:
             raise DeliveryUnknown(str(cut), error.again_after) from error
 
-    def _wait_out(self, mark: str, since: float | None, limit: float) -> None:
+    def _wait_out(self, mark: str, ago: float | None, limit: float) -> None:
         """Raises `DeliveryUnknown` while the same message, which was sent before, may still arrive."""
-        last = max((at for at in (self._sent.get(mark), since) if at is not None), default=None)
-        rest = 0.0 if last is None else last + limit - self._clock()
+        here = None if mark not in self._sent else self._steady() - self._sent[mark]
+        rest = limit - min((one for one in (here, ago) if one is not None), default=limit)
         if rest > 0:
             raise DeliveryUnknown("It was sent before, and may still arrive.", rest)
         self._sent.pop(mark, None)

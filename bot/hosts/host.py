@@ -100,12 +100,12 @@ class UserWords:
 @dataclass(frozen=True, kw_only=True)
 class HostAnswer:
     """What people decided about a request, or said about its call. `mark` identifies the letter, for hosts that
-    remember it. `since`: when sending it was first tried, or None."""
+    remember it. `ago`: how many seconds ago sending it was first tried, by the store's clock, or None."""
 
     asked: HostRequest
     delivery: Delivery
     mark: str = ""
-    since: float | None = None
+    ago: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

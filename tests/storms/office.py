@@ -62,8 +62,7 @@ class Replica:
         self.bolt: AsyncApp | None = None
         self.requests: list[asyncio.Future[tuple[int, str]]] = []
         self.cut_off_until = 0.0
-        # When something was sent to a server of others is noted by the store's clock, and compared with ours.
-        self.ahead = office.dice.choice((0.0, 0.0, 0.3, -2.0, 40.0, -3600.0) if office.agents is None else (0.0,))
+        self.ahead = office.dice.choice((0.0, 0.0, 0.3, -2.0, 40.0, -3600.0))
         self.rules = Rules(office.settings.policies)
         self.process = office.loop.spawn(f"replica {number}")
         self.stopping = asyncio.Event()
@@ -216,13 +215,11 @@ class Office:
                 process.frozen = True
                 if fault.kind == "stand still":
                     self.loop.shift_timers(process, fault.seconds)
-                    if fault.acted and self.agents is None:  # and its wall clock wakes up in the past
-                        replica.ahead = process.ahead = process.ahead - fault.seconds - 1
+                    if fault.acted:  # and its wall clock wakes up in the past
+                        replica.ahead = process.ahead = process.ahead - fault.seconds - LEASE
                 self._later(fault.seconds, partial(setattr, process, "frozen", False))
             case "restart":
                 self._start_task(self._restarts(replica))
-            case "clock jumps" if self.agents is not None:
-                pass
             case "clock jumps":
                 replica.ahead = process.ahead = process.ahead + fault.seconds
             case "disk is full":

@@ -97,8 +97,8 @@ class There:
     def patience(self) -> float:
         return self.host.server.patience
 
-    async def answers(self, since: float | None = None) -> list[str]:
-        return await texts(self.host.answer(OURS, [replace(ANSWER, since=since)]))
+    async def answers(self, ago: float | None = None) -> list[str]:
+        return await texts(self.host.answer(OURS, [replace(ANSWER, ago=ago)]))
 
     async def settles(self, word: Word, attempt: int = 1) -> list[str]:
         return await texts(self.host.answer(OURS, [answer_to(ASKED, word, attempt)]))
@@ -117,16 +117,16 @@ async def test_after_a_second_sending_the_wait_counts_from_that_one(there: There
         await there.answers()
     there.at += there.patience + 1
     with pytest.raises(DeliveryUnknown):
-        await there.answers(since=NOON)
+        await there.answers(ago=there.at - NOON)
     assert there.sent == 2
     there.at += there.patience / 2
     with pytest.raises(DeliveryUnknown, match="may still arrive") as cut:
-        await there.answers(since=NOON)
+        await there.answers(ago=there.at - NOON)
     assert cut.value.again_after == pytest.approx(there.patience / 2, abs=0.01)
     assert there.sent == 2
     there.at += there.patience
     with pytest.raises(DeliveryUnknown):
-        await there.answers(since=NOON)
+        await there.answers(ago=there.at - NOON)
     assert there.sent == 3
 
 
@@ -166,7 +166,7 @@ async def test_the_same_words_said_later_go_to_the_agent(there: There) -> None:
 
 async def test_what_a_process_before_this_one_sent_is_waited_for_too(there: There) -> None:
     with pytest.raises(DeliveryUnknown, match="may still arrive"):
-        await there.answers(since=NOON - 1)
+        await there.answers(ago=1.0)
     assert there.sent == 0
 
 
@@ -193,14 +193,12 @@ async def test_a_session_that_is_gone_after_the_sending_is_unknown(there: There)
     assert lost.value.may_have_run
 
 
-@pytest.mark.parametrize("since", [None, NOON - 1000])
-async def test_a_session_that_is_gone_before_may_have_run_what_was_sent_before(
-    there: There, since: float | None
-) -> None:
+@pytest.mark.parametrize("ago", [None, 1000.0])
+async def test_a_session_that_is_gone_before_may_have_run_what_was_sent_before(there: There, ago: float | None) -> None:
     there.events = None
     with pytest.raises(RequestLost) as lost:
-        await there.answers(since=since)
-    assert lost.value.may_have_run is (since is not None)
+        await there.answers(ago=ago)
+    assert lost.value.may_have_run is (ago is not None)
     assert there.sent == 0
 
 

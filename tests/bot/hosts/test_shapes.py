@@ -119,7 +119,7 @@ async def test_an_answer_to_what_was_asked_again_meanwhile_says_so(visiting: Vis
     await visit.say("go")
     colour, size = await visit.requests()
     first = visit.answer(colour, True, payload={"answer": "red"})
-    second = visit.answer(size, True, payload={"answer": "small"}, since=1.0)
+    second = visit.answer(size, True, payload={"answer": "small"}, ago=1000.0)
     await texts(visit.host.answer(visit.session, [first]))
     with pytest.raises(RequestLost, match="Use the newer card") as lost:
         await texts(visit.host.answer(visit.session, [second]))

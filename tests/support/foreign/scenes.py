@@ -311,7 +311,7 @@ async def killed_in_a_run(at: Scene) -> None:
     at.server.start()
     if "killed_in_a_run" in at.kind.lacks:
         with pytest.raises(RequestLost) as lost:
-            await visit.approve(request, since=1.0)
+            await visit.approve(request, ago=1000.0)
         assert lost.value.may_have_run
         assert at.server.lingered("kill") == ["begun"]
         return

@@ -43,12 +43,12 @@ def answer_to(
     payload: Json = None,
     reason: str | None = None,
     mark: str = "",
-    since: float | None = None,
+    ago: float | None = None,
 ) -> HostAnswer:
     """As the session worker gives it. `attempt`: the one that was approved, or whose outcome is unknown."""
     number = attempt + 1 if word == "run again" else attempt
     said = Delivery(word=word, payload=payload, reason=reason, arguments=request.arguments, revision=1, attempt=number)
-    return HostAnswer(asked=request, delivery=said, mark=mark, since=since)
+    return HostAnswer(asked=request, delivery=said, mark=mark, ago=ago)
 
 
 class Visit:
@@ -72,8 +72,8 @@ class Visit:
         (request,) = await self.requests()
         return request
 
-    async def approve(self, *requests: HostRequest, payload: Json = None, since: float | None = None) -> list[str]:
-        given = [self.answer(request, True, payload=payload, since=since) for request in requests]
+    async def approve(self, *requests: HostRequest, payload: Json = None, ago: float | None = None) -> list[str]:
+        given = [self.answer(request, True, payload=payload, ago=ago) for request in requests]
         return await self._texts(self.host.answer(self.session, given))
 
     async def deny(self, *requests: HostRequest, reason: str | None = None) -> list[str]:
@@ -87,11 +87,11 @@ class Visit:
         *,
         payload: Json = None,
         reason: str | None = None,
-        since: float | None = None,
+        ago: float | None = None,
     ) -> HostAnswer:
         word: Decided = "approved" if confirmed else "denied"
         return answer_to(
-            request, word, payload=payload, reason=reason, mark=f"k-{request.request_id}:1:{word}", since=since
+            request, word, payload=payload, reason=reason, mark=f"k-{request.request_id}:1:{word}", ago=ago
         )
 
     async def give(self, answers: Sequence[tuple[HostRequest, HostAnswer]]) -> list[str]:
