@@ -27,13 +27,13 @@ _GLANCE, _PATIENCE, _SOON = 0.2, 12.0, 20.0
 async def presses(office: Office, fault: Fault) -> None:
     """Waits until there is something to press, and presses it."""
     dice, until = Random(f"{fault.at} {fault.count}"), office.loop.now + _PATIENCE
-    find = _old_cards if fault.kind == "old card" else _open_cards
+    find = _FIND.get(fault.kind, _open_cards)
     while not (cards := find(office)):
         if office.loop.now > until or office.weather.over:
             return
         await asyncio.sleep(_GLANCE)
     card = dice.choice(cards).copy()
-    await asyncio.sleep(fault.seconds)
+    await asyncio.sleep(fault.seconds if find is not _half_approved else 0.0)
     office.note(f"{fault.kind} with {office.people.ticket_of(_confirmation(card), card)}")
     match fault.kind:
         case "old card":
@@ -51,13 +51,12 @@ async def presses(office: Office, fault: Fault) -> None:
             await asyncio.sleep(dice.uniform(0.2, 3))
             await _press(office, card, who, words.APPROVE)
         case "edits the approved" | "approves the rest":
-            half = office.watch.half_decided()
-            for one in _open_cards(office):
-                others = [who for who in APPROVERS if who not in half.get(_confirmation(one), APPROVERS)]
-                if others and fault.kind == "approves the rest":
-                    await _press(office, one, dice.choice(others), words.APPROVE)
-                elif others:
-                    await _act(office, one, dice.choice(others), "Edit")
+            voters = office.watch.half_decided().get(_confirmation(card), APPROVERS)
+            for who in [who for who in APPROVERS if who not in voters][:1]:
+                if fault.kind == "approves the rest":
+                    await _press(office, card, who, words.APPROVE)
+                else:
+                    await _act(office, card, who, "Edit")
         case "stranger":
             await _act(office, card, dice.choice((*APPROVERS, *ASKERS, OUTSIDER)), "Withdraw")
             await _press(office, card, dice.choice((*ASKERS, OUTSIDER)), dice.choice(_buttons(card)))
@@ -86,10 +85,17 @@ def _open_cards(office: Office) -> Sequence[Message]:
     return [one for channel in channels for one in channel.messages.values() if _is_card(one) and _buttons(one)]
 
 
+def _half_approved(office: Office) -> Sequence[Message]:
+    return [one for one in _open_cards(office) if _confirmation(one) in office.watch.half_decided()]
+
+
 def _old_cards(office: Office) -> Sequence[Message]:
     """Cards that asked something before they were drawn again."""
     newest = {(one.channel_id, one.ts): at for at, one in enumerate(office.copies)}
     return [one for at, one in enumerate(office.copies) if at < newest[one.channel_id, one.ts] and _buttons(one)]
+
+
+_FIND = {"old card": _old_cards, "edits the approved": _half_approved, "approves the rest": _half_approved}
 
 
 def _is_card(message: Message) -> bool:
