@@ -65,9 +65,8 @@ class Deliveries:
         letter = mail.letters[0]
         if letter.kind == "words":
             since = await self._first_attempt(session, letter)
-            user_words = UserWords(
-                mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments
-            )
+            ago, text = await self._ago(since), str(letter.body["text"])
+            user_words = UserWords(mark=letter.mark, text=text, since=since, ago=ago, attachments=attachments)
             return self._host.say(session.session, user_words, stop=stop, held=self._lease)
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
         return self._host.answer(session.session, answers, stop=stop, held=self._lease) if answers else None

@@ -189,7 +189,7 @@ class AdkHost:
             return
         if _is_set(stop):
             return
-        self._wait_out(mark, None, min(RESEND_AFTER, self.server.patience))
+        self._wait_out(mark, words.ago, min(RESEND_AFTER, self.server.patience))
         began, sent = self._clock(), self._steady()
         try:
             async for said in self._run(session, message, mark, stop):

@@ -85,11 +85,12 @@ class CallAltered(RequestLost):
 @dataclass(frozen=True, kw_only=True)
 class UserWords:
     """A person's message, with its files. `mark` identifies it: the same mark means the same message. `since`: when
-    sending it was first tried, or None."""
+    sending it was first tried, or None. `ago`: how many seconds ago that was, by the store's clock."""
 
     mark: str
     text: str
     since: float | None = None
+    ago: float | None = None
     attachments: tuple[Blob, ...] = ()
 
     def as_content(self) -> Content:

@@ -42,8 +42,8 @@ class Ballots:
     start_by: float = math.inf
     reminded: bool = False
 
-    def add(self, kind: str, content: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
-        """The promises that this line breaks, and how."""
+    def add(self, kind: str, content: Mapping[str, Any], now: float, *, ours: bool) -> Iterator[tuple[str, str]]:
+        """The promises that this line breaks, and how. `ours`: our own runtime begins calls."""
         who = str((content.get("who") or {}).get("user", ""))
         if kind in ("edited", "unknown"):
             self.revision = int(content.get("revision", self.revision))
@@ -100,7 +100,7 @@ class Ballots:
                 yield "nothing expires early", "it lapsed, and was in time"
             case "begun":
                 self.begun += 1
-                if now >= self.start_by:
+                if ours and now >= self.start_by:
                     yield "what begins is in time", f"{now - self.start_by:.3f} s too late"
                 if self.decided != "approved" or self.begun > self.attempts:
                     yield "an approved call runs once", f"{self.decided}, begun {self.begun} of {self.attempts} times"

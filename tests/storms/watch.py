@@ -88,9 +88,10 @@ class Watch:
                 self._find("the agent hears what people said", f"{content['text']} in {chain}")
         if not confirmation:
             return
-        if kind == "begun" and self._office.store.look("SELECT name FROM bot_switches WHERE name = 'paused'"):
+        ours = self._office.agents is None  # of others' servers it is heard later
+        if kind == "begun" and ours and self._office.store.look("SELECT name FROM bot_switches WHERE name = 'paused'"):
             self._find("nothing begins in a pause", "begun", confirmation)
-        if kind == "begun" and self._office.agents is None:
+        if kind == "begun" and ours:
             lease = self._office.store.look(
                 "SELECT lease_until AS at FROM jobs WHERE kind = 'session' AND key = :k", k=chain
             )
@@ -105,7 +106,7 @@ class Watch:
                 acks, acts = self._acks[who, confirmation], self._acts[who, confirmation]
                 if len(acts) == len(acks) and max(acks, default=known.until) < known.until:
                     self._find("an acknowledged click counts", f"{who} was not too late", confirmation)
-            for promise, what in known.add(kind, content, self._office.loop.now):
+            for promise, what in known.add(kind, content, self._office.loop.now, ours=ours):
                 self._find(promise, what, confirmation)
 
     def _events(self, session: int) -> None:

@@ -165,9 +165,16 @@ async def test_the_same_words_said_later_go_to_the_agent(there: There) -> None:
 
 
 async def test_what_a_process_before_this_one_sent_is_waited_for_too(there: There) -> None:
+    """By how long ago that was: this process's clock may be another."""
+    there.at -= 3600
+    with pytest.raises(DeliveryUnknown, match="may still arrive"):
+        await texts(there.host.say(OURS, UserWords(text="pay more", mark="w3", since=NOON - 1, ago=1.0)))
     with pytest.raises(DeliveryUnknown, match="may still arrive"):
         await there.answers(ago=1.0)
     assert there.sent == 0
+    with pytest.raises(DeliveryUnknown):
+        await there.answers(ago=there.patience + 1)
+    assert there.sent == 1
 
 
 @pytest.mark.parametrize(
