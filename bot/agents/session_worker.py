@@ -471,7 +471,8 @@ class _LeasedSession:
         """Seconds until the session must be looked at again because a run that broke off may still end, or None."""
         try:
             patience = (await self._host.capabilities()).patience
-            if not patience or not await self._lease.read(may_still_end, session.key, patience):
+            # The last look is after the host's patience: what came right before its end is heard too.
+            if not patience or not await self._lease.read(may_still_end, session.key, patience + LONGEST_PAUSE):
                 return None
             if not sent_any:
                 news = await self._store_news(session)

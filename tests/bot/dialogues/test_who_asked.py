@@ -59,6 +59,17 @@ async def test_a_call_after_a_broken_connection_was_asked_for_by_who_began_it(
         assert at.ran() == [{"tool": "reimburse", "amount": 9000}]
 
 
+async def test_what_a_server_says_right_before_it_is_waited_for_no_longer_is_heard(open_office: Opens) -> None:
+    """The next look comes only when the server's time is over."""
+    async with breaking("marks") as server, open_office(target=agent(server.url).replace("30s", "5s")) as at:
+        server.breaks = True
+        said = await at.ann.says("@adk-confirm please pay 9000", at.deploys)
+        await at.sees(said, BROKE)
+        await server.ends()
+        await at.later(seconds=11)
+        await at.sees(said, "Reimburse: amount 9,000?")
+
+
 async def test_a_call_that_nobody_can_be_named_for_is_refused(open_office: Opens) -> None:
     """The server does not say which turn a message began, and the connection broke before it said anything else."""
     async with breaking("nameless") as server, open_office(SPEAKERS, target=agent(server.url)) as at:
