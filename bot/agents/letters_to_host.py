@@ -169,7 +169,8 @@ def unreachable_line(letter: Letter, error: Unreachable) -> AgentMessage:
     """The thread's line when a letter can't be delivered, with the reason: the agent is down, or refuses it."""
     if isinstance(error, RefusedByHost):
         return AgentMessage(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
-    text = decision_texts.UNREACHABLE_APPROVED if _is_approval(letter) else decision_texts.UNREACHABLE
+    approves = letter.confirmation is not None and _delivery(letter).approves
+    text = decision_texts.UNREACHABLE_APPROVED if approves else decision_texts.UNREACHABLE
     if isinstance(error, Misconfigured):
         text = decision_texts.MISCONFIGURED.format(why=error)
     return AgentMessage(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
@@ -178,10 +179,6 @@ def unreachable_line(letter: Letter, error: Unreachable) -> AgentMessage:
 def delivery_unknown_line(letter: Letter) -> AgentMessage:
     """The thread's line while it is unknown whether a letter arrived."""
     return AgentMessage(event=f"cut:{letter.mark}", author="", text=decision_texts.ON_ITS_WAY, failed=True)
-
-
-def _is_approval(letter: Letter) -> bool:
-    return letter.confirmation is not None and _delivery(letter).approves
 
 
 def _mark(letter: Letter) -> str:

@@ -37,8 +37,8 @@ from adk_confirm.bot.hosts.host import (
     Unreachable,
 )
 from adk_confirm.bot.policy.redaction import mask_said
+from adk_confirm.bot.slack import files
 from adk_confirm.bot.slack.calls import Slack
-from adk_confirm.bot.slack.files import attachments
 from adk_confirm.bot.store.letters import (
     STOPS,
     DecisionsAhead,
@@ -66,7 +66,6 @@ from adk_confirm.bot.store.requests import Opening, asked_call, open_and_finish,
 from adk_confirm.bot.store.transactions import follow_outcome, record_out_of_reach
 from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.errors import ConfirmError
-from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import NotNow, PutOff
 from adk_confirm.runtime.store.lease import Lease
@@ -175,7 +174,9 @@ class _LeasedSession:
                 raise NotNow(error.again_after, str(error)) from error
             # Runs of a host without patience have ended.
             received = (news.said, news.asks, self._rules.limits, letters, batch)
-            mail = await self._lease.finish_if(_has_ended, open_and_finish, key, *received, may_end=not host.patience)
+            mail = await self._lease.finish_if(
+                lambda mail: mail.ended, open_and_finish, key, *received, may_end=not host.patience
+            )
             news.taken_in()
             if mail.ended:
                 return
@@ -244,7 +245,8 @@ class _LeasedSession:
         attachments: tuple[Blob, ...] = ()
         stopped = mail.stopped
         if letters[0].files:
-            attachments = await self._wait_and_send_decisions(session, self._fetch(letters[0].files))
+            fetching = files.attachments(self._slack.client, letters[0].files)
+            attachments = await self._wait_and_send_decisions(session, fetching)
             stopped = await self._lease.read(is_stopped, session.key, letters[0].id)
         stop = asyncio.Event()
         if stopped:
@@ -275,11 +277,6 @@ class _LeasedSession:
                 await exchange.aclose()  # a run that goes on ends before the session is released
             await display.end()
         return False
-
-    async def _fetch(self, files: Sequence[JsonObject]) -> tuple[Blob, ...]:
-        """Downloads the files that came with a person's message. An unreadable file becomes a sentence that says
-        why."""
-        return await attachments(self._slack.client, files)
 
     async def _say_unreachable(self, session: Session, letters: Sequence[Letter], error: Unreachable) -> None:
         """Says on the cards of approved calls, and once in the thread, that delivery is tried again."""
@@ -504,10 +501,6 @@ def _post(said: AgentMessage, letter: Letter | None = None, into: str | None = N
 
 def _event(post: NextPost) -> str:
     return post.said.event if post.said is not None else ""
-
-
-def _has_ended(mail: Mail) -> bool:
-    return mail.ended
 
 
 def may_still_end(tx: Tx, key: str, patience: float) -> bool:

@@ -152,7 +152,8 @@ class Thread:
         """
         (text,) = await mask_said((row.redactor for row in rows), said.text)
         messages = _reply_messages(session, replace(said, text=text), retry)
-        there = {} if doubt is None else await self._posted_by_identity(session, doubt - _LONGEST_FREEZE)
+        found = [] if doubt is None else await self._read_messages(session, doubt - _LONGEST_FREEZE)
+        there = {identity(one.metadata): one.ts for one in reversed(found)}
         posted: list[str] = []
         for message in messages:
             ts = there.get(identity(message.metadata))
@@ -213,9 +214,6 @@ class Thread:
         sent = await self._read_messages(session, since)
         marks = [parse_mark(one.metadata) for one in sent]
         return max((m.told_seq for m in marks if isinstance(m, LineMark) and m.session == session.key), default=0)
-
-    async def _posted_by_identity(self, session: Session, since: float) -> dict[object, str]:
-        return {identity(one.metadata): one.ts for one in reversed(await self._read_messages(session, since))}
 
     async def _read_messages(self, session: Session, since: float) -> list[SentMessage]:
         return await self._slack.sent(session.channel, thread_ts=session.thread_ts, since=since)

@@ -42,7 +42,7 @@ class ThreadWorker:
             elif look.status.change not in (None, done.asked):
                 await self._agent_sessions.show(lease, look.session, look.status)
                 done = replace(done, asked=look.status.change)
-            look = await lease.finish_if(_is_up_to_date, note_and_look, key, done)
+            look = await lease.finish_if(lambda look: look.up_to_date, note_and_look, key, done)
 
     async def _post_next(self, lease: Lease, look: ThreadLook, post: NextPost, done: ThreadDone) -> ThreadDone:
         """Posts what is next. Lines that no thread shows pass with what comes after them."""
@@ -57,10 +57,6 @@ class ThreadWorker:
         if (wait := _seconds_until_next(lines, rows) - look.at.timestamp()) > 0:
             raise NotNow(wait, "A call was approved or asked about anew just now: more of it may follow in a moment.")
         return replace(done, seq=await self._thread.post_lines(lease, session, lines, rows, look.copies_until))
-
-
-def _is_up_to_date(look: ThreadLook) -> bool:
-    return look.up_to_date
 
 
 def _has_no_card(row: Confirmation) -> bool:

@@ -81,7 +81,7 @@ def count_lines(tx: Tx, wanted: LineFilter) -> int:
 
 
 def _where(wanted: LineFilter) -> tuple[list[str], dict[str, Any]]:
-    exact = wanted.tool if wanted.tool is not None and not _is_pattern(wanted.tool) else None
+    exact = wanted.tool if wanted.tool is not None and not any(mark in wanted.tool for mark in "*?[") else None
     asked = {
         "at >= :since": ("since", seconds(wanted.since)),
         "at < :until": ("until", seconds(wanted.until)),
@@ -104,10 +104,6 @@ def read_line(row: Any) -> LedgerLine:
             f"Line {row.seq} of {row.chain} can't be read ({error}): somebody changed it. "
             "`adk-confirm audit verify` tells more."
         ) from error
-
-
-def _is_pattern(tool: str) -> bool:
-    return any(mark in tool for mark in "*?[")
 
 
 def _matches_tool(line: LedgerLine, tool: str | None) -> bool:

@@ -23,6 +23,7 @@ from adk_confirm.bot.store.repository import now
 from adk_confirm.runtime.errors import ConfirmError, StoreError
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.seal import Seal
+from adk_confirm.runtime.store.wakeups import until_stopped
 
 AT_ONCE = 1000
 """The most chains in one checkpoint. If there are more, at the first checkpoint of a store for example, further
@@ -58,7 +59,8 @@ class CheckpointJob:
 
     async def run(self) -> None:
         while not self._stopping.is_set():
-            await self._pause(await self._seal_moved(at_once=False))
+            pause = await self._seal_moved(at_once=False)
+            await until_stopped(self._stopping, asyncio.sleep(pause.total_seconds()))
         await self._seal_moved(at_once=True)
 
     def stop(self) -> None:
@@ -119,13 +121,6 @@ class CheckpointJob:
             # The log has this checkpoint, and the next one in the channel covers it.
             why = str(error) or f"no answer within {_POSTING:g} seconds"
             log.warning("checkpoint %d is not in the audit channel: %s", made.number, why)
-
-    async def _pause(self, length: timedelta) -> None:
-        try:
-            async with asyncio.timeout(length.total_seconds()):
-                await self._stopping.wait()
-        except TimeoutError:
-            return
 
 
 @dataclass(frozen=True)

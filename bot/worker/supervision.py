@@ -21,6 +21,7 @@ from typing import Protocol
 from adk_confirm.bot.telemetry.metrics import Metrics
 from adk_confirm.bot.telemetry.readiness import Readiness
 from adk_confirm.runtime.errors import reason, was_cancelled
+from adk_confirm.runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class _Supervised:
                 self._record_failure("something inside it was cancelled", error)
             finally:
                 steady.cancel()
-            await self._pause()
+            await until_stopped(self._stopping, asyncio.sleep(self._pauses.after(self._failures)))
             self._metrics.task_was_restarted(self._name)
 
     def _record_failure(self, why: str, error: BaseException | None) -> None:
@@ -108,13 +109,6 @@ class _Supervised:
             log.info("the background task %s works again", self._name)
         self._failures, self._trouble = 0, None
         self._metrics.task_is_down(self._name, False)
-
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(self._pauses.after(self._failures)):
-                await self._stopping.wait()
-        except TimeoutError:
-            return
 
 
 class StopDeadline(float, Enum):

@@ -450,12 +450,8 @@ class Runner:
             dialect=self._dialect,
             patience=self._model_patience,
             most_model_calls=self._most_model_calls,
-            asks_why=self._asks_why or _of_none,
+            asks_why=self._asks_why or (lambda _: False),
         )
-
-
-def _of_none(tool: str) -> bool:  # noqa: ARG001  (what `asks_why` is by default)
-    return False
 
 
 def _record(stored: StoredSession, events: list[Event]) -> SessionRecord:

@@ -122,14 +122,6 @@ _SETTLE = """
 """
 
 
-def _no_deadline(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `JobKind.deadline` is, by default)
-    return None
-
-
-def _no_context(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `JobKind.log_context` is, by default)
-    return nullcontext()
-
-
 @dataclass(frozen=True)
 class ClaimedJob:
     """A job that this process has taken, by the token of its owner's lease. `found`: what there is to do, or why that
@@ -158,8 +150,8 @@ class JobKind(Generic[T]):
     look: Callable[[Tx, str], T]
     attend: Callable[[str, Lease, T], Awaitable[None]]
     at_once: int = 64
-    deadline: Callable[[Tx, str], float | None] = _no_deadline
-    log_context: Callable[[str], AbstractContextManager[None]] = _no_context  # how log lines name a job
+    deadline: Callable[[Tx, str], float | None] = lambda *_: None
+    log_context: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext()  # how log lines name a job
     reserved: int = 0
     overtaken: Callable[[Tx, str], None] | None = None
 
@@ -218,7 +210,7 @@ def claim_due(tx: Tx, kinds: Kinds, room: Mapping[str, int], term: float, at: At
     now = tx.now()
     wanted = [kind for kind in kinds if room[kind.name] > 0]
     rows = _read_due(tx, kinds[0], wanted, at) if wanted else []
-    due = [row for row in rows if _is_free(row, at)]
+    due = [row for row in rows if JobKey(row.kind, row.key) not in at.jobs and at.may_take(row.owner, row.token)]
     chosen: list[_Row] = []
     full: set[str] = set()
     for kind in wanted:
@@ -252,10 +244,6 @@ class _Row(NamedTuple):
     owner: str
     token: str | None
     leads: str | None
-
-
-def _is_free(row: _Row, at: AtWork) -> bool:
-    return JobKey(row.kind, row.key) not in at.jobs and at.may_take(row.owner, row.token)
 
 
 _CROWDS = "kind, turn IS NULL"

@@ -277,7 +277,7 @@ class SqliteEngine:
             return cls(_Readers(path, clock), await _start_writer(path, clock, hub, limits, beside=True), None)
         if read_only:
             engine = cls(_Readers(path, clock), None, None)
-            await engine.read(_no_op)  # fails now, not at the first use
+            await engine.read(lambda _: None)  # fails now, not at the first use
             return engine
         lock = LockFile(path)
         try:
@@ -354,10 +354,6 @@ async def _start_writer(
     writer = SqliteWriter(lambda: _connect(path, beside), clock, hub, Admission(limits))
     await writer.start()
     return writer
-
-
-def _no_op(_: Tx) -> None:
-    return None
 
 
 def _connect(path: Path | None, beside: bool) -> sqlite3.Connection:
