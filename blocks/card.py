@@ -325,7 +325,8 @@ def status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
 
 def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
     voted = {who: When(at, clock=at - view.asked_at < SAME_DAY) for who, at in view.voted_at.items()}
-    people, no = people_names(view.decided_by, voted), after_a_no(view)
+    people = people_names(view.decided_by, voted)
+    no = "It may have run all the same." if view.outside else after_a_no(view)
     runs, yes = not (view.question or view.operation), "Answered" if view.question else "Approved"
 
     def decided(verb: str, after: str = "") -> tuple[TextSpan, ...]:

@@ -29,7 +29,7 @@ _NO_CENTS = {"CLP", "ISK", "JPY", "KRW", "VND"}
 _SECONDS = {"seconds": Decimal(1), "milliseconds": Decimal("0.001"), "minutes": Decimal(60), "hours": Decimal(3600)}
 _UNGROUPED = {"id", "year", "port", "pid", "number", "code", "zip", "phone", "account", "version", "timestamp", "ts"}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_NUMBER = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?", re.ASCII)
+_NUMBER = re.compile(r"(?!.{25})-?[0-9]+(?:\.[0-9]+)?", re.ASCII)  # so short that a decimal rounds no product of it
 _LINK = re.compile(r"https://[!-~]+", re.ASCII)
 _ISO = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"

@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from pydantic import ConfigDict
+
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.confirmation import Ask, HostRequest
 from adk_confirm.bot.confirmation.edits import answer_from_form, form_of, has_fields
@@ -42,7 +44,7 @@ from adk_confirm.runtime.requests_and_answers import (
     read_answer,
     requests_in,
 )
-from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, FunctionCall, FunctionResponse
+from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, FunctionCall, FunctionResponse, ToolConfirmation
 
 OF_THE_FRAMEWORK = "adk_"
 """The prefix of the names of google-adk's own calls."""
@@ -375,10 +377,10 @@ def _response(asks: AdkRequest, payload: Json) -> JsonObject:
 
 def read_stored_answer(asks: AdkRequest, response: FunctionResponse) -> Answer:
     """Reads an answer from the session. For a node's confirmation any answer counts, in any form. Raises `Invalid` for
-    one to a confirmation that no server accepts."""
+    one to a confirmation that google-adk does not take."""
     given, request = response.response or {}, asks.request.id
     if asks.ask is Ask.CONFIRMATION:
-        return read_answer(response)
+        return _as_it_was_taken(response)
     if asks.ask is Ask.OPERATION:
         return Answer(request, confirmed=given.get(_STATUS) != REJECTED, payload=response.response)
     if asks.ask is Ask.INPUT:
@@ -386,6 +388,24 @@ def read_stored_answer(asks: AdkRequest, response: FunctionResponse) -> Answer:
     if list(given) == [RESULT]:
         given = {"response": given[RESULT]}
     try:
-        return read_answer(FunctionResponse(id=request, name=REQUEST_CONFIRMATION, response=given))
+        return _as_it_was_taken(FunctionResponse(id=request, name=REQUEST_CONFIRMATION, response=given))
     except Invalid:
         return Answer(request, confirmed=False)
+
+
+def _as_it_was_taken(response: FunctionResponse) -> Answer:
+    """Reads an answer as we take it, or else as google-adk does: to it `1` and `"yes"` are true, and of two values
+    under one name the last counts."""
+    try:
+        return read_answer(response)
+    except Invalid:
+        with suppress(ValueError, TypeError, RecursionError):  # it raises these
+            given = response.response or {}
+            text = given["response"] if list(given) == ["response"] else None
+            taken = _Taken.model_validate(json.loads(text) if isinstance(text, str) else given)
+            return Answer(str(response.id), taken.confirmed)
+        raise
+
+
+class _Taken(ToolConfirmation):
+    model_config = ConfigDict(extra="forbid")

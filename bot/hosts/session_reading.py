@@ -35,6 +35,7 @@ from adk_confirm.bot.hosts.waits import (
 from adk_confirm.runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, announcement_about, bound_to_event
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_text, same
+from adk_confirm.runtime.requests_and_answers import Answer
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, USER, FunctionResponse
 
 
@@ -67,6 +68,7 @@ class SessionReading:
     _by_part: dict[str, AdkRequest] = field(default_factory=dict)  # the last other request with each part's id
     _running: dict[str, AdkRequest | None] = field(default_factory=dict)  # answered, by call; None if several are
     _signing_in: set[str] = field(default_factory=set)  # a client can answer these: another sentence says so
+    _unread: dict[str, AdkRequest] = field(default_factory=dict)  # with an answer that we can't read, by call
     _responses: dict[str, JsonObject] = field(default_factory=dict)  # the last of each call
 
     def status(self, request_id: str) -> RequestStatus:
@@ -203,6 +205,9 @@ class SessionReading:
                 self.requests[asked.id] = self._by_call[running.call_id] = AdkRequest(asked, running.part_id)
         else:
             self._waits.pop(pause_of(call_id), None)
+            if (unread := self._unread.pop(call_id, None)) is not None and not unread.given:
+                unread.given.append((Answer(unread.request.id, confirmed=True), event.at))
+                running = unread
             if running is not None:
                 running.after = response.response or {}, event.at
             self._running.pop(call_id, None)
@@ -233,7 +238,8 @@ class SessionReading:
         try:
             answer = read_stored_answer(asks, response)
         except Invalid:
-            return  # no server takes this one, so a correct answer may still come
+            self._unread[asks.call_id] = asks  # a correct answer may still come, unless the call's result does
+            return
         if asks.ask is Ask.CONFIRMATION and asks.after is None:
             if not asks.given:
                 asks.before = self._responses.get(asks.call_id)

@@ -51,6 +51,7 @@ def read(value: JsonValue, name: str = "value", **formats: str) -> str:
         (1, "bytes", "1 byte"),
         (5400, "seconds", "1 h 30 min"),
         (1500, "milliseconds", "1.5 s"),
+        ("1700000000.50000000000000000000001", "seconds", '"1700000000.50000000000000000000001"'),
         (90, "minutes", "1 h 30 min"),
         (1795262400, "time", "2026-11-21 12:00 UTC"),
         (1795262439, "time", "2026-11-21 12:00:39 UTC"),

@@ -245,10 +245,27 @@ class TestHoles:
         assert outcome([*python(), {**approval, **clock}]).begun_at == at
 
     def test_an_answer_that_no_server_takes_settles_nothing(self) -> None:
-        wrongs: list[JsonObject] = [{"confirmed": "yes"}, {"confirmed": True, "why": "x"}, {"response": "no json"}]
+        wrongs: list[JsonObject] = [{"confirmed": "sure"}, {"confirmed": True, "why": "x"}, {"response": "no json"}]
         for wrong in wrongs:
             events = [*python(), event("user", answered(wrong, "r1"))]
             assert read(events).status("r1") is RequestStatus.ABSENT
+            assert states([*events, answers(True), event("clerk", responded({"paid": 1500}))]) == [CallState.DONE]
+
+    def test_if_a_result_follows_a_server_took_it(self) -> None:
+        taken = event("user", answered({"Confirmed": True}, "r1"))
+        assert states([*python(), taken, event("clerk", responded({"paid": 1500}))]) == [CallState.DONE]
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            {"confirmed": "yes"},
+            {"confirmed": 1, "payload": {"days": 2}},
+            {"response": '{"confirmed": false, "confirmed": true}'},
+            {"response": '{"confirmed": true, "payload": NaN}'},
+        ],
+    )
+    def test_an_answer_that_google_adk_takes_in_a_way_of_its_own_was_given(self, answer: JsonObject) -> None:
+        assert read([*python(), event("user", answered(answer, "r1"))]).status("r1") is RequestStatus.BEGUN
 
     def test_the_answer_to_one_request_is_not_that_of_another(self) -> None:
         assert read([*python(), answers(True, "r2")]).status("r1") is RequestStatus.ABSENT

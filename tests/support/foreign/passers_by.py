@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aiohttp
 
-from adk_confirm.runtime.jsontypes import JsonObject, as_object
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, SessionId
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.foreign.rig import Foreign
@@ -19,10 +19,15 @@ def session_of(at: Staff, seen: Seen) -> SessionId:
 
 async def answered_by_others(server: Foreign, at: Staff, card: Seen, *, confirmed: bool, takes: int = 200) -> None:
     """Sends an answer without the bot. `takes`: the server's response to it."""
-    asking = [one.get("functionCall") or one.get("functionResponse") or {} for one in await parts_of(server, at, card)]
-    (asked,) = [as_object(one)["id"] for one in asking if as_object(one).get("name") == REQUEST_CONFIRMATION]
+    (asked,) = await asked_there(server, at, card)
     given: JsonObject = {"id": asked, "name": REQUEST_CONFIRMATION, "response": {"confirmed": confirmed}}
     await sent_by_others(server, at, card, given, takes)
+
+
+async def asked_there(server: Foreign, at: Staff, card: Seen) -> list[Json]:
+    """The ids of the requests in the session."""
+    asking = [one.get("functionCall") or one.get("functionResponse") or {} for one in await parts_of(server, at, card)]
+    return [as_object(one)["id"] for one in asking if as_object(one).get("name") == REQUEST_CONFIRMATION]
 
 
 async def parts_of(server: Foreign, at: Staff, card: Seen) -> list[JsonObject]:
