@@ -56,7 +56,7 @@ def _options() -> Any:
     parser.add_argument("--seed", type=int, help="the first one; default: chosen by chance")
     parser.add_argument("--faults", help="numbers of the only faults that happen, such as 0,3; with one seed")
     parser.add_argument("--requests", help="and of the only requests that people make")
-    parser.add_argument("--foreign", action="store_true", help="the agent is on a server of others: not in CI yet")
+    parser.add_argument("--foreign", action="store_true", help="servers of others in all, not in a quarter")
     parser.add_argument("--slip", help="words of a slip in tests/mutants, which is made in the code first")
     parser.add_argument("--said", action="store_true", help="print all that happened")
     parser.add_argument("--jobs", type=int, default=_JOBS, help="processes, default: %(default)s")

@@ -41,12 +41,16 @@ class Ballots:
     unknown: bool = False
     start_by: float = math.inf
     reminded: bool = False
+    falls: set[str] = field(default_factory=set)
 
     def add(self, kind: str, content: Mapping[str, Any], now: float, *, ours: bool) -> Iterator[tuple[str, str]]:
         """The promises that this line breaks, and how. `ours`: our own runtime begins calls."""
         who = str((content.get("who") or {}).get("user", ""))
         if kind in ("edited", "unknown"):
             self.revision = int(content.get("revision", self.revision))
+        if kind != "vote fell" and self.falls:
+            yield "a vote that falls is told", f"{sorted(self.falls)} before {kind}"
+            self.falls = set()
         votes = kind in ("approval", "edited", "run again vote")
         if votes and who == self.asker:
             yield "only approvers decide", f"{who}'s {kind} counted, and they asked for it"
@@ -70,7 +74,9 @@ class Ballots:
                 given.add(who)
                 self.last = who
             case "edited":
-                self.approvals, self.last = {who}, who
+                self.falls, self.approvals, self.last = self.approvals - {who}, {who}, who
+            case "vote fell" if who in self.falls:
+                self.falls.remove(who)
             case "vote fell" if content.get("revision", 1) == self.revision:  # else the edit before it says so
                 (self.again if self.decided else self.approvals).discard(who)
                 if who not in self.spoke and not self.doubted(self.tool, who):

@@ -79,7 +79,8 @@ class Outcome:
 
 
 def make_storm(seed: int, *, foreign: bool = False) -> Storm:
-    """`foreign`: the agent is on a server of others."""
+    """`foreign`: the agent is on a server of others, as it is with each fourth seed."""
+    foreign = foreign or seed % 4 == 3
     dice = Random(f"storm {seed}")
     replicas, seconds = dice.choice((1, 1, 2, 2, 2, 3, 4)), dice.choice((3.0, 8.0, 14.0))
     plan = make_plan(seed, seconds, lease=LEASE, every=dice.choice((1.5, 3.0, 5.0)))
