@@ -13,6 +13,7 @@ from adk_confirm.bot.confirmation.confirmation import Ask, Confirmation, HostReq
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.stored_json import from_object
+from adk_confirm.bot.hosts.adk_host import RESEND_AFTER
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
     CallAltered,
@@ -27,7 +28,7 @@ from adk_confirm.bot.hosts.host import (
     UserWords,
 )
 from adk_confirm.bot.store.letters import Letter, Mail
-from adk_confirm.bot.store.marks import begin_attempt, forget_attempt
+from adk_confirm.bot.store.marks import begin_attempt, earlier_attempt, forget_attempt
 from adk_confirm.bot.store.repository import Session, now, read_confirmation, seconds
 from adk_confirm.bot.store.transactions import (
     follow_outcome,
@@ -38,6 +39,7 @@ from adk_confirm.bot.store.transactions import (
 )
 from adk_confirm.runtime.calls.call import ALTERED, Call, CallState
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.wire import Blob
@@ -65,7 +67,11 @@ class Deliveries:
         letter = mail.letters[0]
         if letter.kind == "words":
             since = await self._first_attempt(session, letter)
-            ago, text = await self._ago(since), str(letter.body["text"])
+            ago = None
+            if since is not None:
+                wait = min(RESEND_AFTER, (await self._host.capabilities()).patience)
+                ago = await self._lease.run(send_again, session.key, _mark(letter), since, wait)
+            text = str(letter.body["text"])
             user_words = UserWords(mark=letter.mark, text=text, since=since, ago=ago, attachments=attachments)
             return self._host.say(session.session, user_words, stop=stop, held=self._lease)
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
@@ -159,6 +165,16 @@ class Deliveries:
             log.info("not begun: %s", error)
             return False
         return handed.handed_at is not None  # otherwise this call refused it
+
+
+def send_again(tx: Tx, scope: str, mark: str, first: float, wait: float) -> float | None:
+    """How many seconds ago something was sent last, first then. If that was long enough ago, it is noted that it is
+    sent now: nobody sends it once more before that time is over too."""
+    ago = tx.now() - max(first, earlier_attempt(tx, scope, f"{mark}:again") or first)
+    if ago >= wait:
+        forget_attempt(tx, scope, f"{mark}:again")
+        begin_attempt(tx, scope, f"{mark}:again")
+    return ago
 
 
 def _delivery(letter: Letter) -> Delivery:
