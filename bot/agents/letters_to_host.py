@@ -54,6 +54,7 @@ class Deliveries:
 
     def __init__(self, lease: Lease, host: Host) -> None:
         self._lease, self._host = lease, host
+        self._first_tries: set[str] = set()
 
     async def exchange(
         self,
@@ -80,7 +81,8 @@ class Deliveries:
     async def record_not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""
         for letter in letters:
-            await self._lease.run(forget_attempt, session.key, _mark(letter))
+            if letter.mark in self._first_tries:  # otherwise one before may still arrive
+                await self._lease.run(forget_attempt, session.key, _mark(letter))
             if letter.confirmation is not None:
                 with suppress(Illegal):  # not an approval, or not being delivered
                     await self._lease.run(record_not_arrived, letter.confirmation)
@@ -106,7 +108,12 @@ class Deliveries:
         letter by its mark or its request."""
         if self._host.tells:
             return None
-        return await self._lease.run(begin_attempt, session.key, _mark(letter))
+        before = await self._lease.run(begin_attempt, session.key, _mark(letter))
+        if before is None:
+            self._first_tries.add(letter.mark)
+        else:
+            self._first_tries.discard(letter.mark)
+        return before
 
     async def _ago(self, at: float | None) -> float | None:
         """How long ago something was, by the store's clock: ours may be another."""
