@@ -47,7 +47,7 @@ from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, canonical
 from adk_confirm.runtime.rest.bodies import read_body
 from adk_confirm.runtime.rest.endpoints import CODES
 from adk_confirm.runtime.rest.guard import SHORTEST, Unauthorized
-from adk_confirm.runtime.rest.listening import NOT_ENCODED, CannotServe, is_encoded, listen, server_for
+from adk_confirm.runtime.rest.listening import NOT_ENCODED, CannotServe, Served, is_encoded, listen
 from adk_confirm.runtime.tool import Tool, bind, checked
 from adk_confirm.runtime.wire import REQUEST_NAMES, WireModel
 
@@ -163,7 +163,7 @@ class DoorApi:
                 web.post("/v1/hooks/claude-code", self.hook),
             ]
         )
-        served = server_for(site, shutdown_timeout=LAST_REQUESTS)
+        served = Served(site, shutdown_timeout=LAST_REQUESTS)
         await served.setup()
         stack.push_async_callback(stop.close_part, "the door", served.cleanup, StopDeadline.REQUESTS)
         return await listen(served, self._settings.host, self._settings.port, "[door] listen")

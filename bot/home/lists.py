@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from adk_confirm.blocks.home import approvals, help_message, home_tab
@@ -51,17 +52,12 @@ class Lists:
 
     async def counted(self, confirmation: str, vote: str) -> None:
         """Waits until this vote is counted, but not for long: who presses again learns that it counts already."""
-        with self._database.waiter(LINES) as waiter:
-            try:
-                async with asyncio.timeout(COUNTED_WITHIN):
-                    while await self._is_pending(confirmation, vote):
-                        await waiter.wait(0.5)
-            except TimeoutError:
-                pass
-
-    async def _is_pending(self, confirmation: str, vote: str) -> bool:
-        row = await self._database.read(read_confirmation, confirmation)
-        return row is not None and any(pending.id == vote for pending in row.pending_votes)
+        with self._database.waiter(LINES) as waiter, suppress(TimeoutError):
+            async with asyncio.timeout(COUNTED_WITHIN):
+                while row := await self._database.read(read_confirmation, confirmation):
+                    if all(pending.id != vote for pending in row.pending_votes):
+                        return
+                    await waiter.wait(0.5)
 
     async def _tell(self, reader: Seat, url: str, message: Message) -> None:
         if await self._slack.respond(url, message):

@@ -16,7 +16,7 @@ from adk_confirm.blocks.home import ASKED, DECIDED, WAITING, HomeView
 from adk_confirm.blocks.shown import GrantView, Shown
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, Reason, Refusal, authorise
-from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, Place, Seat, State, VoteKind
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.shown import epoch, grant_view, shown_of
 from adk_confirm.bot.confirmation.votes import claim_of, hypothetical_vote
 from adk_confirm.bot.policy.approvers import ApproverKind, Person, Unresolved, parse_approver
@@ -199,7 +199,7 @@ class HomeQuery:
 
     async def _link(self, reader: Seat, row: Confirmation) -> str | None:
         """A link to a card that this reader can see: their own, or the one in a channel."""
-        cards = [place for place in row.places if _is_card(place)]
+        cards = [place for place in row.places if place.channel and place.ts is not None and not place.pointer]
         own = [place for place in cards if place.person == reader.person]
         place = next((place for place in (*own, *cards) if place.person in (reader.person, None)), None)
         if place is None or place.ts is None:
@@ -214,10 +214,6 @@ def grant_item(grant: Grant, row: Confirmation) -> GrantView:
     """A grant in a list: with its channel, and masked by the policy of its confirmation."""
     channel = row.asked.channel
     return grant_view(grant, row, None if channel.startswith("D") else channel or None)
-
-
-def _is_card(place: Place) -> bool:
-    return bool(place.channel) and place.ts is not None and not place.pointer
 
 
 # Transactions

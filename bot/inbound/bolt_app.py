@@ -36,11 +36,11 @@ from adk_confirm.runtime.errors import reason
 from adk_confirm.runtime.rest.listening import (
     NOT_ENCODED,
     CannotServe,
+    Served,
     body_of,
     headers_of,
     is_encoded,
     listen,
-    server_for,
 )
 from adk_confirm.runtime.store.transaction import goes_first
 
@@ -158,7 +158,7 @@ def bolt(settings: Settings, identity: BotIdentity, meter: AckMeter) -> AsyncApp
 
 async def listen_to_slack(stack: AsyncExitStack, settings: Settings, site: web.Application, stop: Shutdown) -> str:
     """HTTP for Slack's events if there is a signing secret, and always for the operator's probes."""
-    served = server_for(site, shutdown_timeout=LAST_REQUESTS)
+    served = Served(site, shutdown_timeout=LAST_REQUESTS)
     await served.setup()
     stack.push_async_callback(stop.close_part, "the listener", served.cleanup, StopDeadline.REQUESTS)
     return await listen(served, settings.slack.host, settings.slack.port, "slack.listen")

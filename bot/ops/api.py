@@ -21,7 +21,7 @@ from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.requests_and_answers import Answer
 from adk_confirm.runtime.rest.endpoints import make_app
 from adk_confirm.runtime.rest.guard import TOKEN_VARIABLE, Guard
-from adk_confirm.runtime.rest.listening import listen, server_for
+from adk_confirm.runtime.rest.listening import Served, listen
 from adk_confirm.runtime.run.runner import Runner
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
@@ -97,7 +97,7 @@ async def serving_at(
     database = await open_store(store, seal=seal)
     try:
         runners = [Runner(agent, database, dialect=dialect, shares_state=shares_state) for agent in agents]
-        served = server_for(make_app(runners, guard), shutdown_timeout=_LAST_ANSWERS)
+        served = Served(make_app(runners, guard), shutdown_timeout=_LAST_ANSWERS)
         try:
             await served.setup()
             yield await listen(served, guard.host, port), database.url

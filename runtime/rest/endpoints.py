@@ -293,7 +293,13 @@ def error_middleware(guard: Guard) -> Middleware:
                 raise Invalid(NOT_ENCODED)
             return preflight(guard, request) or await handler(request)
         except ConfirmError as error:
-            return _refusal(error)
+            code = next((code for kind, code in CODES if isinstance(error, kind)), 500)
+            if code >= 500:
+                log.warning("answered with %d: %s", code, error)
+            response = as_json({"detail": error.details if isinstance(error, BadBody) else str(error)}, code)
+            if code == 401:
+                response.headers["WWW-Authenticate"] = "Bearer"
+            return response
         except web.HTTPRequestEntityTooLarge:
             return as_json({"detail": f"The body is too large: {MOST_BYTES:,} bytes are the most."}, 413)
         except web.HTTPException as error:
@@ -307,16 +313,6 @@ def error_middleware(guard: Guard) -> Middleware:
             return as_json({"detail": "Internal Server Error: the server's log says more."}, 500)
 
     return handle
-
-
-def _refusal(error: ConfirmError) -> web.Response:
-    code = next((code for kind, code in CODES if isinstance(error, kind)), 500)
-    if code >= 500:
-        log.warning("answered with %d: %s", code, error)
-    response = as_json({"detail": error.details if isinstance(error, BadBody) else str(error)}, code)
-    if code == 401:
-        response.headers["WWW-Authenticate"] = "Bearer"
-    return response
 
 
 async def as_events(run: Run) -> web.Response:
@@ -384,25 +380,21 @@ def openapi(version: str, routes: Iterable[web.RouteDef]) -> JsonObject:
     _, described = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]  # its mode is a literal
     paths: dict[str, JsonObject] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        names = [step[1:-1] for step in route.path.split("/") if step.startswith("{")]
+        path: list[Json] = [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+        ]
+        operation: JsonObject = {"parameters": path, "responses": {"200": {"description": "Successful Response"}}}
+        if body := _BODIES.get(route.handler.__name__):
+            schema: JsonObject = {"$ref": f"#/components/schemas/{body.__name__}"}
+            operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {"title": OUR_API, "version": version},
         "paths": {**paths},
         "components": {"schemas": described["$defs"]},
     }
-
-
-def _operation(route: web.RouteDef) -> JsonObject:
-    names = [step[1:-1] for step in route.path.split("/") if step.startswith("{")]
-    operation: JsonObject = {
-        "parameters": [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names],
-        "responses": {"200": {"description": "Successful Response"}},
-    }
-    if body := _BODIES.get(route.handler.__name__):
-        schema: JsonObject = {"$ref": f"#/components/schemas/{body.__name__}"}
-        operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
-    return operation
 
 
 # What ADK's browser page needs besides a conversation: the parts of an app, and developer tools. We have none: no
@@ -463,21 +455,15 @@ async def _agent_info(agent: Agent) -> JsonObject:
                 "parametersJsonSchema": declaration.schema,
             }
             tools.append({"functionDeclarations": [declared]})
+    given = agent.instruction
+    made_each_run = f"<InstructionProvider: {getattr(given, '__name__', type(given).__name__)}>"
     return {
         "name": agent.name,
         "description": agent.description,
-        "instruction": _instruction(agent),
+        "instruction": given if isinstance(given, str) else made_each_run,
         "tools": tools,
         "subAgents": [child.name for child in agent.sub_agents],
     }
-
-
-def _instruction(agent: Agent) -> str:
-    """The instruction. One that is made for each run is only named."""
-    given = agent.instruction
-    if isinstance(given, str):
-        return given
-    return f"<InstructionProvider: {getattr(given, '__name__', type(given).__name__)}>"
 
 
 def _node(agent: Agent) -> JsonObject:

@@ -64,31 +64,28 @@ class Guard:
     def check(self, request: web.Request) -> None:
         """Lets the request in, or raises `Forbidden` or `Unauthorized`."""
         if is_loopback(self.host):
-            self._check_host(request)
+            self._check_host(request.headers.getall(hdrs.HOST, []))
         origin = request.headers.get(hdrs.ORIGIN)
         if origin is not None and not self.allows(origin) and origin.lower() != f"{request.scheme}://{request.host}":
             raise Forbidden(f"The origin {origin[:200]!r} may not use this API: start it with --allow-origin.")
         preflight = request.method == hdrs.METH_OPTIONS
         if self.token is not None and not preflight and request.path != OPEN_TO_PROBES:
-            self._check_token(request, self.token)
+            kind, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+            same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), self.token.encode())
+            if kind.lower() != "bearer" or not same:
+                raise Unauthorized(f"Send the header 'Authorization: Bearer …' with the value of {TOKEN_VARIABLE}.")
 
     def allows(self, origin: str) -> bool:
         return origin.lower() in self.origins
 
-    def _check_host(self, request: web.Request) -> None:
-        hosts = request.headers.getall(hdrs.HOST, [])
+    def _check_host(self, hosts: list[str]) -> None:
         if not hosts:
             return  # browsers always send it
-        host = _without_port(hosts[0])
+        found = re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*)(:\d{1,5})?", hosts[0])
+        host = found[1].lower() if found else hosts[0]  # a malformed address matches nothing
         named = {urlsplit(origin).hostname for origin in self.origins}
         if len(hosts) > 1 or not (is_loopback(host) or host in named):
             raise Forbidden("This API answers to localhost only: the request's Host is another.")
-
-    def _check_token(self, request: web.Request, token: str) -> None:
-        kind, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-        same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), token.encode())
-        if kind.lower() != "bearer" or not same:
-            raise Unauthorized(f"Send the header 'Authorization: Bearer …' with the value of {TOKEN_VARIABLE}.")
 
 
 @lru_cache(maxsize=256)
@@ -101,12 +98,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(bare).is_loopback
     except ValueError:
         return False
-
-
-def _without_port(host: str) -> str:
-    """The host of an address. A malformed address is returned whole, and matches nothing."""
-    found = re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*)(:\d{1,5})?", host)
-    return found[1].lower() if found else host
 
 
 # Pages from other origins

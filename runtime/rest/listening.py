@@ -38,18 +38,10 @@ class Patience:
     waiting: int | None = None  # None: a quarter of the files that the process may open, and 1,000 at most
 
 
-def server_for(
-    site: web.Application,
-    *,
-    shutdown_timeout: float,
-    patience: Patience = Patience(),
-) -> web.AppRunner:
-    """A runner for the site. Every server is made here."""
-    return _Runner(site, shutdown_timeout=shutdown_timeout, patience=patience)
+class Served(web.AppRunner):
+    """A site as it is served: every server is one of these."""
 
-
-class _Runner(web.AppRunner):
-    def __init__(self, site: web.Application, *, shutdown_timeout: float, patience: Patience) -> None:
+    def __init__(self, site: web.Application, *, shutdown_timeout: float, patience: Patience = Patience()) -> None:
         super().__init__(site, shutdown_timeout=shutdown_timeout)
         self._patience = patience
 

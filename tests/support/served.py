@@ -11,13 +11,13 @@ from aiohttp import web
 from adk_confirm import Runner
 from adk_confirm.runtime.rest.endpoints import make_app
 from adk_confirm.runtime.rest.guard import Guard
-from adk_confirm.runtime.rest.listening import server_for
+from adk_confirm.runtime.rest.listening import Served
 
 
 @asynccontextmanager
 async def served(*runners: Runner, guard: Guard | None = None) -> AsyncIterator[str]:
     """The base URL."""
-    running = server_for(make_app(runners, guard), shutdown_timeout=1.0)
+    running = Served(make_app(runners, guard), shutdown_timeout=1.0)
     await running.setup()
     try:
         await web.TCPSite(running, "127.0.0.1", 0).start()

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 import pytest
 from aiohttp import web
 
-from adk_confirm.runtime.rest.listening import Patience, body_of, listen, server_for
+from adk_confirm.runtime.rest.listening import Patience, Served, body_of, listen
 from tests.support.kill import child
 
 MUCH = 20_000_000
@@ -50,7 +50,7 @@ async def site(patience: Patience, goes_on: asyncio.Event | None = None) -> Asyn
 
     gets = {"/health": health, "/much": much, "/slow": slow}
     app.add_routes([*(web.get(path, answer) for path, answer in gets.items()), web.post("/read", read)])
-    served = server_for(app, shutdown_timeout=1.0, patience=patience)
+    served = Served(app, shutdown_timeout=1.0, patience=patience)
     await served.setup()
     try:
         yield await listen(served, "127.0.0.1", 0)
