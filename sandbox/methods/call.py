@@ -159,7 +159,7 @@ class Call:
             raise ApiRefusal("invalid_limit")
         start = _offset(self.args.text("cursor"))
         end = start + limit
-        return items[start:end], _cursor(end) if end < len(items) else ""
+        return items[start:end], base64.b64encode(f"next:{end}".encode()).decode() if end < len(items) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +194,6 @@ class CallRecord:
 
 def paged(answer: JsonObject, cursor: str) -> JsonObject:
     return {**answer, "response_metadata": {"next_cursor": cursor}}
-
-
-def _cursor(offset: int) -> str:
-    return base64.b64encode(f"next:{offset}".encode()).decode()
 
 
 def _offset(cursor: str) -> int:

@@ -57,10 +57,11 @@ class Screen:
         if install is not None:
             direct = self._workspace.directory.direct(self._user.team_id, self._user.id, install.bot_user_id).id
         channels = [each for each in self._workspace.directory.channels.values() if self._sees(each)]
+        team = self._workspace.directory.team(self._user.team_id)
         return {
             "me": self._user.id,
             "now": self._workspace.clock.now(),
-            "team": self._team(),
+            "team": {"id": team.id, "name": team.name, "domain": team.domain},
             "app": {"name": self._workspace.app.name, "bot": install.bot_user_id if install else "", "direct": direct},
             "stage": self._stage_json(),
             "people": self._people(),
@@ -81,7 +82,11 @@ class Screen:
             if channel is not None and (change.kind != "channel" or change.user in ("", self._user.id)):
                 channels[channel.id] = self._channel(channel)
                 if self._sees(channel):
-                    self._add_messages(messages.setdefault(channel.id, {}), channel, change)
+                    seen = messages.setdefault(channel.id, {})
+                    if change.ts:
+                        seen[change.ts] = self._message(channel, change.ts)
+                    elif change.kind == "channel" and not change.user:
+                        seen |= self._messages(channel)
             if change.kind in ("person", "install"):
                 shown["people"] = self._people()
             elif change.kind == "group":
@@ -95,12 +100,6 @@ class Screen:
         if channels:
             shown |= {"channels": channels, "messages": {**messages}}
         return shown
-
-    def _add_messages(self, messages: JsonObject, channel: Channel, change: WorkspaceChange) -> None:
-        if change.ts:
-            messages[change.ts] = self._message(channel, change.ts)
-        elif change.kind == "channel" and not change.user:
-            messages |= self._messages(channel)
 
     def _sees(self, channel: Channel) -> bool:
         return sees(self._user, channel)
@@ -129,7 +128,13 @@ class Screen:
         message = channel.messages.get(ts) or next((each for each in channel.ephemerals if each.ts == ts), None)
         if message is None or message.only_for not in ("", self._user.id):
             return None
-        return _message_json(message)
+        shown = message.to_json()
+        shown["streaming"] = message.streaming_since is not None
+        shown["files"] = [
+            {"id": as_text(file.get("id")), "title": as_text(file.get("title")), "size": file.get("size")}
+            for file in message.files
+        ]
+        return shown
 
     def _views(self) -> JsonObject:
         top = self._workspace.views.top(self._user.id)
@@ -149,10 +154,6 @@ class Screen:
     def _own_install(self) -> Install | None:
         return self._workspace.directory.installed_in(self._user.team_id)
 
-    def _team(self) -> JsonObject:
-        team = self._workspace.directory.team(self._user.team_id)
-        return {"id": team.id, "name": team.name, "domain": team.domain}
-
     def _people(self) -> JsonObject:
         return {user.id: self._person(user) for user in self._workspace.directory.users.values()}
 
@@ -170,6 +171,7 @@ class Screen:
 
     def _stage_json(self) -> JsonObject:
         commands = sorted(self._workspace.app.commands)
+        hint = self._stage.guide.hint(self._user) if self._stage.guide else None
         return {
             "commands": [{"name": name, "hint": self._stage.commands.get(name, "")} for name in commands],
             "shortcuts": [
@@ -180,7 +182,7 @@ class Screen:
             "welcome": [*self._stage.welcome],
             "start": self._stage.start,
             "bot": self._bot(),
-            "hint": self._hint(),
+            "hint": hint.to_json() if hint else None,
         }
 
     def _bot(self) -> Json:
@@ -192,10 +194,6 @@ class Screen:
             "crashes_in_call": controls.crashes_in_call,
             "minutes_ahead": controls.minutes_ahead,
         }
-
-    def _hint(self) -> Json:
-        hint = self._stage.guide.hint(self._user) if self._stage.guide else None
-        return hint.to_json() if hint else None
 
 
 def sees(user: User, channel: Channel) -> bool:
@@ -216,13 +214,3 @@ def seen_message(workspace: Workspace, user: User, channel_id: str, ts: str) -> 
     if message.only_for not in ("", user.id):
         raise NotFound(f"There is no message {ts} that {user.name} could see.")
     return message
-
-
-def _message_json(message: Message) -> JsonObject:
-    shown = message.to_json()
-    shown["streaming"] = message.streaming_since is not None
-    shown["files"] = [
-        {"id": as_text(file.get("id")), "title": as_text(file.get("title")), "size": file.get("size")}
-        for file in message.files
-    ]
-    return shown

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from adk_confirm.sandbox.methods import access, agents, chat, conversations, people, streams, views
-from adk_confirm.sandbox.methods.call import Args, Call, CallRecord, Method, Methods
+from adk_confirm.sandbox.methods.call import Args, Call, CallRecord, Methods
 from adk_confirm.sandbox.reading import JsonObject
 from adk_confirm.sandbox.refusals import ApiRefusal
 from adk_confirm.sandbox.server.api_request import ApiRequest, read
@@ -76,9 +76,6 @@ class WebApi:
         if method is None:
             raise ApiRefusal("unknown_method", extra={"req_method": name})
         call = Call(self._workspace, Args(asked.args), self._install(asked.token), self.base, self._emit)
-        return self._permitted(name, method, call)
-
-    def _permitted(self, name: str, method: Method, call: Call) -> JsonObject:
         if method.scope:
             call.need(method.scope)
         self.rates.check(name, method.per_minute, call.install.team_id, call.now)
