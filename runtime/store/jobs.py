@@ -741,12 +741,15 @@ class LeaseLoop:
                 await self._call_overtaken(kind, job)  # or so it seems: after a freeze the connections break first
 
     async def _call_overtaken(self, kind: JobKind[Any], job: JobKey) -> None:
-        """Calls the job's `overtaken`. Tries several times, since the connections may be dead after a freeze."""
+        """Calls the job's `overtaken`. Until the store takes that, nobody goes on with the job here: what it sent last
+        would be sent again."""
         overtaken = kind.overtaken
-        if overtaken is not None:
-            error = await keep_trying(lambda: self._database.run(overtaken, job.key), LONGEST_FREEZE)
-            if error is not None:
-                log.warning("%s %s may show what was sent last: %s", *job, error)
+        if overtaken is None:
+            return
+        while (error := await keep_trying(lambda: self._database.run(overtaken, job.key), LONGEST_FREEZE)) is not None:
+            log.warning("%s %s may show what was sent last: %s", *job, error)
+            if self._stopping.is_set():
+                return
 
     async def _attend_once(self, kind: JobKind[Any], claimed: ClaimedJob, lease: Lane) -> None:
         try:

@@ -17,6 +17,7 @@ BROKEN_ONCE = {
     110: "a card elsewhere that was gone before the thread led to it never came back",
     1000249: "a vote that was refused counted when Slack delivered it again, and its voter could decide by then",
     1001001: "a call started a millisecond after runs were paused: the pause was read with its approval only",
+    8000168: "a card was posted twice: the disk was full for so long that the doubt about the first was given up",
     5043: "words went to a server of others twice: the replica that sent them again did not know when they were sent",
     84: "a thread was left for good: the answer to its last commit was lost, and the loop kept a lease that was over",
 }
