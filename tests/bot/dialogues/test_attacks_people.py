@@ -372,7 +372,7 @@ async def test_who_left_the_group_while_the_store_stood_still_decides_nothing(
     async with open_office(policy("group:S0ONCALL", more='grant = "30m"')) as at:
         card = await at.ask(DINNER)
         if by == "a grant":
-            await at.bob.clicks(card, "Approve and allow for 30 min")
+            await at.bob.clicks(card, "Allow more")
             await (await at.bob.gets_modal("Approve and allow")).submits()
             await at.sees(card, "Done")
             await at.rests()

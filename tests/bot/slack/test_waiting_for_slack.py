@@ -78,7 +78,7 @@ async def test_a_home_is_looked_at_again_when_its_lookups_had_to_wait(at: Office
     await at.ask("reimburse 1500 for the team dinner")
     await at.later(minutes=1)  # what is drawn from here on is newer than anything that happened
     at.slack.faults.limits("usergroups.users.list", retry_after=60)
-    await at.bob.opens_home("one that waits for you may be missing here")
+    await at.bob.opens_home("call that waits for you may be missing here")
     await at.later(seconds=61)
     await at.bob.sees_home("Reimburse")
 
