@@ -215,8 +215,6 @@ class Office:
                 process.frozen = True
                 if fault.kind == "stand still":
                     self.loop.shift_timers(process, fault.seconds)
-                    if fault.acted:  # and its wall clock wakes up in the past
-                        replica.ahead = process.ahead = process.ahead - fault.seconds - LEASE
                 self._later(fault.seconds, partial(setattr, process, "frozen", False))
             case "restart":
                 self._start_task(self._restarts(replica))
