@@ -24,7 +24,7 @@ _OUR_AGENT = "from bench.rest import our_agent\n\nagent = our_agent()\n"
 _ADKS_AGENT = "from bench.rest import adk_agent\n\nroot_agent = adk_agent()\n"
 _ALONE = (
     "one session does everything in turn: the CPU of a cycle, six fsyncs and two requests over HTTP. Going on would "
-    "cost what one session costs without HTTP"
+    "need a cheaper cycle in the runtime itself, below HTTP"
 )
 _TOGETHER = "the rest is HTTP and JSON, on one core. Going on would cost a second process beside it on the same store"
 _sessions = count(1)

@@ -433,7 +433,7 @@ def _refuse_unseen(edit: JsonObject, seen: JsonObject, completed: JsonObject) ->
     """Refuses an edit that the tool would complete with values that people did not see."""
     for name in edit:
         if name in completed and not same(completed[name], seen.get(name)):
-            raise Invalid(f"{name!r} would be completed to {canonical(completed[name])}. Edit it to all that it holds.")
+            raise Invalid(f"{name!r} would be completed. Write the whole value, as {canonical(completed[name])}.")
 
 
 def _for_reading(context: ToolContext) -> ReadonlyContext:

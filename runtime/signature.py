@@ -181,8 +181,8 @@ class Signature:
                 found[name] = self._read(model, {name: as_json(value)}).args[name]
             except Invalid as error:
                 raise BadTool(
-                    f"{self.name}: the default of {name} ({_short_repr(value)}) is not a value that people could be "
-                    f"shown and the function could get: use None, or a plain value of its type. ({error})"
+                    f"{self.name}: the default of {name} ({_short_repr(value)}) can't be shown on a card as it "
+                    f"would reach the function: use None, or a plain value of the annotated type. ({error})"
                 ) from error
         return found
 

@@ -131,8 +131,8 @@ def find_ask(tx: Tx, team: str, caller: str, ask: str) -> Ask | None:
 
 
 def make_room(tx: Tx, message: AskMessage, most: int) -> float | None:
-    """Notes that a new ask is posted now, and returns when that was first tried, or None. Raises `TooMany` if so many
-    of the caller's asks are not over, at whichever replica they came in."""
+    """Notes that a new ask is posted now, and returns when that was first tried, or None if this is the first try.
+    Raises `TooMany` if so many of the caller's asks are not over, at whichever replica they came in."""
     user = message.session.user_id
     if tx.dialect == "postgresql":  # another replica may count at the same time
         tx.first("SELECT pg_advisory_xact_lock(hashtextextended(:user, 0))", user=user)

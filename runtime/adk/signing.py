@@ -162,7 +162,7 @@ def expiry_of(signature: str) -> float:
 
 
 def signatures_in(metadata: JsonObject | None) -> JsonObject:
-    """The signatures in a message, by the id of what it answers."""
+    """The signatures in a message, each under the id of the request that it answers."""
     return as_object((metadata or {}).get(SIGNATURES))
 
 

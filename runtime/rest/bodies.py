@@ -126,7 +126,7 @@ async def read_optional(request: web.Request, model: type[Body]) -> Body | None:
 
 
 async def read_object(request: web.Request) -> JsonObject:
-    """A body that is a free-form object. No body counts as an empty one."""
+    """A body that is a free-form object. A missing body is read as an empty object."""
     text = await _text(request)
     value = None if text is None else parse(text)
     if value is None:
@@ -147,7 +147,7 @@ def check_id(value: str, *where: str | int) -> str:
 
 
 def check_message(message: Content) -> None:
-    """Checks a message. Its ids become keys."""
+    """Checks a message. The ids of its function responses are stored as keys, so they must be short and plain."""
     for number, part in enumerate(message.parts or ()):
         response = part.function_response
         if response is not None and response.id:

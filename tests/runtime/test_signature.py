@@ -319,7 +319,7 @@ def of_another_type(a: int = "auto") -> None: ...  # type: ignore[assignment]  #
 
 @pytest.mark.parametrize("function", [sentinel, endless, of_another_type])
 def test_a_default_that_people_could_not_be_shown_makes_no_tool(function: Callable[..., object]) -> None:
-    with pytest.raises(BadTool, match=r"the default of a \(.*\) is not a value that people could be shown"):
+    with pytest.raises(BadTool, match=r"the default of a \(.*\) can't be shown on a card as it would reach"):
         FunctionTool(function)
 
 
