@@ -110,7 +110,7 @@ def describe_failure(error: BaseException, agent: str) -> tuple[str, str]:
 
 
 def content_with_ids(response: ModelResponse, taken: Collection[str] = ()) -> Content | None:
-    """The content of the model's response, each call with an id of its own: models give none, or one again and again."""
+    """The content of the model's response, each call with an id of its own: models give none, or one twice."""
     if response.content is None:
         return None
     used = set(taken)
