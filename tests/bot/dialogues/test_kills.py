@@ -126,7 +126,10 @@ async def test_what_could_not_begin_in_time_does_not_begin_because_a_server_came
     await bot.starts(hours_later=3)
 
     await at.sees(
-        card, "Not started in time: Pay", "it did not start in time. Approved by bob.", "did not start within 1h"
+        card,
+        "Not started in time: Pay",
+        "not started in time: Pay: Ada, amount 20. Approved by bob.",
+        "did not start within 1h",
     )
     assert at.ran() == []
 
@@ -359,7 +362,7 @@ async def test_killed_in_the_tool_people_have_it_run_again(at: Staff, bot: Servi
     await at.ann.finds('work: {"did":"work"}', at.deploys)
     (card,) = at.cards()
     assert card.buttons == ("See everything", "History")
-    await at.ann.finds("done in a second run. Approved by cyd", at.deploys)
+    await at.ann.finds("done in a second run: Work the roof. Approved by cyd", at.deploys)
     assert [line["tool"] for line in at.ran()] == ["begins", "begins", "work"]
 
 
