@@ -352,7 +352,9 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             if view.became == words.HANDED_OVER and isinstance(view.result, dict):
                 whom, time = code(str(view.result["handed to"])), ""
                 said = say(
-                    "{who} gave it to {whom}, which does not report", who=code(view.reported_by or ""), whom=whom
+                    "{who} passed it to {whom}, which does not report back. Look at the result yourself.",
+                    who=code(view.reported_by or ""),
+                    whom=whom,
                 )
             ran = join([*filter(None, (approved, say(time) if time else (), said))], words.DOT) or say("It ran")
             return (*ran, Say(words.FAILED_STATUS)) if view.stage is OutcomeKind.FAILED else ran
@@ -435,8 +437,8 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     """`Approved by @ops · Needs 1 more approval from @oncall · expires today at 09:05`."""
     if view.stage is OutcomeKind.UNKNOWN:
         count = (Say(f"{len(view.voted)} of {view.quorum} to run it again", bold=True),)
-        votes = [say("{count}: {people}", count=count, people=people_names(view.voted))] if view.voted else []
-        return join([*votes, deciders(view, "{approvers} can answer", most)], words.DOT)
+        votes = say("{count}: {people}. ", count=count, people=people_names(view.voted)) if view.voted else ()
+        return (*votes, *deciders(view, "{approvers} can answer", most))
     if view.stage is not State.WAITING:
         return ()
     parts = [say("Approved by {people}", people=people_names(view.voted))] if view.voted else []
