@@ -240,10 +240,9 @@ async def test_a_list_takes_no_turn_from_a_vote_and_is_whole(out: Outgoing) -> N
         await asyncio.sleep(0)
         assert await directory.members(entry, slow[-1]) == frozenset({ANNA})  # of which the list waits for its turn
         assert not lists.done()
-        assert {found.why for found in await lists if isinstance(found, Unresolved)} == {
-            "it did not answer within 1 s",
-            "too many earlier calls of such functions still hang",
-        }
+        late, crowded = "it did not answer within 1 s", "too many earlier calls of such functions still hang"
+        why = {found.why for found in await lists if isinstance(found, Unresolved)}
+        assert {late} <= why <= {late, crowded}  # the last is turned away unless a turn ends right before its own
         assert await directory.members(entry, calls[0]) == frozenset({ANNA})
     finally:
         python_approvers.hanging.set()
