@@ -41,25 +41,27 @@ def write_steps(
 ) -> None:
     """Appends lines to a chain. Locks the chain's head, so that concurrent lines come one after the other. `wait`: the
     thread may show them this many seconds later."""
-    head = tx.known.get(("head", chain)) or _lock_head(tx, chain) if steps else Head()
-    stored = []
+    if not steps:
+        return
+    head: Head = tx.known.get(("head", chain)) or _lock_head(tx, chain)
+    lines = []
     for step in steps:
         content, salt = step_content(step), secrets.token_hex(16)
         line = append(
             head, chain, step.kind, content, seal_of(tx), at=step.at, salt=salt, confirmation=confirmation, tool=tool
         )
         head = line.head
-        stored.append({**vars(line), "at": line.at.timestamp(), "stamp": stamp(line.at), "kind": str(line.kind)})
+        lines.append(line)
         tx.report(line)
-        if chain != SYSTEM and (step.kind in TOLD or (step.reason is not None and step.kind in TOLD_WITH_REASON)):
-            mark_thread_due(tx, chain, wait)
-    if steps:
-        tx.run(_MOVE_HEAD, chain=chain, seq=head.seq, hash=head.hash)
-        tx.many(_APPEND, stored)
-        tx.known["head", chain] = head
-        if confirmation is not None:
-            tx.known["last line", confirmation] = head.seq
-        tx.notify(LINES)
+    tx.run(_MOVE_HEAD, chain=chain, seq=head.seq, hash=head.hash)
+    stored = ({**vars(one), "at": one.at.timestamp(), "stamp": stamp(one.at), "kind": str(one.kind)} for one in lines)
+    tx.many(_APPEND, [*stored])
+    tx.known["head", chain] = head
+    if confirmation is not None:
+        tx.known["last line", confirmation] = head.seq
+    if chain != SYSTEM and any(map(is_told, lines)):
+        mark_thread_due(tx, chain, wait)
+    tx.notify(LINES)
 
 
 def find_head(tx: Tx, chain: str) -> Head:

@@ -53,7 +53,7 @@ T = TypeVar("T")
 STOPPED = "Somebody stopped the agent before this tool ran. Nothing ran."
 
 
-async def until_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event | None) -> T | None:
+async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event | None) -> T | None:
     """The awaitable's result. None if the stop came first; then it is cancelled."""
     if stop is None:
         return await work
@@ -347,7 +347,7 @@ class TurnLoop:
         event_id = new_event_id()  # one id for the answer and its pieces
         view = await self._journal.view(agent.name)  # here, since a store that is away is no failure of the model
         try:
-            whole = await until_stopped(self._generate(agent, invocation, view, event_id), self._stop)
+            whole = await unless_stopped(self._generate(agent, invocation, view, event_id), self._stop)
             if whole is None:
                 return None
             event = self._answer(invocation, event_id, whole, await self._taken_ids(whole))
