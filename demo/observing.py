@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from adk_confirm import REQUEST_CONFIRMATION, Event
-from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.confirmation import Confirmation
 from adk_confirm.bot.store.ledger_rows import line_of
 from adk_confirm.bot.store.repository import read_confirmation
@@ -65,9 +64,8 @@ def new_items(tx: Tx, names: Names, seen_events: dict[int, int], seen_lines: dic
     for row in tx.all("SELECT * FROM bot_ledger ORDER BY chain, seq"):
         if row.seq > seen_lines.get(row.chain, 0):
             seen_lines[row.chain] = row.seq
-            asked = read_confirmation(tx, row.confirmation) if row.kind == LineKind.EDITED else None
-            filled = asked is not None and asked.asked.wants_payload
-            items.append(ledger_item(line_of(row), names, answer=filled))
+            about = read_confirmation(tx, row.confirmation) if row.confirmation else None
+            items.append(ledger_item(line_of(row), names, about))
     return sorted(items, key=lambda item: item.at)
 
 

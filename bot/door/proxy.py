@@ -23,6 +23,7 @@ from adk_confirm.bot.door.permit import digest
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, objects
 from adk_confirm.runtime.recent_dict import RecentDict
+from adk_confirm.runtime.rest.guard import bearer_in
 
 SLICE = 10.0
 """Seconds between two notes of progress, so that clients do not give up."""
@@ -52,7 +53,7 @@ class Proxy:
 
     def _token(self, context: Context) -> str:
         headers: Any = getattr(context.request, "headers", {})
-        return (self.token or str(headers.get("authorization", "")).removeprefix("Bearer ")).strip()
+        return self.token or bearer_in(headers)
 
     async def list_tools(self, context: Context, params: object) -> types.ListToolsResult:  # noqa: ARG002  (the SDK's)
         async with door_client(self.url, self._token(context), _REACHING) as door:

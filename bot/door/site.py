@@ -46,7 +46,7 @@ from adk_confirm.runtime.errors import Busy, ConfirmError, Conflict, Forbidden, 
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, canonical
 from adk_confirm.runtime.rest.bodies import read_body
 from adk_confirm.runtime.rest.endpoints import CODES
-from adk_confirm.runtime.rest.guard import SHORTEST, Unauthorized
+from adk_confirm.runtime.rest.guard import SHORTEST, Unauthorized, bearer_in
 from adk_confirm.runtime.rest.listening import NOT_ENCODED, CannotServe, Served, is_encoded, listen
 from adk_confirm.runtime.tool import Tool, bind, checked
 from adk_confirm.runtime.wire import REQUEST_NAMES, WireModel
@@ -202,10 +202,9 @@ class DoorApi:
             return _error(500, "It failed here: the bot's log says why. Ask again with the same key.")
 
     def _caller(self, request: web.Request) -> CallerSettings:
-        kind, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-        hashed = _hashed(given.strip())
+        hashed = _hashed(bearer_in(request.headers))
         fitting = [name for name, token in self._tokens.items() if hmac.compare_digest(token, hashed)]
-        found = self._settings.named(fitting[0]) if fitting and kind.lower() == "bearer" else None
+        found = self._settings.named(fitting[0]) if fitting else None
         if found is None:
             raise Unauthorized("Send the header 'Authorization: Bearer …' with the token of a caller of this door.")
         return found

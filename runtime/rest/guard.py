@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -70,9 +70,8 @@ class Guard:
             raise Forbidden(f"The origin {origin[:200]!r} may not use this API: start it with --allow-origin.")
         preflight = request.method == hdrs.METH_OPTIONS
         if self.token is not None and not preflight and request.path != OPEN_TO_PROBES:
-            kind, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-            same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), self.token.encode())
-            if kind.lower() != "bearer" or not same:
+            given = bearer_in(request.headers)
+            if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.token.encode()):
                 raise Unauthorized(f"Send the header 'Authorization: Bearer …' with the value of {TOKEN_VARIABLE}.")
 
     def allows(self, origin: str) -> bool:
@@ -122,3 +121,9 @@ def preflight(guard: Guard, request: web.Request) -> web.Response | None:
     if request.headers.get("Access-Control-Request-Private-Network") == "true":
         headers["Access-Control-Allow-Private-Network"] = "true"
     return web.Response(status=204, headers=headers)
+
+
+def bearer_in(headers: Mapping[str, str]) -> str:
+    """The bearer token in a request's headers, in which case does not count; or nothing."""
+    kind, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if kind.lower() == "bearer" else ""

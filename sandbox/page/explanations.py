@@ -44,8 +44,11 @@ class Names:
 
     def text(self, mrkdwn: Json) -> str:
         """The first line of a message, shortened, with names in place of ids."""
-        plain = Reader(self.directory, _NOBODY).mrkdwn(as_text(mrkdwn)).strip().partition("\n")[0]
+        plain = self.whole(mrkdwn).partition("\n")[0]
         return plain if len(plain) <= _LONG else f"{plain[: _LONG - 1].rstrip()}…"
+
+    def whole(self, mrkdwn: Json) -> str:
+        return Reader(self.directory, _NOBODY).mrkdwn(as_text(mrkdwn)).strip()
 
 
 # What Slack delivers

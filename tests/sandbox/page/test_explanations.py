@@ -30,32 +30,19 @@ def names() -> Names:
 
 
 BEN: JsonObject = {"team": "T0ACME", "user": "U0BEN"}
-CHRIS: JsonObject = {"team": "T0ACME", "user": "U0CHRIS"}
 OLGA: JsonObject = {"team": "", "user": "operator olga"}
-EDIT: JsonObject = {"who": BEN, "before": {"version": "2.4.1"}, "after": {"version": "2.4.2"}}
 
 
 @pytest.mark.parametrize(
     ("kind", "content", "sentence"),
     [
-        (LineKind.APPROVAL, {"who": BEN, "votes": 1, "quorum": 2}, "ben approved deploy. That makes 1 of 2."),
-        (LineKind.EDITED, {**EDIT, "votes": 1}, "ben changed version from 2.4.1 to 2.4.2, and approved that."),
-        (LineKind.EDITED, {**EDIT, "votes": 0}, "ben changed version from 2.4.1 to 2.4.2. Approvals from before the"),
-        (LineKind.APPROVED, {"people": [BEN, CHRIS]}, "ben and chris approved deploy. The agent gets a yes."),
-        (LineKind.DENIED, {"who": BEN, "reason": "Not today"}, "The agent gets the reason “Not today”."),
-        (LineKind.ESCALATED, {"entries": ["group:S0ONCALL", "user:U0ANA"]}, "From now on @oncall and @ana may decide"),
-        (LineKind.DONE, {"seconds": 2.5}, "deploy ran in 2.5 s."),
-        (
-            LineKind.VOTE_REFUSED,
-            {"who": BEN, "refusal": {"reason": "not an approver"}},
-            "A vote by ben did not count: the policy names others.",
-        ),
-        (LineKind.UNKNOWN, {}, "deploy was started, and nothing was heard of how it ended."),
-        (LineKind.SETTLED, {"who": BEN, "yes": False}, "ben said that deploy did not take effect."),
-        (LineKind.PAUSED, {"who": OLGA, "text": "release freeze"}, "operator olga paused runs (release freeze)."),
+        (LineKind.APPROVAL, {"who": BEN, "votes": 1, "quorum": 2}, "👍 @ben approved deploy: 1 of 2 approvals."),
+        (LineKind.ESCALATED, {"entries": ["group:S0ONCALL", "user:U0ANA"]}, "escalated to @oncall or @ana, who may"),
+        (LineKind.PAUSED, {"who": OLGA, "text": "release freeze"}, "`operator olga` paused runs."),
+        (LineKind.HEARD, {}, "The agent received a message."),
     ],
 )
-def test_a_ledger_line_is_explained_by_its_content(
+def test_a_ledger_line_reads_as_in_the_audit_with_names(
     names: Names, kind: LineKind, content: JsonObject, sentence: str
 ) -> None:
     line = append(Head(), "s", kind, content, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")

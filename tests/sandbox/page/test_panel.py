@@ -84,7 +84,7 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     )
     noted.note(ledger_item(line, scene.slack.page.items.names))
     await me.sees("denied: deploy", within=me.panel)
-    await me.sees("dana denied deploy. One no is enough. The agent gets no reason.", within=me.panel)
+    await me.sees("🚫 @dana denied deploy.", within=me.panel)
     kinds = me.panel.locator(".panel-item:visible .kind")
     await expect(kinds).to_have_text(["Request", "Click", "Answer", "Ledger"])
 
@@ -126,6 +126,6 @@ async def test_each_kind_of_item_is_explained_in_words() -> None:
     assert answer(False).title == "not confirmed"
     line = append(Head(), "system", LineKind.PAUSED, {"by": "x"}, KEYS, at=datetime.now(UTC), salt="s")
     assert ledger_item(line, NAMES).title == "paused"
-    assert ledger_item(line, NAMES).note == "somebody paused runs. Approved calls start once runs are resumed."
+    assert ledger_item(line, NAMES).note == "⏸️ Runs are paused. Approved calls start once they are resumed."
     assert ledger_item(line, NAMES).body["content"] == {"by": "x"}
     assert ledger_item(without_content(line), NAMES).body["content"] == "purged"
