@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from adk_confirm.bot.confirmation.confirmation import Ask, AskedCall
 from adk_confirm.bot.confirmation.effects import Batch, Delivery
@@ -125,6 +126,13 @@ CLOCK_TOLERANCE = 1.0
 """How many seconds the server's clock may be behind ours when a message is looked for by its time."""
 
 
+class _Caller(NamedTuple):
+    """Who has something sent: `stop` is set when somebody stops the run; `held` is the lease under which it runs."""
+
+    stop: asyncio.Event | None
+    held: Lease | None
+
+
 class AdkHost:
     tells = False
 
@@ -176,7 +184,7 @@ class AdkHost:
         words: UserWords,
         *,
         stop: asyncio.Event | None = None,
-        held: Lease | None = None,  # noqa: ARG002  (of `Host`)
+        held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
         """Sends a message to the agent, unless the session has it already."""
         before, message, mark = await self._read(session), words.as_content(), words.mark
@@ -192,7 +200,7 @@ class AdkHost:
         self._wait_out(mark, words.ago, min(RESEND_AFTER, self.server.patience))
         began, sent = self._clock(), self._steady()
         try:
-            async for said in self._run(session, message, mark, stop):
+            async for said in self._run(session, message, mark, _Caller(stop, held)):
                 yield said
         except RefusedByHost as refused:
             yield AgentMessage(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
@@ -204,9 +212,9 @@ class AdkHost:
             for said in _after_break(heard, stop, str(cut)):
                 yield said
 
-    def _tell(self, session: SessionId, text: str, mark: str, stop: asyncio.Event | None) -> AsyncIterator[RunOutput]:
+    def _tell(self, session: SessionId, text: str, mark: str, caller: _Caller) -> AsyncIterator[RunOutput]:
         """Tells the agent something about an answer, in words."""
-        return self.say(session, UserWords(mark=mark, text=text, since=0.0), stop=stop)
+        return self.say(session, UserWords(mark=mark, text=text, since=0.0), stop=caller.stop, held=caller.held)
 
     # Answers
 
@@ -216,19 +224,19 @@ class AdkHost:
         answers: Sequence[HostAnswer],
         *,
         stop: asyncio.Event | None = None,
-        held: Lease | None = None,  # noqa: ARG002  (of `Host`)
+        held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
-        before = await self._read(session)
+        before, caller = await self._read(session), _Caller(stop, held)
         match answers[0].delivery.word:
             case "approved" | "denied":
-                sending = self._answer_all(session, answers, before, stop)
+                sending = self._answer_all(session, answers, before, caller)
             case word:
-                sending = self._pass_on(session, answers[0], word, before, stop)
+                sending = self._pass_on(session, answers[0], word, before, caller)
         async for said in sending:
             yield said
 
     async def _answer_all(
-        self, session: SessionId, answers: Sequence[HostAnswer], before: SessionReading, stop: asyncio.Event | None
+        self, session: SessionId, answers: Sequence[HostAnswer], before: SessionReading, caller: _Caller
     ) -> AsyncIterator[RunOutput]:
         gone = [one for one in answers if before.status(one.asked.request_id) is RequestStatus.GONE]
         if any((asks := before.requests.get(one.asked.request_id)) and asks.ask is Ask.INPUT for one in gone):
@@ -242,7 +250,7 @@ class AdkHost:
             self._wait_out(answer.mark, answer.ago, self.server.patience)
         for nth, group in enumerate(_by_agent(left)):
             now = await self._read(session) if nth else before  # a run may take long, and much may happen meanwhile
-            async for said in self._send(session, group, now, stop):
+            async for said in self._send(session, group, now, caller):
                 yield said
         if left and (await self.server.about()).ends_early and not before.resumes:
             one = left[0][0].request
@@ -251,11 +259,11 @@ class AdkHost:
         for answer in answers:
             reason = _reason_in_words(before.requests[answer.asked.request_id], answer.delivery)
             if reason is not None:
-                async for said in self._tell(session, reason, f"{answer.mark}:reason", stop):
+                async for said in self._tell(session, reason, f"{answer.mark}:reason", caller):
                     yield said
 
     async def _pass_on(
-        self, session: SessionId, answer: HostAnswer, word: Word, before: SessionReading, stop: asyncio.Event | None
+        self, session: SessionId, answer: HostAnswer, word: Word, before: SessionReading, caller: _Caller
     ) -> AsyncIterator[RunOutput]:
         request_id, attempt = answer.asked.request_id, answer.delivery.lost_attempt
         asks = before.requests.get(request_id)
@@ -272,16 +280,16 @@ class AdkHost:
                             yield heard
         elif word != "run again":
             if asks.ask is Ask.CONFIRMATION:  # a message would restart a workflow
-                async for said in self._tell(session, _settlement(asks, word), mark, stop):
+                async for said in self._tell(session, _settlement(asks, word), mark, caller):
                     yield said
         elif before.status(request_id) is not RequestStatus.SETTLED and len(asks.given) <= attempt:
             # otherwise the result arrived, or this was sent before
             self._wait_out(mark, None, self.server.patience)
-            async for said in self._send(session, [replace(answer, mark=mark)], before, stop):
+            async for said in self._send(session, [replace(answer, mark=mark)], before, caller):
                 yield said
 
     async def _send(
-        self, session: SessionId, answers: Sequence[HostAnswer], before: SessionReading, stop: asyncio.Event | None
+        self, session: SessionId, answers: Sequence[HostAnswer], before: SessionReading, caller: _Caller
     ) -> AsyncIterator[RunOutput]:
         """Sends all answers in one message, since an app that is not resumable shows its model an error for each
         missing answer, and others end an agent with its first one."""
@@ -303,7 +311,7 @@ class AdkHost:
         calls = [asks.call_id for asks, _ in sent]
         try:
             with self._marked_running(session, given):
-                async for said in self._run(session, message, marks[0], stop, signatures, calls):
+                async for said in self._run(session, message, marks[0], caller, signatures, calls):
                     yield said
         except DeliveryUnknown as cut:
             self._sent.update(dict.fromkeys(marks, began))
@@ -366,7 +374,7 @@ class AdkHost:
         session: SessionId,
         message: Content,
         mark: str,
-        stop: asyncio.Event | None,
+        caller: _Caller,
         signatures: JsonObject | None = None,
         running: Sequence[str] = (),
     ) -> AsyncIterator[RunOutput]:
@@ -374,7 +382,9 @@ class AdkHost:
         extra: JsonObject = {}
         if about.metadata:
             extra["customMetadata"] = {MARK: mark, **({SIGNATURES: signatures} if signatures else {})}
-        events = self.server.run(session, message, extra)
+        if caller.held is not None:  # what was found in the session may be long ago
+            await caller.held.sure()
+        events, stop = self.server.run(session, message, extra), caller.stop
         async for raw in events if stop is None else read_until_stopped(events, stop, running):
             for heard in _events_heard(raw):
                 yield heard

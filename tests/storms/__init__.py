@@ -40,6 +40,4 @@ Not found, and why:
   next look finds it); the run-again vote of somebody barred; who spoke, as the database has it; a heard line deleted.
 - Not met at all: PostgreSQL's row locks (each transaction is run whole), grants, notes, reapplied policies, sign-ins,
   previews, streaming.
-
-A server of others gets late what a replica was about to send when it was frozen: such storms have no freezes.
 """

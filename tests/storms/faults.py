@@ -105,8 +105,8 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
 
 def make_faults(dice: Random, *, replicas: int, seconds: float, lease: float, foreign: bool) -> tuple[Fault, ...]:
     kinds, most = dice.choice(PROFILES), dice.choice((2, 4, 8, 12, 16))
-    if foreign:  # who is frozen right before they send something to another server sends it when they wake up
-        kinds = (*(kind for kind in kinds if kind not in ("freeze", "stand still")), *OF_AGENTS, *OF_AGENTS)
+    if foreign:
+        kinds = (*kinds, *OF_AGENTS, *OF_AGENTS)
     found = [_fault(dice, dice.choice(kinds), replicas, seconds, lease) for _ in range(most if kinds else 0)]
     return tuple(sorted(found, key=lambda one: one.at))
 

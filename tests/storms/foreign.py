@@ -133,12 +133,14 @@ class ForeignServer:
         self._agents.sessions.setdefault(session, [])
 
     async def run(self, session: SessionId, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
-        """The server goes on with what has reached it, whoever listens."""
+        """The server goes on with what was sent to it, whoever listens."""
         office, weather = self._office, self._office.weather
-        await self._goes()
+        if weather.take("agent is away"):
+            await self._away()
         said = json.loads(json.dumps(message.to_dict()))
         cut, late, out = weather.take("agent is cut"), weather.take("agent is late"), asyncio.Queue[Any]()
         if cut is not None and not cut.acted:
+            await asyncio.sleep(office.wire.latency())
             raise DeliveryUnknown("The connection broke.")
         work = self._agents.runs(session, said, extra, out)
         if late is not None:  # whoever sent it hears that the connection broke, and it arrives nevertheless
@@ -158,6 +160,10 @@ class ForeignServer:
     async def close(self) -> None: ...
 
     async def _goes(self) -> None:
-        await asyncio.sleep(self._office.wire.latency())
         if self._office.weather.take("agent is away"):
-            raise Unreachable("It can't be reached.", again_after=1.0)
+            await self._away()
+        await asyncio.sleep(self._office.wire.latency())
+
+    async def _away(self) -> None:
+        await asyncio.sleep(self._office.wire.latency())
+        raise Unreachable("It can't be reached.", again_after=1.0)

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import pytest
 from aiohttp import web
@@ -27,9 +28,12 @@ from adk_confirm.bot.hosts.host import (
 from adk_confirm.runtime.adk.signing import MARK, Announcement, announcement_metadata
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.database import Database
+from adk_confirm.runtime.store.lease import LeaseLost
 from adk_confirm.runtime.wire import SessionId
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.visit import answer_to, texts
+from tests.support.stores import a_lease, change_job
 
 OURS = SessionId("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
 ASK = "adk_request_confirmation"
@@ -175,6 +179,29 @@ async def test_what_a_process_before_this_one_sent_is_waited_for_too(there: Ther
     with pytest.raises(DeliveryUnknown):
         await there.answers(ago=there.patience + 1)
     assert there.sent == 1
+
+
+@pytest.mark.parametrize("word", ["approved", "run again", "it happened", "words"])
+async def test_who_loses_the_lease_after_reading_the_session_sends_nothing(
+    there: There, database: Database, word: Word | Literal["words"]
+) -> None:
+    """As a process that was frozen before it sends: another one has sent it meanwhile, and the server runs it again."""
+    assert there.events is not None
+    there.events += [approved()] if word in ("run again", "it happened") else []
+    lease = await a_lease(database)
+
+    async def read(_: web.Request) -> web.Response:
+        await database.run(change_job, "reply", lease_token="another's")
+        return web.json_response({"id": OURS.id, "events": there.events})
+
+    there.ear.instead[f"/apps/clerk/users/{OURS.user_id}/sessions/{OURS.id}"] = read
+    said = UserWords(text="pay more", mark="w4")
+    answers = [answer_to(ASKED, "approved" if word == "words" else word, mark="m1")]
+    with pytest.raises(LeaseLost):
+        await texts(
+            there.host.say(OURS, said, held=lease) if word == "words" else there.host.answer(OURS, answers, held=lease)
+        )
+    assert there.sent == 0
 
 
 @pytest.mark.parametrize(
