@@ -93,11 +93,8 @@ class Field:
     def block(self) -> JsonObject:
         hints = [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
         hints += [self.note] if self.note else []
-        if rule := {Kind.JSON: words.HINT_JSON, Kind.LINES: "One on each line.", Kind.MOMENT: words.HINT_MOMENT}.get(
-            self.kind
-        ):
-            hints.append(rule.format(offset=self._spelling[5]))
-        hints += ["Leave empty for no value"] if self.shape.nullable and not self.chooses else []
+        hints += [words.HINTS[self.kind.name]] if self.kind.name in words.HINTS else []
+        hints += ["Empty means no value."] if self.shape.nullable and not self.chooses else []
         element = self._choices() if self.chooses else self._box()
         shown, hint = plain_text(plain(self.label, _LABEL)), words.DOT.join(hints)
         return input_block(shown, element, self.block_id, optional=self._optional, hint=hint)

@@ -10,7 +10,7 @@ import copy
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,17 +43,16 @@ from adk_confirm.blocks.full_view import (
 from adk_confirm.blocks.json_schema import Schema, Shape, payload_fields, problems, property_names, shapes
 from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, option, plain_text, section, small_print
 from adk_confirm.blocks.mentions import people_names
-from adk_confirm.blocks.readable import LONGEST_TITLE, readable_name, scalar
+from adk_confirm.blocks.readable import LONGEST_TITLE, one_of, readable_name, scalar
 from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich, spoken
 from adk_confirm.blocks.shown import ABSENT, PAYLOAD, Argument, GrantOffer, Shown
-from adk_confirm.blocks.text import plain
+from adk_confirm.blocks.text import fit, plain
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import canonical, objects
 
 REASON, GRANT = "reason", "grant"
 REASON_LENGTH = 1000
-_FIELD = "field."
-_MOST_IN_OBJECT = 5
+_FIELD, _NAME = "field.", 40
 
 
 class FormErrors(ConfirmError):
@@ -105,20 +104,20 @@ class Form:
     def _add(self, called: str, shown: str, block_id: str, value: Value, shape: Shape) -> bool:
         """Whether there are fields for this value now. Once one had no room, later ones get none either."""
         formats = self._formats.get(called, {})
-        whole = field_for(
-            (called,), shown, block_id, value, shape, _as_shown(value, formats.get("")), chosen=self._chosen
-        )
         fields = _inside(called, shown, block_id, value, shape, formats, self._chosen)
-        if 0 < len(fields) <= self._in_items:
-            self._in_items -= len(fields)
+        inputs = _blocks(fields)
+        if 0 < len(inputs) <= self._in_items:
+            self._in_items -= len(inputs)
         else:
+            note = _as_shown(value, formats.get(""))
+            whole = field_for((called,), shown, block_id, value, shape, note, chosen=self._chosen)
             fields = [whole] if whole else []
-        self._crowded = self._crowded or len(self.inputs) + max(len(fields), 1) > MOST_FIELDS
+            inputs = _blocks(fields)
+        self._crowded = self._crowded or len(self.inputs) + max(len(inputs), 1) > MOST_FIELDS
         if not self._crowded and not fields:
             self._long.append(called)
         if self._crowded or not fields:
             return False
-        inputs = [one.block() for one in fields]
         self._room -= sum(len(json.dumps(one)) for one in inputs)
         self._crowded = self._room < 0
         if not self._crowded:
@@ -233,34 +232,36 @@ def _as_shown(value: Value, kind: str | None) -> str:
     return words.NOW.format(value=spoken(scalar(value, kind, "")))
 
 
+def _blocks(fields: Sequence[Field]) -> list[JsonObject]:
+    """The inputs, with lines around the items of a list."""
+    blocks: list[JsonObject] = []
+    for one in fields:
+        blocks += [part("divider", block_id=f"{one.block_id}.line")] if one.kind is Kind.REMOVE else []
+        blocks.append(one.block())
+    end = [part("divider", block_id=f"{fields[-1].block_id}.end")] if len(blocks) > len(fields) else []
+    return blocks + end
+
+
 def _inside(
     called: str, shown: str, block_id: str, value: Value, shape: Shape, formats: Mapping[str, str], chosen: bool
 ) -> list[Field]:
-    """A field for each value in a flat object whose schema names them all, or in a list of flat objects. None for any
-    other value, or for too many."""
-    if shape.options is not None:
-        return []
+    """A field for each value in an object, or in a list of objects. None for any other value, or for too many."""
+    items = value if isinstance(value, list) else []
     holders: list[tuple[Path, str, str, Mapping[str, Value]]] = []  # where it is, its title, its block, what it holds
-    if isinstance(value, dict) and {*shape.kinds} <= {"object"} and {*value} <= {*shape.items}:
+    if isinstance(value, dict) and {*shape.kinds} <= {"object"}:
         holders = [((called,), shown, block_id, {**dict.fromkeys(shape.items, ABSENT), **value})]
-    if isinstance(value, list) and {*shape.kinds} <= {"array"} and all(isinstance(item, dict) for item in value):
-        for number, item in enumerate(objects(value)):
-            title = f"{shown}, {number + 1} of {len(value)}"
-            holders.append(((called, number), title, f"{block_id}.{number}", item))
-    flat = [
-        shape.items.get(one, Shape()).is_flat and not isinstance(held, dict | list)
-        for *_, holder in holders
-        for one, held in holder.items()
-    ]
-    most = MOST_IN_ITEMS if isinstance(value, list) else _MOST_IN_OBJECT
-    items = isinstance(value, list)
-    if not all(holder for *_, holder in holders) or not all(flat) or len(flat) + len(holders) * items > most:
-        return []
+    if {*shape.kinds} <= {"array"} and all(isinstance(item, dict) for item in items):
+        for number, item in enumerate(objects(items)):
+            holders.append(((called, number), one_of(shown, number + 1), f"{block_id}.{number}", item))
+    some = 0 < sum(len(holder) for *_, holder in holders) <= MOST_IN_ITEMS and all(holder for *_, holder in holders)
     fields: list[Field] = []
-    for path, title, block, holder in holders:
+    for path, title, block, holder in holders if some and shape.options is None else ():
         labels = Counter(map(readable_name, holder))
-        gone, block_out = Shape(required=False), f"{block}.remove"
-        fields += [Field(path, title, block_out, ABSENT, gone, Kind.REMOVE, options=(words.REMOVE,))] if items else []
+        if items:
+            called_so = next((": " + one for one in holder.values() if isinstance(one, str) and one.strip()), "")
+            gone, choice = Shape(required=False), words.REMOVE.format(item=title)
+            heading = title[:1].upper() + title[1:] + fit(called_so, _NAME).text
+            fields.append(Field(path, heading, f"{block}.remove", ABSENT, gone, Kind.REMOVE, options=(choice,)))
         for at, inner in enumerate(sorted(holder, key=[*shape.items, *holder].index)):
             label = readable_name(inner) if labels[readable_name(inner)] == 1 else inner
             label = label if items else f"{title}: {label}"

@@ -33,8 +33,8 @@ from adk_confirm.runtime.jsontypes import Json, is_larger
 PAGE = 2500
 VIEW_BYTES = 240_000  # of 250 kB
 MOST_FIELDS, FIELD_BYTES = 88, 150_000
-MOST_IN_ITEMS = 32
-"""How many blocks the values inside lists of objects may take. A list that needs more is one field, as JSON."""
+MOST_IN_ITEMS = 48
+"""How many blocks the values inside objects may take. An object or a list that needs more is one field, as JSON."""
 _NAMES = 50
 _AROUND = 9  # blocks of a view that are neither pages nor fields: title, state, small print, notes, boxes to tick
 _STATUS_BLOCKS, _STATUS_BYTES = 4, 20_000

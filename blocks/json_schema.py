@@ -49,10 +49,6 @@ class Shape:
     each: Shape | None = None
     """Of a list: the shape of its items, if they have one."""
 
-    @property
-    def is_flat(self) -> bool:
-        return not {*self.kinds} & {"array", "object"}
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:

@@ -355,3 +355,8 @@ def words_of(name: str) -> str:
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", " ", re.sub(r"[_.-]+", " ", name)).strip()
     apart = " ".join(part if part.isupper() else part.lower() for part in apart.split())
     return apart[:1].upper() + apart[1:]
+
+
+def one_of(plural: str, number: int) -> str:
+    """One of a list, by the list's name: `step 2`."""
+    return f"{re.sub('(?<=ss|sh|ch)es$|(?<=x)es$|(?<![su])s$', '', re.sub('ies$', 'y', plural))} {number}"

@@ -176,8 +176,7 @@ REASON_HINT = "The agent reads this, and can propose something better."
 # -- fields
 
 NOW = "Now: {value}"
-HINT_JSON = "JSON. Keep quotes and brackets."
-HINT_MOMENT = "In your time zone. The agent gets …{offset}."
+HINTS = {"JSON": "JSON. Keep quotes and brackets.", "LINES": "One on each line.", "MOMENT": "In your time zone."}
 
 FIELD_REQUIRED = "Fill this in."
 FIELD_NUMBER = "Write a number, such as 3 or 2.5, without separators."
@@ -188,7 +187,7 @@ FORM_UNREADABLE = "This form can't be shown, because its schema can't be read ({
 FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
 FIELD_GONE = "The policy has changed meanwhile. Close this form and open it again."
 ITEM = "item {number}"
-REMOVE = "Remove this item"
+REMOVE = "Remove {item}"
 
 # -- the thread and the history
 
