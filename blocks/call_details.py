@@ -110,7 +110,7 @@ class Drawing:
     blind: bool = False
     """Some part of what would run is missing: nobody may approve from here."""
     cut: bool = False
-    """Anything at all is missing: "See everything" shows it."""
+    """Anything at all is missing: "All details" shows it."""
 
     def add(self, *pieces: Piece) -> None:
         self.runs.extend(pieces)

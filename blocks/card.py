@@ -76,7 +76,7 @@ def card(view: Shown) -> Message:
     asked = join([asked_by_line(view).spans, *filter(None, (*what.small, returned))], words.DOT)
     small = [Line(asked), *small_facts(view)]
     if cut or what.cut:
-        everything = "Review… shows all of it." if blind else "All of it: ⋯ → See everything."
+        everything = "Review… shows all of it." if blind else "All of it: ⋯ → All details."
         small.append(line(f"Shortened here. {everything}"))
 
     def named(part: str) -> str:
@@ -123,7 +123,7 @@ def _menu(view: Shown) -> JsonObject:
     """The entries behind "⋯"."""
     entries = (
         ("Approve with a note…", Action.APPROVE_OPEN, approvable(view) and view.approve_note == "optional"),
-        ("See everything", Action.SEE, True),
+        ("All details", Action.SEE, True),
         ("Withdraw…", Action.WITHDRAW_OPEN, view.stage is State.WAITING),
         ("History", Action.HISTORY, True),
     )
@@ -159,7 +159,7 @@ def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
 
 def _asking(view: Shown, action: Action, label: str, texts: tuple[str, str], style: str | None = None) -> JsonObject:
     """A button that asks once more, and says what follows."""
-    sure = confirm(headline(view), texts, label, style)
+    sure = confirm(headline(view), texts, label.removesuffix("…"), style)
     return button(action, label, view.ref.encode(), about=view.tool, sure=sure)
 
 
@@ -177,7 +177,7 @@ def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     return [
         _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_HAPPENED),
         _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_NOT_HAPPENED),
-        button(Action.RUN_AGAIN_OPEN, "Run again…", view.ref.encode(), about=view.tool)
+        button(Action.RUN_AGAIN_OPEN, words.RUN_AGAIN, view.ref.encode(), about=view.tool)
         if blind
         else _asking(view, Action.RUN_AGAIN, words.RUN_AGAIN, words.CONFIRM_RUN_AGAIN, "danger"),
     ]
@@ -317,9 +317,10 @@ def after_a_no(asked: Shown | ShownLine) -> str:
 def status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
     """Who decides, or who decided and what came of it: right below the title, in every state."""
     if view.stage is OutcomeKind.UNKNOWN:
-        begun = say("It started {when}" if view.started_at else "It started", when=When(view.started_at or 0))
+        begun = say(" It started {when}" if view.started_at else " It started", when=When(view.started_at or 0))
         alone = "" if view.voted else " It won't run again by itself."
-        return [Line((*begun, Say(words.UNKNOWN_STATUS + alone))), *approval_status(view, most)]
+        knows = (Say(words.CHECK_FIRST, bold=True), *begun, Say(", and nobody knows how it ended." + alone))
+        return [Line(knows), *approval_status(view, most)]
     return approval_status(view, most) if view.stage is State.WAITING else [Line(state_sentence(view))]
 
 
@@ -493,9 +494,9 @@ def _is_near(view: Shown, at: int) -> bool:
 
 
 def audit_line(view: Shown) -> Line:
-    """How somebody who may read the audit finds this confirmation there."""
-    found = code(f"adk-confirm audit show {view.id[:8]}")
-    return line("Policy: {tools} · {found}", tools=code(", ".join(view.policy_tools)), found=found)
+    """Where somebody who may read the audit finds this confirmation there."""
+    tools = code(", ".join(view.policy_tools))
+    return line("Policy: {tools} · in the audit: {id}", tools=tools, id=code(view.id[:8]))
 
 
 def grant_text(grant: GrantView) -> Line:

@@ -38,7 +38,7 @@ MOST_IN_ITEMS = 48
 _NAMES = 50
 _AROUND = 9  # blocks of a view that are neither pages nor fields: title, state, small print, notes, boxes to tick
 _STATUS_BLOCKS, _STATUS_BYTES = 4, 20_000
-"""What "See everything" needs besides the call, while people are asked: who decides and who has voted, notices."""
+"""What "All details" needs besides the call, while people are asked: who decides and who has voted, notices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _everything(view: Shown) -> list[Piece]:
 
 
 def everything(view: Shown) -> JsonObject:
-    """What "See everything" opens."""
+    """What "All details" opens."""
     pages = split_pages(_everything(view), _name(view), *room_beside())
     found = Line((*audit_line(view).spans, *say(" · call {id}", id=name(view.call_id))))
     small = small_print([*small_facts(view), found], f"facts.{_name(view)}")
@@ -138,7 +138,7 @@ def run_again_form(view: Shown) -> JsonObject:
     twice = rich([line(words.CONFIRM_RUN_AGAIN[1])], "twice")
     title = header(plain(headline(view), LONGEST_TITLE), f"title.{_name(view)}")
     blocks = [title, *pages.blocks, *cut_note(pages), twice]
-    submit = words.RUN_AGAIN if pages.whole else None
+    submit = "Run again" if pages.whole else None
     return modal(Callback.RUN_AGAIN, "Run again", blocks, metadata=view.ref.encode(), submit=submit)
 
 

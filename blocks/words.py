@@ -59,7 +59,7 @@ PLAN_TITLES = {  # a text, or a diff
     "approved": ("What was approved", "What was approved"),
     "would have": ("What it would have done", "What would have changed"),
 }
-UNKNOWN_STATUS = ", and nobody knows how it ended. Look in the system that it changes."
+CHECK_FIRST = "First check the system that it changes."
 FAILED_STATUS = ". It may have done part of it: look before you ask again."
 DOT = " · "
 
@@ -133,9 +133,9 @@ APPROVE_AND_ALLOW = "Approve and allow"
 REVIEW = "Review…"
 DENY_OPENS = "Deny…"
 WITHDRAW = "Withdraw"
-HAPPENED = "Yes, it happened"
+HAPPENED = "Yes, it did"
 NOT_HAPPENED = "No, it didn't"
-RUN_AGAIN = "Run again"
+RUN_AGAIN = "Run again…"
 REVOKE = "Revoke grant"
 CLOSE = "Close"
 
@@ -143,7 +143,7 @@ CLOSE = "Close"
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
 CONFIRM_APPROVE_LAST = ("Approve this call?", "Your approval is the last one needed. Then it runs.")
 CONFIRM_HAPPENED = ("Did it take effect?", "The agent learns that it did. You can't undo this.")
-CONFIRM_NOT_HAPPENED = ("Did it have no effect?", "The agent learns that it had none. You can't undo this.")
+CONFIRM_NOT_HAPPENED = ("Did it take effect?", "The agent learns that it did not. You can't undo this.")
 CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt did take effect, this makes it happen twice.")
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (
@@ -232,7 +232,7 @@ LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed 
 
 # the thread's own lines
 THREAD_DRIFTED = "{people}, it did not start: what it would do is different now. Decide again on the newer card: {tool}"
-THREAD_UNKNOWN = "{able}, did this happen? {tool}"
+THREAD_UNKNOWN = "{able}, did this take effect? {tool}"
 THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} {edited} {tool}."
 THREAD_ASKED_AGAIN = "↘️ {who}, your approval no longer counts. Decide again, because {editor} {edited} {tool}."
 THREAD_REMINDED = "⏰ Reminded {who} of {tool}, {at}."

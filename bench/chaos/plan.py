@@ -17,7 +17,7 @@ OUTSIDER = "oscar"
 LONG = "1h"
 
 How = Literal["Approve", "Deny", "Edit", "Withdraw"]
-Word = Literal["Yes, it happened", "No, it didn't", "Run again", ""]
+Word = Literal["Yes, it did", "No, it didn't", "Run again…", ""]
 SlackTrouble = Literal["limit", "fail", "cut", "hang", "slow"]
 Trouble = Literal["kill", "freeze", "cut off", "stall", "restart PostgreSQL", "crash PostgreSQL", "Slack"]
 
@@ -188,7 +188,7 @@ def _call(rng: random.Random, ticket: str, tool: Tool, asker: str) -> Call:
     if tool.expires != LONG:
         ways += [[]] * len(ways)  # meant to expire
     takes = rng.choice((0.0, rng.uniform(0.1, 1), rng.uniform(1, 5), rng.uniform(2, 8)))
-    settled: Word = rng.choice(("Yes, it happened", "No, it didn't", "Run again", ""))
+    settled: Word = rng.choice(("Yes, it did", "No, it didn't", "Run again…", ""))
     return Call(ticket, tool.name, amount, takes, tuple(rng.choice(ways)), settled)
 
 

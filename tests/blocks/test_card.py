@@ -132,7 +132,7 @@ def test_a_masked_value_takes_no_room_however_long_it_is() -> None:
 def test_what_an_argument_was_before_an_edit_may_be_cut_and_approved_all_the_same() -> None:
     view = replace(samples.WAITING, arguments=(Argument("a", "short"),), diff=(FieldDiff("a", "x" * 5000, "short"),))
     assert buttons(view)["Approve"] == Action.APPROVE
-    assert "See everything" in buttons(view)
+    assert "All details" in buttons(view)
 
 
 def test_a_card_says_that_something_is_missing() -> None:
@@ -200,7 +200,7 @@ def test_approvers_are_named_as_the_policy_names_them() -> None:
 
 
 def test_run_again_opens_the_whole_where_the_card_does_not_show_it() -> None:
-    assert buttons(samples.UNKNOWN)["Run again"] == Action.RUN_AGAIN
+    assert buttons(samples.UNKNOWN)["Run again…"] == Action.RUN_AGAIN
     assert buttons(replace(samples.UNKNOWN, arguments=samples.LONG.arguments))["Run again…"] == Action.RUN_AGAIN_OPEN
 
 

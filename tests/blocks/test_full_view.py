@@ -1,4 +1,4 @@
-""" "See everything": the whole call in a view. Nobody approves what they could not see."""
+"""All details: the whole call in a view. Nobody approves what they could not see."""
 
 from __future__ import annotations
 

@@ -253,8 +253,8 @@ async def test_windows_name_people_as_their_cards_do(at: Office) -> None:
     card = await at.cyd.finds("Approved by bob · *Needs 1 more approval", at.deploys, thread=card)
     for button, words in (
         ("History", "bob approved it: 1 of 2 approvals."),
-        ("See everything", "Asked by ann through oncall"),
-        ("See everything", "Approved by bob · Needs 1 more approval from @oncall or @lead"),
+        ("All details", "Asked by ann through oncall"),
+        ("All details", "Approved by bob · Needs 1 more approval from @oncall or @lead"),
     ):
         await at.cyd.clicks(card, button)
         window = await at.cyd.gets_modal(words)

@@ -154,7 +154,7 @@ async def crashes(visitor: Visitor, demo: Demo) -> None:
     await slack.until(lambda: demo.bot.state is BotState.DOWN, timeout=LONG, what="the crash")
     with pytest.raises(Invalid, match="not running"):
         await demo.bot.crash()
-    clicked = await lee.clicks(lee.now(card), "See everything") if "See everything" in card.buttons else None
+    clicked = await lee.clicks(lee.now(card), "All details") if "All details" in card.buttons else None
     assert clicked is None or clicked.reason == "connection_failed"
 
     await visitor.follows(START)

@@ -56,7 +56,7 @@ async def test_fifty_people_click_at_once(open_office: Opens, quorum: int) -> No
         assert len(counted) == quorum
         for person in set(crowd) - set(counted):
             await person.gets_modal("You are too late")
-        assert done.buttons == ("See everything", "History")
+        assert done.buttons == ("All details", "History")
         await at.sees(card, "I reimbursed 1500")
         assert len(at.ran()) == 1
 

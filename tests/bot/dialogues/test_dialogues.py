@@ -19,14 +19,14 @@ async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> 
     card = await at.ask("reimburse 1500 for the team dinner")
     assert "amount €1,500.00" in card.text
     assert "the team dinner" in card.text
-    assert card.buttons == ("See everything", "Withdraw…", "History", "Approve", "Deny…", "Edit…")
+    assert card.buttons == ("All details", "Withdraw…", "History", "Approve", "Deny…", "Edit…")
 
     made = await at.bob.clicks(card, "Approve")
     done = await at.sees(card, "Done: Reimburse")
 
     assert made.acked
     assert done.ts == card.ts
-    assert done.buttons == ("See everything", "History")
+    assert done.buttons == ("All details", "History")
     assert done.text.count("the team dinner") == 2, "in the title and in the call, which the result does not repeat"
     await at.sees(card, "I reimbursed 1500", ". Approved by bob")
     assert [line["amount"] for line in at.ran()] == [1500]
@@ -40,7 +40,7 @@ async def test_a_denial_reaches_the_agent_with_its_reason(at: Office) -> None:
     await modal.submits({"Reason": "Book the cheaper place"})
 
     denied = await at.sees(card, "Denied: Reimburse")
-    assert denied.buttons == ("See everything", "History", "Ask again")
+    assert denied.buttons == ("All details", "History", "Ask again")
     assert "Book the cheaper place" in denied
     await at.sees(card, "🚫 @ann, denied by bob")
     assert at.ran() == []
@@ -103,7 +103,7 @@ async def test_the_asker_withdraws(at: Office) -> None:
     await withdraws(at.ann, card)
 
     withdrawn = await at.bob.finds("Withdrawn:", at.deploys, thread=card)
-    assert withdrawn.buttons == ("See everything", "History")
+    assert withdrawn.buttons == ("All details", "History")
     assert at.ran() == []
 
 
@@ -138,7 +138,7 @@ async def test_who_asked_in_a_direct_message_withdraws_where_they_asked(at: Offi
     await at.ann.clicks(led, "Withdraw", sure=True)
 
     await at.ann.finds("Withdrawn by ann", thread=said)
-    assert (await at.bob.finds("Withdrawn: Reimburse")).buttons == ("See everything", "History")
+    assert (await at.bob.finds("Withdrawn: Reimburse")).buttons == ("All details", "History")
     await at.slack.until(lambda: not at.ann.now(led).buttons or None, what="nothing to be left to withdraw")
     assert at.ran() == []
 

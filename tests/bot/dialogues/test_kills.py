@@ -90,7 +90,7 @@ async def is_posted_whole_and_once(at: Staff) -> None:
     assert [seen.count(line) for line in (STORY, ANSWER)] == [1, 1], seen
     assert seen.index(STORY) < seen.index(ANSWER), seen
     (card,) = at.cards()
-    assert card.buttons == ("See everything", "History")
+    assert card.buttons == ("All details", "History")
     assert [line["tool"] for line in at.ran()] == ["pay"]
 
 
@@ -102,7 +102,7 @@ async def is_posted_whole_and_once(at: Staff) -> None:
 async def test_killed_after_any_transaction(at: Staff, bot: Serving, nth: int) -> None:
     """All of them in turn, whatever they are; where the tool had been begun, people are asked."""
     await bot.starts(ANY, nth)
-    with somebody(at, "Approve"), somebody(at, "Run again"):
+    with somebody(at, "Approve"), somebody(at, "Run again…"):
         await at.ann.says(PAY, at.deploys)
         stopped = asyncio.create_task(bot.reached())
         shown = asyncio.create_task(is_posted(at))
@@ -298,14 +298,14 @@ async def test_what_slack_does_after_all_for_the_dead_does_not_stay(at: Staff, b
 @pytest.mark.every_case
 @pytest.mark.parametrize(
     ("word", "sentence"),
-    [("Yes, it happened", "It took effect: people looked"), ("No, it didn't", "It did not take effect: people looked")],
+    [("Yes, it did", "It took effect: people looked"), ("No, it didn't", "It did not take effect: people looked")],
 )
 async def test_killed_in_the_tool_people_say_what_became_of_it(
     at: Staff, bot: Serving, word: str, sentence: str
 ) -> None:
     await killed_in_the_tool(at, bot, "work")
     asks = await at.bob.finds("Did this take effect? Work", at.deploys)
-    assert asks.buttons == ("See everything", "History", "Yes, it happened", "No, it didn't", "Run again")
+    assert asks.buttons == ("All details", "History", "Yes, it did", "No, it didn't", "Run again…")
     await at.oscar.clicks(asks, word, sure=True)
     await at.oscar.gets_modal("The policy names others")
 
@@ -314,8 +314,8 @@ async def test_killed_in_the_tool_people_say_what_became_of_it(
     await at.ann.finds("effect: Work", at.deploys)
     await at.ann.finds(sentence, at.deploys)
     (card,) = at.cards()
-    assert card.buttons == ("See everything", "History")
-    assert at.ann.sees(at.deploys).count("did this happen?") == 1
+    assert card.buttons == ("All details", "History")
+    assert at.ann.sees(at.deploys).count("did this take effect?") == 1
     assert [line["tool"] for line in at.ran()] == ["begins"]
 
 
@@ -338,7 +338,7 @@ async def test_killed_in_the_tool_people_are_asked_though_runs_are_paused(
     asks = await at.ann.finds("Did this take effect? Work", at.deploys, thread=works)
     await at.bob.clicks(waits, "Approve")
     await at.ann.finds("Paused: Pay", at.deploys, thread=waits)
-    await at.bob.clicks(asks, "Yes, it happened", sure=True)
+    await at.bob.clicks(asks, "Yes, it did", sure=True)
     await at.ann.finds("Took effect: Work", at.deploys, thread=works)
     assert [line["tool"] for line in at.ran()] == ["begins", "begins"]
     assert "Running: Redo" in at.bob.now(redoes).text
@@ -356,12 +356,12 @@ async def test_killed_in_the_tool_people_have_it_run_again(at: Staff, bot: Servi
     (tmp_path / "gate").touch()
     asks = await at.bob.finds("Did this take effect? Work", at.deploys)
 
-    await at.cyd.clicks(asks, "Run again", sure=True)
+    await at.cyd.clicks(asks, "Run again…", sure=True)
 
     await at.ann.finds("Done: Work", at.deploys)
     await at.ann.finds('work: {"did":"work"}', at.deploys)
     (card,) = at.cards()
-    assert card.buttons == ("See everything", "History")
+    assert card.buttons == ("All details", "History")
     await at.ann.finds("done in a second run: Work the roof. Approved by cyd", at.deploys)
     assert [line["tool"] for line in at.ran()] == ["begins", "begins", "work"]
 

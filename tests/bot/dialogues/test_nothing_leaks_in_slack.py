@@ -79,7 +79,7 @@ async def lived_through(at: Office) -> None:
 async def looked_at(at: Office, done: Seen) -> None:
     """All other ways in which people look."""
     long = await at.ask("unlock 5000")
-    await at.refuses(at.bob, long, "See everything", "unlock")
+    await at.refuses(at.bob, long, "All details", "unlock")
     await at.bob.opens_home("Waiting for you")
     await at.ann.opens_home("You asked for")
     await at.bob.commands("/approvals", "", at.deploys)

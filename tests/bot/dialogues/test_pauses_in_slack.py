@@ -209,7 +209,7 @@ async def test_the_older_card_of_a_node_that_asked_again_decides_nothing(opens: 
         second = await at.sees(said, "amount 9,000")
         await at.sees(said, "The agent asked again. Use the newer card.")
         await at.rests()
-        assert at.bob.now(first).buttons == ("See everything", "History")
+        assert at.bob.now(first).buttons == ("All details", "History")
         await at.bob.clicks(first, "Approve", stale=True)
         await at.bob.gets_modal("too late")
         await at.bob.clicks(second, "Approve")
@@ -267,7 +267,7 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
     async with opens(agent) as at:
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
         card = await at.sees(said, "flow asks")
-        assert card.buttons == ("See everything", "Withdraw…", "History", "Answer…")
+        assert card.buttons == ("All details", "Withdraw…", "History", "Answer…")
         assert "How long is the trip?" in card
         assert "to Lisbon" in card
         assert "@ann can answer" in card
@@ -283,7 +283,7 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
         assert ran() == [{"tool": "book", "answer": {"days": 3, "hotel": True, "note": "by the sea"}, "kind": "dict"}]
         await at.sees(said, "ann answered ")
         await at.rests()
-        assert at.ann.now(card).buttons == ("See everything", "History")
+        assert at.ann.now(card).buttons == ("All details", "History")
 
 
 async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens) -> None:
@@ -313,7 +313,7 @@ async def test_a_question_that_nobody_answers_expires(opens: Opens) -> None:
             "The agent got no answer.",
         )
         await at.rests()
-        assert at.ann.now(card).buttons == ("See everything", "History")
+        assert at.ann.now(card).buttons == ("All details", "History")
         assert ran() == []
 
 

@@ -54,7 +54,7 @@ async def test_a_card_that_only_its_asker_could_approve_says_so_and_has_no_dead_
     card = await at.sees(said, "ann can't approve: they asked for it.")
     assert "*Nobody can approve this* · @ann can deny it · expires" in card
     assert "Needs" not in card
-    assert card.buttons == ("See everything", "Withdraw…", "History", "Deny…")
+    assert card.buttons == ("All details", "Withdraw…", "History", "Deny…")
     assert "Nobody can approve this" in await at.ann.opens_home("You asked for (1)")
     await at.denies(at.ann, card, "lee asks for it")
     await at.sees(card, "Denied: Pay")
@@ -72,7 +72,7 @@ async def test_a_card_that_too_few_can_approve_says_so_and_has_no_dead_button(at
     stuck = at.bob.now(card)
     assert "*Needs 2 approvals, but only 1 person can approve* · @lead" in stuck
     assert "ann can't approve: they asked for it." in stuck
-    assert stuck.buttons == ("See everything", "Withdraw…", "History", "Deny…")
+    assert stuck.buttons == ("All details", "Withdraw…", "History", "Deny…")
 
 
 @pytest.mark.office(

@@ -106,7 +106,7 @@ async def test_who_is_asked_anew_about_an_unknown_call_knows_that_it_may_have_ru
     await at.bob.clicks(card, "Approve")
     asks = await at.sees(card, "Did this take effect?")
     lab.plan["shows"] = "drops users"
-    await at.bob.clicks(asks, "Run again", sure=True)
+    await at.bob.clicks(asks, "Run again…", sure=True)
     anew = await at.sees(card, "Run again? Migrate users")
     assert "Nobody knows whether an earlier attempt took effect." in anew.text
     assert "Nobody knows whether an earlier attempt took effect." in at.ann.now(card).text
@@ -114,7 +114,7 @@ async def test_who_is_asked_anew_about_an_unknown_call_knows_that_it_may_have_ru
     assert len(at.ran()) == 1
     await at.bob.clicks(anew, "Approve")
     await at.sees(card, "Did this take effect?")
-    await at.bob.clicks(anew, "Yes, it happened", sure=True)
+    await at.bob.clicks(anew, "Yes, it did", sure=True)
     await at.sees(card, "It took effect: people looked")
     assert len(at.ran()) == 2
 

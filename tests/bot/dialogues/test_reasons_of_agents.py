@@ -29,7 +29,7 @@ async def test_it_is_on_the_card_as_the_agents_words_and_the_tool_does_not_get_i
 async def test_a_long_one_is_cut_and_hides_nothing_that_runs(at: Office) -> None:
     card = await at.ask(f'delete_project {{"project": "old", "why": "{"because " * 100}"}}')
     assert "Approve" in card.buttons
-    await at.bob.clicks(card, "See everything")
+    await at.bob.clicks(card, "All details")
     shown = (await at.bob.gets_modal("All details")).text
     assert 250 < shown.count("because") * 8 <= 304
 

@@ -139,7 +139,7 @@ async def test_an_answer_from_elsewhere_is_an_alarm(
 
     alarmed = await at.sees(card, f"was {verdict} outside this app", alarm)
     assert "answered the agent" in alarmed.text
-    assert alarmed.buttons == ("See everything", "History")
+    assert alarmed.buttons == ("All details", "History")
     assert len(server.ran()) == confirmed
 
 

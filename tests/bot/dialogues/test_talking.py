@@ -151,8 +151,8 @@ async def test_a_tool_that_asks_twice_gets_a_card_for_each_question(at: Office) 
     await at.sees(price, 'agree: {"did":"agree"}')
     assert [(line["price"], line["date"]) for line in at.ran()] == [(8, "friday")]
     await at.rests()
-    assert at.ann.now(price).buttons == ("See everything", "History")
-    assert at.ann.now(date).buttons == ("See everything", "History")
+    assert at.ann.now(price).buttons == ("All details", "History")
+    assert at.ann.now(date).buttons == ("All details", "History")
 
 
 # What goes wrong in the agent
@@ -175,7 +175,7 @@ async def test_a_tool_that_fails_says_so_on_its_card_and_to_the_agent(at: Office
     await at.bob.clicks(card, "Approve")
     failed = await at.sees(card, "Failed: Breaks")
     assert "the safe is jammed" in failed
-    assert failed.buttons == ("See everything", "History", "Ask again")
+    assert failed.buttons == ("All details", "History", "Ask again")
     assert "It may have done part of it" in failed
     await at.sees(card, 'breaks: {"error":"RuntimeError: the safe is jammed"}')
 

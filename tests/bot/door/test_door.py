@@ -223,7 +223,7 @@ async def test_what_waits_can_be_cancelled(at: AtTheDoor) -> None:
     assert (await ask.is_cancelled()).status == 200
     await at.sees(at.ann.messages(at.deploys)[0], "ithdrawn")
     await at.rests()
-    assert at.bob.now(card).buttons == ("See everything", "History")
+    assert at.bob.now(card).buttons == ("All details", "History")
     assert "ci" in at.bob.now(card).text
     done = await is_approved(at, env="staging")
     assert (await done.is_cancelled()).error.startswith("It is approved already.")
@@ -270,7 +270,7 @@ async def test_no_report_in_time_is_unknown_and_run_again_is_another_permit(
         assert (late.status, "people are asked" in late.error) == (409, True)
         await at.sees(at.ann.messages(at.deploys)[0], "reports after its time")
         assert (await ask.claims("another claimant of it")).status == 409
-        await at.bob.clicks(await at.card("Run again"), "Run again", sure=True)
+        await at.bob.clicks(await at.card("Run again…"), "Run again…", sure=True)
         await at.rests()
         assert "outcome" not in as_object((await ask.now()).body["result"])
         again = await ask.claims("another claimant of it")

@@ -140,7 +140,7 @@ async def test_a_server_that_dies_in_the_middle_leaves_unknown(at: AtTheDoor, wa
         await watched.heard("linger on")
         for pid in await watched.pids():
             os.kill(pid, 9)
-        await at.ann.finds("did this happen", at.deploys)
+        await at.ann.finds("did this take effect", at.deploys)
         said = [(await asked).content[0].text, (await it.call_tool("files.linger", {"word": "on"})).content[0].text]
         assert any("Nobody knows whether it took effect" in one for one in said)
     assert watched.ran() == ["linger on"]

@@ -45,7 +45,7 @@ async def sends_megabytes(at: Office, megabytes: int) -> int:
 async def waits_on(at: Office, card: Seen) -> None:
     """Nothing has happened to it."""
     await at.rests()
-    assert at.ann.now(card).buttons == ("See everything", "Withdraw…", "History", "Approve", "Deny…", "Edit…")
+    assert at.ann.now(card).buttons == ("All details", "Withdraw…", "History", "Approve", "Deny…", "Edit…")
     assert "Needs 1 approval" in at.ann.now(card)
     assert "did not count" not in at.ann.sees(at.deploys)
     assert at.ran() == []

@@ -146,7 +146,7 @@ async def test_the_first_run_got_lost_and_i_change_what_shall_run_again(
     await at.rests()
     pays: JsonObject = {"tool": "pay", "args": {"to": "me", "amount": 99999}}
     await at.bot.database.run(rewrite, CALLS, lambda call: call.update(pays))
-    await at.bob.clicks(asks, "Run again", sure=True)
+    await at.bob.clicks(asks, "Run again…", sure=True)
     await is_loud(at, card, caplog)
 
 
@@ -498,7 +498,7 @@ async def test_i_show_another_call_than_the_one_that_would_run(at: Office, card:
         await at.bob.finds("Nothing waits", at.deploys)
         assert "987" not in at.bob.sees(at.deploys)
     else:
-        await at.bob.clicks(card, "See everything")
+        await at.bob.clicks(card, "All details")
         await at.bob.gets_modal("Denied")
         await at.sees(card, "is not the one that was asked about")
     assert at.ran() == []

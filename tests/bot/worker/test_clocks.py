@@ -68,10 +68,10 @@ async def test_who_can_not_see_the_channel_gets_the_escalated_card_as_a_direct_m
         await zoe.clicks(hers, "Approve")
         done = await zoe.finds("Done: Pay")
         assert done.ts == hers.ts
-        assert done.buttons == ("See everything", "History")
+        assert done.buttons == ("All details", "History")
         await at.ann.finds("Done: Pay", secret, thread=said)
         await at.rests()
-        assert at.ann.now(card).buttons == ("See everything", "History")
+        assert at.ann.now(card).buttons == ("All details", "History")
         assert len(at.ran()) == 1
 
 
@@ -85,7 +85,7 @@ async def test_an_expiry_says_so_on_the_card_in_the_thread_and_to_the_agent(at: 
 
     expired = await at.ann.finds("with 1 of 2 approvals. It", at.deploys, thread=card)
     assert expired.ts == card.ts
-    assert expired.buttons == ("See everything", "History", "Ask again")
+    assert expired.buttons == ("All details", "History", "Ask again")
     await at.ann.finds("expired with 1 of 2 approvals: ", at.deploys, thread=card)
     await at.ann.finds("The reason: nobody decided within 1h.", at.deploys, thread=card)
     await at.cyd.clicks(card, "Approve", stale=True)
@@ -118,12 +118,12 @@ async def test_an_approval_that_can_not_begin_in_time_lapses(at: Office) -> None
     await switch_runs(at.bot.database, pause_runs)
     await at.bob.clicks(card, "Approve")
     paused = await at.ann.finds("Paused: Pay", at.deploys, thread=card)
-    assert paused.buttons == ("See everything", "History")
+    assert paused.buttons == ("All details", "History")
 
     await at.later(minutes=16)
 
     lapsed = await at.ann.finds("Not started in time: Pay", at.deploys, thread=card)
-    assert lapsed.buttons == ("See everything", "History", "Ask again")
+    assert lapsed.buttons == ("All details", "History", "Ask again")
     await switch_runs(at.bot.database, resume_runs)
     await at.later(minutes=1)
     await at.ann.finds("not started in time: Pay: Ada, amount 20. Approved by bob", at.deploys, thread=card)
@@ -137,7 +137,7 @@ async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(at
     card = await at.ask('loses {"what": "in the middle"}')
     await at.bob.clicks(card, "Approve")
     asks = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
-    assert asks.buttons == ("See everything", "History", "Yes, it happened", "No, it didn't", "Run again")
+    assert asks.buttons == ("All details", "History", "Yes, it did", "No, it didn't", "Run again…")
     await at.later(hours=23)
     await at.rests()
     assert at.ann.now(card).buttons == asks.buttons
@@ -145,16 +145,16 @@ async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(at
     await at.later(hours=1, minutes=1)
 
     settled = await at.ann.finds("Outcome unknown: Loses", at.deploys, thread=card)
-    assert settled.buttons == ("See everything", "History")
+    assert settled.buttons == ("All details", "History")
     await at.ann.finds("Nobody said whether Loses in the middle took effect", at.deploys, thread=card)
     await at.ann.finds("Nobody knows whether it took effect", at.deploys, thread=card)
-    await at.bob.clicks(asks, "Yes, it happened", stale=True, sure=True)
+    await at.bob.clicks(asks, "Yes, it did", stale=True, sure=True)
     await at.bob.gets_modal("This has already been answered")
 
 
 def unknown(at: Office) -> list[str]:
     """What the thread says of attempts that ended in the unknown."""
-    return [one.text for one in at.ann.messages(at.deploys) if "did this happen?" in one]
+    return [one.text for one in at.ann.messages(at.deploys) if "did this take effect?" in one]
 
 
 @pytest.mark.office(f"{ONE}quorum = 2\n", target=LAB)
@@ -165,11 +165,11 @@ async def test_a_word_on_an_unknown_outcome_needs_a_fresh_quorum_to_run_again(at
     await at.cyd.clicks(at.cyd.now(card), "Approve")
     asks = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
 
-    await at.bob.clicks(asks, "Run again", sure=True)
+    await at.bob.clicks(asks, "Run again…", sure=True)
     await at.ann.finds("*1 of 2 to run it again*: bob", at.deploys, thread=card)
     await at.rests()
     assert len(unknown(at)) == 1, "one vote of two does not run it again"
-    await at.cyd.clicks(at.cyd.now(card), "Run again", sure=True)
+    await at.cyd.clicks(at.cyd.now(card), "Run again…", sure=True)
 
     await at.slack.until(lambda: len(unknown(at)) == 2 or None)
     again = await at.ann.finds("Attempt 2", at.deploys, thread=card)
