@@ -143,7 +143,8 @@ def _end(step: ShownLine, entry: LineEntry) -> tuple[TextSpan, ...]:
         return (*row, *say(words.THREAD_DRIFTED, **spans))
     if step.kind is LineKind.UNKNOWN:
         able = approver_names(step.notified or step.approvers)
-        return (*row, *say(words.THREAD_UNKNOWN if able else "Did this take effect? {tool}", **(spans | {"able": able})))
+        asks = words.THREAD_UNKNOWN if able else "Did this take effect? {tool}"
+        return (*row, *say(asks, **(spans | {"able": able})))
     told = step.asker in notified_users(step)
     row += say("{asker}, ", **spans) if told else ()
     template = words_for(entry.end or "", step)
