@@ -27,11 +27,10 @@ _USER = re.compile(r"[UW][A-Z0-9_]+")
 
 
 class PythonApprovers:
-    def __init__(self, *, time_limit: float = TIME_LIMIT) -> None:
-        def threads() -> Threads:
-            return Threads("adk-confirm-python-approver", most=_MOST_AT_ONCE, seconds=time_limit, turn=_TURN)
-
-        self._for_votes, self._for_lists = threads(), threads()
+    def __init__(self) -> None:
+        self._for_votes, self._for_lists = (
+            Threads("adk-confirm-python-approver", most=_MOST_AT_ONCE, seconds=TIME_LIMIT, turn=_TURN) for _ in range(2)
+        )
 
     async def ask(
         self, target: str, call: CallFacts, named: Collection[str], *, listing: bool = False

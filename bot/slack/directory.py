@@ -73,12 +73,11 @@ class Directory:
         slack: Slack,
         rules: Rules,
         *,
-        python_approvers: PythonApprovers | None = None,
         patience: float = PATIENCE,
         seen: Seen | None = None,
     ) -> None:
         self.names, self._rules = NameLookup(slack, seen), rules
-        self._python_approvers = python_approvers or PythonApprovers()
+        self._python_approvers = PythonApprovers()
         self._slack = slack
         self._lookups = Lookups(RIGHTS_KNOWN_FOR, patience, slack.clock, slack.pause)
 

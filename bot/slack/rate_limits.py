@@ -99,11 +99,14 @@ class _Window:
         return max(self.closed_until, *self.slots, *self.places.values(), now - self.seconds) <= now - self.seconds
 
 
+_MOST_WINDOWS = 2000
+
+
 class Limiter:
     """Gives calls their turn. A call that would come too early waits, or is sent away with the time to come back."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, *, keep: int = 2000) -> None:
-        self._clock, self._keep = clock, keep
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._windows: dict[Hashable, _Window] = {}
 
     def take(self, what: str, rates: Sequence[Rate], patience: float = 0.0, *, who: Hashable = None) -> float:
@@ -137,7 +140,7 @@ class Limiter:
         name, most, seconds = rate
         window = self._windows.get(name)
         if window is None:
-            if len(self._windows) >= self._keep:
+            if len(self._windows) >= _MOST_WINDOWS:
                 self._windows = {known: each for known, each in self._windows.items() if not each.idle(now)}
             window = self._windows[name] = _Window(most, seconds)
         return window

@@ -27,16 +27,17 @@ _KNOWN = (errors.APIError, aiohttp.ClientError, OSError, GoogleAuthError, *_UNRE
 
 _OURS = "adk-"  # begins the ids that the runtime gave to calls without one; Gemini never saw them
 
+RETRIES = types.HttpRetryOptions(attempts=5, initial_delay=0.5, jitter=0.5)
+
 
 class GeminiModel:
     """`gemini-…` on the Gemini API, or on Vertex AI where the environment says so or the name begins `projects/`.
 
     The key comes from `GOOGLE_API_KEY` or `GEMINI_API_KEY`, another base URL from `GOOGLE_GEMINI_BASE_URL`. The SDK
-    asks an overloaded or unreachable server up to `attempts` times; what has begun to stream is never asked for again.
+    asks an overloaded or unreachable server up to five times; what has begun to stream is never asked for again.
     """
 
-    def __init__(self, *, attempts: int = 5, first_pause: float = 0.5) -> None:
-        self._retries = types.HttpRetryOptions(attempts=attempts, initial_delay=first_pause, jitter=first_pause)
+    def __init__(self) -> None:
         self._clients: dict[bool, tuple[asyncio.AbstractEventLoop, genai.Client]] = {}
 
     def __repr__(self) -> str:
@@ -72,7 +73,7 @@ class GeminiModel:
             return known[1]
         # Each major version of the SDK has another API version as its default. Tools need v1beta with each.
         version = None if vertex or os.environ.get("GOOGLE_GENAI_API_VERSION") else "v1beta"
-        options = types.HttpOptions(api_version=version, retry_options=self._retries)
+        options = types.HttpOptions(api_version=version, retry_options=RETRIES)
         try:
             client = genai.Client(vertexai=vertex, http_options=options)
         except (ValueError, GoogleAuthError) as error:

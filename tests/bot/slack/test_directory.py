@@ -14,9 +14,9 @@ from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, authorise
 from adk_confirm.bot.confirmation.confirmation import Edit, Vote, VoteKind
 from adk_confirm.bot.confirmation.votes import claim_of, waits_for_slack
+from adk_confirm.bot.policy import python_approvers as limits
 from adk_confirm.bot.policy.approvers import Account, Members, Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.policies import CallFacts, Policies
-from adk_confirm.bot.policy.python_approvers import PythonApprovers
 from adk_confirm.bot.slack.calls import CallLimits
 from adk_confirm.bot.slack.directory import Directory
 from tests.support import python_approvers
@@ -213,10 +213,13 @@ async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
         ("hangs_later", "it did not answer within 0.1 s"),
     ],
 )
-async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Outgoing, function: str, why: str) -> None:
+async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(
+    out: Outgoing, function: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     entry = parse_approver(f"python:tests.support.python_approvers:{function}")
     rules = Rules(Policies.of(make_policy(approvers=[str(entry)])))
-    directory = Directory(out.api, rules, python_approvers=PythonApprovers(time_limit=0.1 if "0.1 s" in why else 10.0))
+    monkeypatch.setattr(limits, "TIME_LIMIT", 0.1 if "0.1 s" in why else 10.0)
+    directory = Directory(out.api, rules)
     try:
         assert await directory.members(entry, CALL) == Unresolved(str(entry), why)
     finally:
@@ -224,11 +227,12 @@ async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Out
         python_approvers.hanging.clear()
 
 
-async def test_a_list_takes_no_turn_from_a_vote_and_is_whole(out: Outgoing) -> None:
+async def test_a_list_takes_no_turn_from_a_vote_and_is_whole(out: Outgoing, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many calls wait, and though the function hangs for as many as may run at once."""
     entry = parse_approver("python:tests.support.python_approvers:hangs_as_asked")
     rules = Rules(Policies.of(make_policy(approvers=[str(entry)])))
-    directory = Directory(out.api, rules, python_approvers=PythonApprovers(time_limit=1.0))
+    monkeypatch.setattr(limits, "TIME_LIMIT", 1.0)
+    directory = Directory(out.api, rules)
     calls = [replace(CALL, args={"number": number}) for number in range(50)]
     listed = await asyncio.gather(*(directory.members(entry, call, listing=True) for call in calls))
     assert listed == [frozenset({ANNA})] * 50

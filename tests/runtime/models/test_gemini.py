@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.genai.types import HttpRetryOptions
 
 from adk_confirm import Agent, FunctionTool, Runner
 from adk_confirm.runtime.jsontypes import JsonObject
@@ -57,9 +58,11 @@ async def gemini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
 
 @pytest.fixture
-async def model(gemini: FakeGemini) -> AsyncIterator[GeminiModel]:
-    """Asks up to three times, with hardly a pause."""
-    made = GeminiModel(attempts=3, first_pause=0.01)
+async def model(gemini: FakeGemini, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GeminiModel]:
+    """Asks again with hardly a pause."""
+    hardly = HttpRetryOptions(attempts=3, initial_delay=0.01, jitter=0.01)
+    monkeypatch.setattr("adk_confirm.runtime.models.gemini.RETRIES", hardly)
+    made = GeminiModel()
     yield made
     await made.close()
 
