@@ -135,7 +135,9 @@ class ForkServer:
         return self._address
 
 
-_BOT = ForkServer("adk_confirm.bot.app", "tests.support.serving")
+BOT = ForkServer("adk_confirm.bot.app", "tests.support.serving")
+CLI = (f"{__name__}:command", str(ROOT))
+"""With a command's arguments it is what `ForkServer.command` needs in place of `adk-confirm`."""
 
 
 class Forked:
@@ -197,7 +199,7 @@ async def forked(
     begin, files = [f"{module}:{function}", *arguments], [their_in, their_out]
     try:
         stderr = 2 if errors is None else their_out if isinstance(errors, int) else errors.fileno()
-        process = await asyncio.to_thread(_BOT.fork, begin, env, [*files, stderr])
+        process = await asyncio.to_thread(BOT.fork, begin, env, [*files, stderr])
     finally:
         for file in files:
             os.close(file)

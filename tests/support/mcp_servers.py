@@ -13,7 +13,10 @@ from adk_confirm.runtime.mcp.toolset import HttpConnection, StdioConnection
 from tests.support.forked import Begun, ForkServer
 from tests.support.waiting import until
 
-OFFICIAL = ForkServer("mcp.server.mcpserver", "mcp.server.fastmcp", "mcp.server.streamable_http_manager", "uvicorn")
+OFFICIAL = ForkServer(
+    *("mcp.server.mcpserver", "mcp.server.fastmcp", "mcp.server.streamable_http_manager", "uvicorn"),
+    *("adk_confirm.bot.ops.door", "adk_confirm.bot.door.proxy"),
+)
 """The second is the first's name in major version 1."""
 SERVER = Path(__file__).with_name("mcp_server.py")
 

@@ -13,7 +13,7 @@ import pytest
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.cli import main
 from tests.support.door import KEY, TOKENS, AtTheDoor, door
-from tests.support.forked import ROOT
+from tests.support.forked import BOT, CLI
 from tests.support.office import ON_EITHER, ON_SQLITE, ONE
 
 DEPLOY = ("--tool", "deploy", "--args", '{"env": "prod"}')
@@ -35,12 +35,11 @@ class Script:
     async def runs(cls, at: AtTheDoor, *line: str, token: str = TOKENS["CI_TOKEN"], url: str = "") -> Script:
         env = {
             "PATH": "/usr/bin:/bin",
-            "PYTHONPATH": f"{ROOT}/src",
             "ADK_CONFIRM_DOOR": url or at.ci.url,
             "ADK_CONFIRM_DOOR_TOKEN": token,
         }
         pipe = asyncio.subprocess.PIPE
-        command = (sys.executable, "-m", "adk_confirm.bot.cli", "ask", *line)
+        command = BOT.command(*CLI, "ask", *line)
         return cls(await asyncio.create_subprocess_exec(*command, env=env, stdout=pipe, stderr=pipe))
 
     async def ends(self) -> tuple[int, str, str]:

@@ -16,16 +16,14 @@ import pytest
 
 from adk_confirm.runtime.jsontypes import as_object
 from tests.support.door import CLAIM, TOKENS, AtTheDoor, door
-from tests.support.forked import ROOT, adk_confirm
-from tests.support.mcp_servers import Watched, accepts
+from tests.support.forked import CLI, ROOT, adk_confirm
+from tests.support.mcp_servers import OFFICIAL, Watched, accepts
 from tests.support.office import ON_EITHER, ON_SQLITE, ONE, operates
 from tests.support.waiting import until
 
 mcp = pytest.importorskip("mcp", reason="needs the mcp package")
 if not hasattr(mcp, "Client"):
     pytest.skip("needs version 2 of the mcp package", allow_module_level=True)
-
-COMMAND = "adk_confirm.bot.cli"
 
 
 @pytest.fixture
@@ -60,8 +58,9 @@ async def client(at: AtTheDoor, *line: str, token: str = TOKENS["NIGHTLY_TOKEN"]
     """Over stdio, as a coding agent starts it."""
     from mcp import Client, StdioServerParameters, stdio_client
 
-    env = {"ADK_CONFIRM_DOOR": at.ci.url, "ADK_CONFIRM_DOOR_TOKEN": token, "PYTHONPATH": f"{ROOT}/src"}
-    command = StdioServerParameters(command=sys.executable, args=["-m", COMMAND, "mcp-proxy", *line], env=env)
+    env = {"ADK_CONFIRM_DOOR": at.ci.url, "ADK_CONFIRM_DOOR_TOKEN": token}
+    program, *args = OFFICIAL.command(*CLI, "mcp-proxy", *line)
+    command = StdioServerParameters(command=program, args=args, env=env)
     async with Client(stdio_client(command, errlog=sys.__stderr__ or sys.stderr)) as made:
         yield made
 
@@ -215,7 +214,7 @@ async def test_over_http_each_client_is_its_own_caller(at: AtTheDoor, watched: W
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     line = ("mcp-proxy", "--door", at.ci.url, "--listen", f"127.0.0.1:{port}")
-    async with adk_confirm(*line, cwd=ROOT, env={**os.environ}, anew=True):
+    async with adk_confirm(*line, cwd=ROOT, env={**os.environ}):
         await until(lambda: accepts(port))
         for token, count in ((TOKENS["NIGHTLY_TOKEN"], 1), (TOKENS["CI_TOKEN"], 0)):
             async with (
