@@ -538,14 +538,18 @@ def values(arguments: Sequence[Argument], room: Space) -> tuple[Piece, ...]:
 def result(value: JsonValue, room: Space, formats: Formats = ()) -> tuple[list[Piece], bool]:
     """What a tool returned, and whether some of it had to be cut."""
     drawing = Drawing(replace(room, value=room.result))
-    if isinstance(value, dict) and all(isinstance(inner, str | int | float | None) for inner in value.values()):
+    if room.exact and isinstance(value, dict) and value:
+        drawing.add(Line((Say(f"\n{words.RESULT}", bold=True),)))
+        of = {path: (("", kind),) for path, kind in formats}
+        _say_values([Argument(path, inner, formats=of.get(path, ())) for path, inner in value.items()], drawing)
+    elif room.exact:
+        drawing.add(Line((Say(f"\n{words.RESULT}", bold=True),)), Box(spell_value(value, room.enough).text))
+    elif isinstance(value, dict) and all(isinstance(inner, str | int | float | None) for inner in value.values()):
         found = readable(value, words.RESULT, dict(formats), room.result, room.lines)
         if found.box:
             drawing.box(_exactly(value, room), room.result, room.lines)
         else:
-            drawing.add(Line((*(_say_name(words.RESULT, drawing) if room.exact else ()), *found.beside)))
-    elif room.exact:
-        drawing.add(Box(spell_value(value, room.enough).text))
+            drawing.add(Line(found.beside))
     else:
         _say_value(Argument(words.RESULT, value, formats=formats), value, None, drawing)
     return drawing.runs, drawing.cut

@@ -520,8 +520,9 @@ def _names(names: Sequence[str], last: str) -> tuple[TextSpan, ...]:
 
 def grant_scope(offer: GrantOffer) -> list[Line]:
     """What the next calls may be that run without asking."""
-    free = (*_names(offer.free, " and "), Say(" may be anything", bold=True), Say(" that this policy covers"))
-    rows = [say("with the same {on}", on=_bound(offer.on)), free] if offer.free else [whatever(())]
+    free: list[Sequence[TextSpan]] = [(Say("any ", bold=True), name(readable_name(one))) for one in offer.free[:_BOUND]]
+    free += [(Say("any other argument", bold=True),)] if offer.free[_BOUND:] else []
+    rows = [say("with the same {on}", on=_bound(offer.on)), join(free)] if offer.free else [whatever(())]
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
     return [line("Only in this conversation:"), *(Line(row, item=1) for row in rows)]
 

@@ -298,7 +298,7 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
 
 
 def _grant_blocks(offer: GrantOffer, *, ticked: bool) -> list[JsonObject]:
-    label = f"Run the next ones without asking, for {words.duration(offer.seconds)}"
+    label = f"Run the next ones without asking, for {words.duration(offer.seconds)} after approval"
     options: list[JsonValue] = [option(_terms(offer), label)]
     box = part("checkboxes", action_id=ACTION, options=options, initial_options=options if ticked else None)
     offered = input_block(plain_text("After this one"), box, GRANT, optional=True)
@@ -311,7 +311,8 @@ def note_blocks(view: Shown) -> list[JsonObject]:
         return []
     entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH)
     optional = view.approve_note == "optional"
-    return [input_block(plain_text("Note"), entry, REASON, optional=optional, hint="The thread and the audit show it.")]
+    hint = words.NOTE_HINT if optional else f"{words.WANTED} {words.NOTE_HINT}"
+    return [input_block(plain_text("Note"), entry, REASON, optional=optional, hint=hint)]
 
 
 def read_note(view: Shown, values: Mapping[str, object]) -> str | None:
@@ -354,8 +355,10 @@ def payload_with(payload: JsonValue, schema: Schema | None, changes: Mapping[str
 def deny_form(view: Shown, *, required: bool) -> JsonObject:
     """What Deny opens. Slack draws its submit button green, and an app can't change that."""
     entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH, focus_on_load=True)
-    reason = input_block(plain_text("Reason"), entry, REASON, optional=not required, hint=words.REASON_HINT)
-    return _modal(Callback.DENY, words.DENY, [_heading(view), reason], view, words.DENY, "Back")
+    hint = f"{words.WANTED} {words.REASON_HINT}" if required else words.REASON_HINT
+    reason = input_block(plain_text("Reason"), entry, REASON, optional=not required, hint=hint)
+    stops = rich([line("Stops it for everyone.")], "consequence")
+    return _modal(Callback.DENY, words.DENY, [_heading(view), stops, reason], view, words.DENY, "Back")
 
 
 def read_denial(values: Mapping[str, object], *, required: bool) -> str | None:

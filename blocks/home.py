@@ -95,13 +95,16 @@ def home_tab(view: HomeView) -> JsonObject:
         )
     blocks += _more_block(view.more_waiting + len(view.waiting[WAITING:]), words.HOME_MORE, "waiting", view)
     if view.asked or view.more_asked:
-        blocks += _section("You asked for", len(view.asked) + view.more_asked, "asked", view)
-        blocks += [block for item in view.asked[:ASKED] for block in _request_item(item, view.version)]
-        blocks += _more_block(view.more_asked + len(view.asked[ASKED:]), words.HOME_MORE, "asked", view)
+        open_ = [item for item in view.asked if item.stage in _UNDER_WAY]
+        over = [_line_item(item, "a", view.version) for item in view.asked[:ASKED] if item not in open_]
+        blocks += _section("You asked for", len(open_) + view.more_asked, "asked", view) if open_ else []
+        blocks += [_request_item(item, view.version) for item in open_[:ASKED]]
+        blocks += _more_block(view.more_asked + len(open_[ASKED:]), words.HOME_MORE, "asked", view)
+        blocks += [*_section("Finished", 0, "over", view), *over] if over else []
     if view.decided:
         last = f"Your last {DECIDED} decisions" if len(view.decided) == DECIDED else "Decided by you"
         blocks += _section(last, 0, "decided", view)
-        blocks += [_over(item, "d", view.version, view.reader) for item in view.decided]
+        blocks += [_line_item(item, "d", view.version, view.reader) for item in view.decided]
     if view.grants:
         blocks += _section("Your grants", len(view.grants), "grants", view)
         blocks += [block for grant in view.grants[:_GRANTS] for block in _grant(grant, view.version)]
@@ -168,14 +171,15 @@ def _waits(view: Shown, soon: int = 0) -> list[Line]:
     )
     facts: list[Sequence[TextSpan]] = []
     if view.stage is State.WAITING:
-        facts += [say("{asker} asks", asker=User(view.asked_by))] if view.asked_by else []
-        facts += [say(f"{len(view.voted)} of {view.quorum}")] if view.quorum > 1 else []
+        facts += [(User(view.asked_by),)] if view.asked_by else []
+        facts += [say(f"{len(view.voted)} of {view.quorum} approved")] if view.quorum > 1 else []
         facts.append((until,))
     first = _headline(view) if view.stage is State.WAITING else Line(title(view))
     return [first, *([Line(join(facts, words.DOT))] if facts else []), *preview_notices(view)]
 
 
 _SOON, _DAY = 15 * 60, 24 * 3600
+_UNDER_WAY = (State.WAITING, State.APPROVED, OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)
 
 
 def _headline(view: Shown) -> Line:
@@ -188,8 +192,8 @@ def _other(view: Shown) -> list[Line]:
     return [_headline(view), Line(facts), *preview_notices(view)]
 
 
-def _over(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:
-    """A call that is decided, on one line: what the reader did, what came of it, and a link to its card."""
+def _line_item(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:
+    """A call that no longer waits, on one line: what the reader did, what came of it, and a link to its card."""
     at = view.voted_at.get(reader)
     did = "you denied" if view.stage is State.DENIED else "you approved"
     if isinstance(view.stage, OutcomeKind) and view.stage in SAID_BY_PEOPLE:
@@ -202,11 +206,11 @@ def _over(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:
     return rich([line], _block_id(part, view, version))
 
 
-def _request_item(view: Shown, version: int) -> list[JsonObject]:
+def _request_item(view: Shown, version: int) -> JsonObject:
     """One of the reader's own requests, and a button to withdraw it while it waits."""
     if view.stage is not State.WAITING:
-        return [_over(view, "a", version)]
-    return [section(_other(view), _block_id("a", view, version), withdraw_button(view))]
+        return _line_item(view, "a", version)
+    return section(_other(view), _block_id("a", view, version), withdraw_button(view))
 
 
 def _grant(grant: GrantView, version: int) -> list[JsonObject]:

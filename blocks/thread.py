@@ -173,22 +173,24 @@ def _with_answer(step: ShownLine) -> str:
 _SUBJECT = re.compile(r"^(\S+ )\{tool\} (?:is |was |has )?([a-z])")
 
 
-def history_pieces(step: ShownLine, *, title_above: bool = False) -> tuple[Piece, ...]:
-    """A step: a sentence, with the words of an agent, a tool or a person. `title_above`: the call need not be named."""
+def history_pieces(step: ShownLine, *, time: When | None = None) -> tuple[Piece, ...]:
+    """A step: a sentence, with the words of an agent, a tool or a person. `time`: its own, below the call's title."""
     template = words_for(LINES[step.kind].sentence or "", step)
-    if title_above and step.kind is LineKind.ASKED and step.who and not step.question:
+    if time and step.kind is LineKind.ASKED and step.who and not step.question:
         template = "⏳ Asked by {who} in {channel}." if step.channel else "⏳ Asked by {who}."
-    elif title_above:  # `⌛ Expired with 1 of 2 approvals.`
+    elif time:  # `⌛ Expired with 1 of 2 approvals.`
         template = re.sub(r" (?:\{no\}|of \{tool\}(?= by))|(?<=: )\{tool\} has ", "", template)
         template = re.sub(_SUBJECT, lambda found: found[1] + found[2].upper(), template).replace("{tool}", "it")
     elif step.question and not step.headline:  # at the beginning of a sentence
         template = re.sub(r"^(\S+) \{tool\}", r"\1 The question of {name}", template)
     template = template.replace("{no}", after_a_no(step))
-    row = say(template, **_spans(step))
+    row = (
+        say(template.replace(" ", " {time}  ", 1), time=time, **_spans(step)) if time else say(template, **_spans(step))
+    )
     changes = () if step.answer else differences(step.changes, step.call)
     if step.said:
         row += (Say(" "), Prose(step.said))
-    return (Line(row), *changes, *_arguments(step), *_said(step, exact=not title_above))
+    return (Line(row), *changes, *_arguments(step), *_said(step, exact=not time))
 
 
 def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
@@ -271,7 +273,5 @@ def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
 def _step_pieces(step: ShownLine, first: ShownLine) -> list[Piece]:
     """A line with its time. Soon after the `first` one the clock says enough."""
     when = When(step.at, clock=step is not first and step.at - first.at < SAME_DAY)
-    said, *rest = (
-        replace(one, item=2) if isinstance(one, Line) else one for one in history_pieces(step, title_above=True)
-    )
-    return [Line((when, Say("  "), *said.spans), item=1), *rest] if isinstance(said, Line) else [said, *rest]
+    said, *rest = history_pieces(step, time=when)
+    return [said, *(replace(one, item=1) if isinstance(one, Line) else one for one in rest)]

@@ -171,6 +171,8 @@ STAYS = "Can't be changed"
 TOO_MANY_FIELDS = "A form has no room for more fields. The values above can't be edited here."
 NO_ROOM_TO_EDIT = "The call is too long to be edited in a window. Approve it as it is, or deny it and say why."
 PAYLOAD_INTRO = "Your answer goes to the agent with your approval."
+WANTED = "The policy asks for one."
+NOTE_HINT = "The thread and the audit show it."
 REASON_HINT = "The agent reads this, and can propose something better."
 
 # -- fields
@@ -320,7 +322,7 @@ HELP = (  # what is between stars is bold
     "*/approvals* lists what waits for you, then the rest of this channel. Only you see it.",
     "*Approve* counts once. The card says how many are needed.",
     "*Deny* stops the call. One is enough.",
-    "*Edit…* changes the call and counts as your approval. Earlier ones start over. You see a new plan first.",
+    "*Edit…* changes the call and counts as your approval. Earlier approvals start over. You see a new plan first.",
 )
 
 

@@ -158,7 +158,7 @@ async def test_after_my_vote_it_waits_for_others_only(at: Office) -> None:
 
     for one in (at.bob, at.lead):
         assert "Decided by you" in await one.opens_home(" · done")
-    assert "Decided by you" not in await at.ann.opens_home("You asked for (1)")
+    assert "Decided by you" not in await at.ann.opens_home("Finished")
 
 
 async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Office) -> None:
