@@ -52,7 +52,7 @@ class Guide:
         return Hint("The bot is down. Messages wait; clicks fail, as in Slack.", START, {"do": "start"})
 
     def _switch_hint(self, name: str, why: str) -> Hint:
-        return Hint(f"{why} Now be {name}.", f"Be {name}", {"be": self._people[name].id})
+        return Hint(why, f"Be {name}", {"be": self._people[name].id})
 
 
 class Tour(Guide):
@@ -89,16 +89,16 @@ class Tour(Guide):
     def _decide(self, me: str, row: Confirmation) -> Hint:
         if not row.approvals:
             if me != "ben":
-                return self._switch_hint("ben", "The card waits for two people on call. ben is one of them.")
-            return open_card(row, "Open the card. Look at what runs now and what would run. Then press Approve.")
+                return self._switch_hint("ben", "Two people on call have to approve. ben is one.")
+            return open_card(row, "Look at what would change, then press Approve.")
         if me != "chris":
-            return self._switch_hint("chris", "One more approval is needed, from somebody else.")
-        return open_card(row, "Open the card and press Approve. If the diff is still the same, the call runs.")
+            return self._switch_hint("chris", "One more approval is needed, from somebody else: chris.")
+        return open_card(row, "Press Approve. If the plan is still the same, it runs.")
 
     def _correct(self, me: str, row: Confirmation) -> Hint:
         if me != "ben":
-            return self._switch_hint("ben", "The dinner cost 1200. One of those on call can correct that.")
-        return open_card(row, "Open the card, press Edit… and change the amount to 1200. That is an approval, too.")
+            return self._switch_hint("ben", "The dinner cost 1200. ben is on call, and can correct that.")
+        return open_card(row, "Press Edit… and make the amount 1200. That approves it, too.")
 
     def _wait(self, row: Confirmation) -> Hint:
         if row.remind_at is not None:
@@ -114,7 +114,7 @@ class Tour(Guide):
                 return Hint(text, "Crash during the next call", {"do": "crash_in_call"})
             if me != "lee":
                 return self._switch_hint("lee", "lee may approve refunds.")
-            return open_card(row, "Open the card and approve. The bot will not survive it.")
+            return open_card(row, "Press Approve. The bot will not survive it.")
         if _is_running(row):
             return Hint("The approved call is on its way.")
         if row.outcome is not None and row.outcome.kind is OutcomeKind.UNKNOWN:
@@ -126,7 +126,7 @@ class Tour(Guide):
                 return self._switch_hint(
                     "lee", f"Nobody knows whether {who} got the money. lee can find out and say so."
                 )
-            return open_card(row, "Open the card and say whether the refund took effect.")
+            return open_card(row, "Say on the card whether the refund took effect.")
         return _END
 
 
