@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from collections import defaultdict
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -54,9 +55,8 @@ class People:
         self._slack, self._cast, self._channels = slack, cast, channels
         self._hands = {name: asyncio.Lock() for name in cast}  # nobody fills in two forms at the same time
         self._tickets: dict[str, str] = {}
-        self._cards: dict[str, tuple[str, Message]] = {}
+        self._cards: dict[str, list[tuple[str, Message]]] = defaultdict(list)
         self._looked_at: dict[int, Message] = {}
-        """Messages that are no cards."""
         self._errands: list[asyncio.Task[None]] = []
         self._patient = True
         self.asked: list[RequestedCall] = []
@@ -124,11 +124,8 @@ class People:
 
     def card(self, ticket: str) -> tuple[str, Message] | None:
         """The confirmation of a ticket, and its card in its current form."""
-        found = self._cards.get(ticket)
-        if found is None or not self._is_there(found[1]):
-            self._cards = {ticket: found for ticket, found in self._cards.items() if self._is_there(found[1])}
-            self._find_cards()
-        return self._cards.get(ticket)
+        self._find_cards()
+        return next((one for one in self._cards[ticket] if self._is_there(one[1])), None)
 
     def _is_there(self, card: Message) -> bool:
         return self._slack.workspace.directory.channel(card.channel_id).messages.get(card.ts) is card
@@ -136,13 +133,10 @@ class People:
     def _find_cards(self) -> None:
         for channel in self._channels.values():
             for message in channel.messages.values():
-                if id(message) in self._looked_at:
-                    continue
-                if isinstance(mark := parse_mark(message.metadata), CardMark):
-                    ticket = self.ticket_of(mark.confirmation, message)
-                    self._cards.setdefault(ticket, (mark.confirmation, message))
-                else:
+                if id(message) not in self._looked_at:
                     self._looked_at[id(message)] = message
+                    if isinstance(mark := parse_mark(message.metadata), CardMark):
+                        self._cards[self.ticket_of(mark.confirmation, message)].append((mark.confirmation, message))
 
     def ticket_of(self, confirmation: str, message: Message) -> str:
         known = self._tickets.get(confirmation)

@@ -8,6 +8,7 @@ python -m tests.storms --slip "a lease"   with this slip of tests/mutants in the
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.machinery
 import os
 import sys
@@ -75,6 +76,8 @@ def _ready() -> Any:
     storm.TEMPLATE = storm.make_template()
     storm.quiet_python()
     storm.run(replace(storm.make_storm(0), faults=()))  # what is imported or made at the first use is there then
+    gc.collect()
+    gc.freeze()
     return storm
 
 

@@ -62,12 +62,11 @@ class StormStore:
 
     def perform(self, job: Job[Any]) -> None:
         connection = self.connection
-        connection.execute("BEGIN IMMEDIATE")
-        if job.read_only:
-            connection.execute("PRAGMA query_only=ON")
+        connection.execute("BEGIN")
+        changes = connection.total_changes
         job.run(Tx(connection, "sqlite", self.now))
-        if job.read_only:
-            connection.execute("PRAGMA query_only=OFF")
+        if job.read_only and connection.total_changes != changes:
+            job.fail(StoreError("It reads only."))
         if job.error is not None or job.read_only:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")

@@ -26,7 +26,7 @@ BROKEN_ELSEWHERE = {
     7000065: "words were sent a third time while the second could still arrive: only the first had been noted",
 }
 """Seeds of storms that broke a promise, and what was wrong. A storm of a seed is another one when the product does
-other things, so all of these mistakes but two (8000168, 7000065) have tests of their own besides."""
+other things, so each of these mistakes has a test of its own besides."""
 
 
 def storms(*arguments: str) -> tuple[int, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp import web
 
 from adk_confirm.bot.agents.intake import Intake, who_asked
 from adk_confirm.bot.agents.letters_to_host import Deliveries
@@ -13,7 +14,7 @@ from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from adk_confirm.bot.confirmation.effects import Batch, Delivery
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.adk_host import AdkHost
-from adk_confirm.bot.hosts.host import RequestLost
+from adk_confirm.bot.hosts.host import DeliveryUnknown, RequestLost
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.letters import Letter, finish_and_read_next, letters_done, next_letters, read_session
 from adk_confirm.bot.store.repository import note_turn
@@ -24,6 +25,7 @@ from adk_confirm.runtime.store.lease import JobKey, LeaseLost
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, ASKER, BEN
 from tests.support.foreign.ear import Ear, listening
+from tests.support.foreign.visit import texts
 from tests.support.office import ON_SQLITE, Opens
 from tests.support.outgoing import outgoing
 from tests.support.stores import a_lease, change_job, try_lease
@@ -103,6 +105,34 @@ async def test_a_session_ends_with_its_last_letter_and_not_before(at: Backoffice
         letters = mail.letters
         assert ([one.body["text"] for one in letters], mail.ended) == ([text] if text else [], ended)
         assert (await at.database.read(due) is None) == ended
+
+
+async def test_words_are_not_said_a_third_time_while_the_second_may_still_arrive(at: Backoffice) -> None:
+    """Each time by a process that knows only what the store says."""
+    await at.hears("please deploy search")
+    session = await at.database.read(read_session, at.key)
+    mail = await at.database.run(finish_and_read_next, at.key, (), Batch.ONE, may_end=True)
+    lease, said = await a_lease(at.database), 0
+
+    async def breaks(request: web.Request) -> web.Response:
+        nonlocal said
+        said += 1
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async with listening(Ear()) as ear:
+        ear.instead["/run_sse"] = ear.instead["/run"] = breaks
+        for expected in (1, 2, 2):
+            host = ear.host()
+            sending = await Deliveries(lease, host).exchange(session, mail, ())
+            assert sending is not None
+            with pytest.raises(DeliveryUnknown):
+                await texts(sending)
+            await host.close()
+            assert said == expected
+            if expected == 1:
+                await at.database.run(lambda tx: tx.run("UPDATE bot_attempts SET at = at - 60"))
 
 
 async def test_an_agent_that_can_not_be_reached_is_tried_again_later_and_not_at_once(open_office: Opens) -> None:

@@ -31,8 +31,10 @@ from adk_confirm.runtime.store.lease import TERM, Lease
 from adk_confirm.runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
 from tests.support.postgres import frozen
+from tests.support.skipping import Skipping, in_skipping_time
 from tests.support.stores import claim_due, nothing
 from tests.support.waiting import until
+from tests.support.watched import Watched, When
 
 pytestmark = pytest.mark.every_case
 
@@ -322,6 +324,47 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
     warning = "test x was taken over by another process; nothing more was written here"
     assert (warning in caplog.messages) is (ends in ("by a write", "in trouble"))
     assert set(overtaken) == (set() if ends == "well" else {"x"})
+
+
+def test_nothing_is_sent_again_before_the_store_takes_that_it_may_have_been_sent(sqlite_stocked: str) -> None:
+    """The disk is full for longer than a frozen process is waited for."""
+    happened: list[str] = []
+
+    async def full(loop: Skipping) -> None:
+        disk_is_full, doubted = True, asyncio.Event()
+
+        async def attend(key: str, lease: Lease, found: None) -> None:
+            happened.append("sent")
+            if disk_is_full:
+                raise StoreError("database or disk is full")
+            await lease.run(done, key)
+
+        def note(tx: Tx, key: str) -> None:
+            happened.append("in doubt")
+
+        async def watch(when: When, what: str) -> None:
+            if what == "note" and disk_is_full:
+                raise StoreError("database or disk is full")
+            if (when, what) == ("after", "done"):
+                doubted.set()
+
+        opened = Watched(await Database.open(sqlite_stocked, clock=loop.wall), watch)
+        await with_rows(opened, "x")
+        attendant = LeaseLoop(opened, JobKind("test", nothing, attend, overtaken=note))
+        running = asyncio.create_task(attendant.run())
+        for _ in range(40):
+            await loop.skip(1.0)
+            await opened.read(all_rows)  # its threads have had their time too
+        assert happened == ["sent"]
+        disk_is_full = False
+        while not doubted.is_set():
+            await loop.skip(1.0)
+        attendant.stop()
+        await running
+        await opened.close()
+
+    in_skipping_time(full)
+    assert happened == ["sent", "in doubt", "sent"]
 
 
 async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lapsed(database: Database) -> None:
