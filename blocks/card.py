@@ -190,7 +190,7 @@ def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), tro
     if trouble is not None:
         where = Channel(channel) if channel else "direct messages"
         sentence = line(
-            "The card for {call} can't be posted in {where}: {why}", call=call, where=where, why=prose(trouble, 300)
+            "The card for {call} can't be posted in {where}. {why}", call=call, where=where, why=prose(trouble, 300)
         )
     elif channel is not None:
         sentence = line("The card for {call} is in {channel}", call=call, channel=Channel(channel))
@@ -507,22 +507,16 @@ def grant_text(grant: GrantView) -> Line:
 
 
 def whatever(free: Sequence[str]) -> tuple[TextSpan, ...]:
-    """`whatever amount`: what may differ from the call that was approved."""
+    """`any amount`: what may differ from the call that was approved."""
     if not free:
         return say("with exactly these arguments")
-    return (Say("whatever ", bold=True), *_names(free, " or "))
-
-
-def _names(names: Sequence[str], last: str) -> tuple[TextSpan, ...]:
-    named: list[TextSpan] = [name(readable_name(one)) for one in names[:_BOUND]]
-    return join([*named, *([Say("anything else", bold=True)] if names[_BOUND:] else [])], last=last)
+    named: list[Sequence[TextSpan]] = [(Say("any ", bold=True), name(readable_name(one))) for one in free[:_BOUND]]
+    return join([*named, *([(Say("anything else", bold=True),)] if free[_BOUND:] else [])])
 
 
 def grant_scope(offer: GrantOffer) -> list[Line]:
     """What the next calls may be that run without asking."""
-    free: list[Sequence[TextSpan]] = [(Say("any ", bold=True), name(readable_name(one))) for one in offer.free[:_BOUND]]
-    free += [(Say("any other argument", bold=True),)] if offer.free[_BOUND:] else []
-    rows = [say("with the same {on}", on=_bound(offer.on)), join(free)] if offer.free else [whatever(())]
+    rows = [*([say("with the same {on}", on=_bound(offer.on))] if offer.free else []), whatever(offer.free)]
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
     return [line("Only in this conversation:"), *(Line(row, item=1) for row in rows)]
 
@@ -533,7 +527,7 @@ def _bound(on: Sequence[Argument]) -> tuple[TextSpan, ...]:
 
 
 def calls_like(grant: GrantView | ShownLine) -> tuple[TextSpan, ...]:
-    """`deploy with service checkout, whatever version`: what a grant covers."""
+    """`deploy with service checkout, any version`: what a grant covers."""
     bound = (" with {on}" if grant.free else " with exactly {on}") if grant.on else ""
     free = (Say(", "), *whatever(grant.free)) if grant.free else ()
     return say(f"{{tool}}{bound}{{free}}", tool=name(grant.tool), on=_bound(grant.on), free=free)

@@ -135,7 +135,7 @@ def everything(view: Shown) -> JsonObject:
 def run_again_form(view: Shown) -> JsonObject:
     """What Run again opens if the card does not show everything that would run."""
     pages = split_pages(what_runs(view), _name(view), *room_beside())
-    twice = rich([line(words.CONFIRM_RUN_AGAIN[1])], "twice")
+    twice = rich([line(f"⚠️ {words.CONFIRM_RUN_AGAIN[1]}")], "twice")
     title = header(plain(headline(view), LONGEST_TITLE), f"title.{_name(view)}")
     blocks = [title, *pages.blocks, *cut_note(pages), twice]
     submit = "Run again" if pages.whole else None

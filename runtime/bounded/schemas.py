@@ -132,7 +132,7 @@ def _told(error: ValidationError) -> tuple[list[str | int], str]:
         several = limit if error.validator == "enum" else [limit]
         told = ", ".join(one if isinstance(one, str) else json.dumps(one) for one in several)
         return where, sentence.format(told)[:_LONGEST]
-    return where, f"does not fit the schema: {error.message}"[:_LONGEST]
+    return where, f"is not what the tool takes: {error.message}"[:_LONGEST]
 
 
 def _kinds_in_words(errors: Sequence[ValidationError]) -> str:

@@ -73,7 +73,11 @@ SENT: dict[str, JsonObject] = {
     "message_pointer": pointer(samples.CARDS["waiting"], channel="C0DEPLOYS").payload(),
     "message_pointer_people": pointer(samples.CARDS["waiting"], channel=None, people=[samples.LEAD]).payload(),
     "message_pointer_decided": pointer(samples.CARDS["done"], channel="C0DEPLOYS").payload(),
-    "message_pointer_trouble": pointer(samples.CARDS["waiting"], channel="C0DEPLOYS", trouble="Not there.").payload(),
+    "message_pointer_trouble": pointer(
+        samples.CARDS["waiting"],
+        channel="C0DEPLOYS",
+        trouble="The app is not in this channel. Invite it there with /invite.",
+    ).payload(),
     "message_agent_failed": agent_failure_message("m1", "429 RESOURCE_EXHAUSTED").payload(),
     **{f"message_verdict_{name}": verdict_message(*given).payload() for name, given in samples.VERDICTS.items()},
 }

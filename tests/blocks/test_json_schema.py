@@ -190,7 +190,7 @@ def test_a_value_may_be_as_deep_as_a_form_takes_it() -> None:
             {"not": {"type": "string"}},
             [1],
             "x",
-            "This does not fit the schema: 'x' should not be valid under {'type': 'string'}.",
+            "This is not what the tool takes: 'x' should not be valid under {'type': 'string'}.",
         ),
         ({"type": "TYPE_UNSPECIFIED", "anyOf": "nonsense", "enum": []}, [1, "x"], None, None),
         (7, [1, "x"], None, None),

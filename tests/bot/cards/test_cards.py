@@ -147,7 +147,7 @@ async def test_a_channel_that_the_app_is_not_in_is_reported_in_the_thread_until_
 
     assert isinstance(out.troubles[-1], Gone)
     why = "The app is not in this channel. Invite it there with /invite."
-    assert out.posted() == [f"The card for Deploy: 2.4.1, 3 replicas can't be posted in #leads: {why}"]
+    assert out.posted() == [f"The card for Deploy: 2.4.1, 3 replicas can't be posted in #leads. {why}"]
     out.slack.workspace.directory.set_members("C0LEADS", add=(out.slack.install.bot_user_id,))
     await out.drawn()
     (line,) = out.posted()
