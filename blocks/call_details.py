@@ -153,14 +153,15 @@ def content(view: Shown, room: Space) -> Drawing:
         drawing.add(Box(drawing.fitted(view.tool, max(room.hint, 400))))
     plan = plan_of(view.preview) if view.preview and view.preview.failed is None else None
     if plan is not None and view.approved_preview is not None:
-        plan = _say_drift(view, plan, plan.since(plan_of(view.approved_preview)), drawing)
+        _say_drift(view, plan.since(plan_of(view.approved_preview)), drawing)
     _say_arguments(view, drawing)
     if plan is not None:
         _say_preview(view, plan, drawing)
     asked = question(view)
     in_title = asked is not None and (not room.exact or plain(asked, _QUESTION) == view.hint)
     if view.hint and not in_title and not _says_nothing(view.hint, view.tool):
-        drawing.words.append(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
+        by = "the agent" if view.question else "the tool"
+        drawing.words.append(Quote(drawing.fitted(view.hint, room.hint, room.lines), (Say(by),)))
     if view.why:
         why = drawing.fitted(view.why, room.hint, room.lines, runs=False)
         drawing.words.append(Quote(why, (Say("the agent"),)))
@@ -276,7 +277,7 @@ def asked_by_line(view: Shown, *, exact: bool = False) -> Line:
     row = say(template, agent=agent, asker=User(view.asked_by or ""))
     if view.stage not in (State.WAITING, OutcomeKind.UNKNOWN):  # an unknown call says when it started
         row += say(", {when}", when=When(view.asked_at))
-    if not view.question:
+    if exact and not view.question:
         row += (Say(words.DOT), code(view.tool, TOOL_IN_TITLE))
     if view.session_link:
         row += (Say(words.DOT), Link(view.session_link, "Conversation"))
@@ -440,6 +441,7 @@ def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: 
             whole.add(argument.name)
             _say_value(argument, change.new, change, drawing)
         elif isinstance(leaf, FieldDiff):
+            whole |= {change.path} if drawing.over and not room.exact else set()
             formats = dict(argument.formats if argument else ()).get(leaf.path.rpartition(": ")[2].replace(" ", "_"))
             part = Argument(leaf.path, None, formats=(("", formats),) if formats else ())
             _say_value(part, leaf.new, leaf, drawing, runs=False)
@@ -476,19 +478,14 @@ def _leaves(called: str, change: FieldDiff) -> list[FieldDiff | tuple[TextSpan, 
 # -- what the tool says that it would do
 
 
-def _say_drift(view: Shown, plan: Plan, changed: tuple[str, ...], drawing: Drawing) -> Plan:
-    """How what it would do differs from what was approved: before anything else. Returns the plan to show: a short one
-    has then and now among its lines."""
-    who, when = people_names(view.approved_then), When(view.approved_then_at)
-    since = say("{who} approved it {when}", who=who, when=when) if view.approved_then else say("it was approved")
-    drawing.add(Line((Say("⚠️ "), Say("Changed since ", bold=True), *since, Say(". Decide again.", bold=True))))
-    if not changed:
-        drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
-    elif plan.lines and len(changed) - sum(one.startswith("then") for one in changed) == len(plan.lines):
-        return replace(plan, lines=changed)
-    else:
+def _say_drift(view: Shown, changed: tuple[str, ...], drawing: Drawing) -> None:
+    """How what it would do differs from what was approved: before anything else."""
+    after = (*people_names(view.approved_then), Say(" approved")) if view.approved_then else say("it was approved")
+    drawing.add(Line((Say("⚠️ "), Say("Changed after ", bold=True), *after, Say(". Those votes no longer count."))))
+    if changed:
         drawing.box(Plan(changed), drawing.room.preview, drawing.room.preview_lines, runs=False)
-    return plan
+    else:
+        drawing.add(Line((Say("The difference is in a hidden value, or in how the same is written."),)))
 
 
 def _say_preview(view: Shown, plan: Plan, drawing: Drawing) -> None:

@@ -6,7 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import CARD, LIST, Space, asked_by_line, content, headline, named_value, result
+from adk_confirm.blocks.call_details import (
+    CARD,
+    LIST,
+    TOOL_IN_TITLE,
+    Space,
+    asked_by_line,
+    content,
+    headline,
+    named_value,
+    result,
+)
 from adk_confirm.blocks.click_ids import Action, CardMark, block_id, checked_id, more_value
 from adk_confirm.blocks.kit import (
     JsonObject,
@@ -68,13 +78,14 @@ def card(view: Shown) -> Message:
     what = content(view, CARD)
     became, returned, cut = outcome(view, CARD)
     blind = what.blind and view.stage is State.WAITING
-    runs = [*became, *what.runs, *preview_notices(view)]
-    said = [*what.words, *people_said(view), *notices(view)]
-    if len(what.small) > _BESIDE:  # so many values in grey would be a wall
+    runs = [*became, *what.runs, *([Line(returned)] if returned else ())]
+    said = [*what.words, *people_said(view), *notices(view), *_grant_offered(view)]
+    if len(what.small) > _BESIDE and not view.diff:  # so many values in grey would be a wall
         runs.append(Line(join(what.small, words.DOT)))
         what.small.clear()
-    asked = join([asked_by_line(view).spans, *filter(None, (*what.small, returned))], words.DOT)
-    small = [Line(asked), *small_facts(view)]
+    state = [*preview_notices(view), *status(view), asked_by_line(view)]
+    tool = () if view.question else (code(view.tool, TOOL_IN_TITLE),)
+    small = [*([Line(facts)] if (facts := join([*tool, *what.small], words.DOT)) else ()), *small_facts(view)]
     if cut or what.cut:
         everything = "Review… shows all of it." if blind else "All of it: ⋯ → All details."
         small.append(line(f"Shortened here. {everything}"))
@@ -82,11 +93,11 @@ def card(view: Shown) -> Message:
     def named(part: str) -> str:
         return block_id(part, view.ref, view.version)
 
-    blocks = [header(heading(view), named("title")), section(status(view), named("state"), _menu(view))]
+    blocks = [header(heading(view), named("title")), section(state, named("state"), _menu(view))]
     blocks += [rich(pieces, named(part)) for part, pieces in (("what", runs), ("said", said)) if pieces]
     blocks += [*small_print(small, named("facts")), *actions(buttons(view, blind=what.blind), named("buttons"))]
     return Message(
-        text=text([Line(title(view)), *status(view)], runs, [*said, *small], MESSAGE_TEXT),
+        text=text([Line(title(view)), *state], runs, [*said, *small], MESSAGE_TEXT),
         blocks=tuple(blocks),
         metadata=CardMark(view.id, view.revision, view.version).metadata(),
     )
@@ -105,7 +116,7 @@ def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     if view.stage is State.WAITING and not view.question and _edits(view):
         row.append(button(Action.EDIT, "Edit…", view.ref.encode(), about=view.tool))
     if approvable(view) and view.grant_offer:
-        row.append(button(Action.GRANT_OPEN, "Allow more…", view.ref.encode(), about=view.tool))
+        row.append(button(Action.GRANT_OPEN, words.ALLOW_MORE, view.ref.encode(), about=view.tool))
     if view.grant:
         row.append(revoke_button(view.grant))
     if view.stage in ASKED_AGAIN and view.asked_by and not (view.question or view.drifted):
@@ -269,16 +280,16 @@ def outcome(view: Shown, room: Space) -> tuple[list[Piece], tuple[TextSpan, ...]
             said = Box(done.text) if view.error else Quote(done.text, (Say("the agent's runtime"),))
             return [said], (), not done.whole
         nothing = view.stage is OutcomeKind.DONE and not (view.question or view.operation)
-        return [], say("returned nothing") if nothing else (), False
+        return [], say("Returned nothing") if nothing else (), False
     if view.result in (None, "", {}, {"result": None}):
-        return [], say("returned nothing"), False
+        return [], say("Returned nothing"), False
     if view.became == words.HANDED_OVER and not room.exact:  # the status says it
         return [], (), False
     news = view.result if room.exact else _news(view, view.result)
     drawn, cut = result(news, room, view.formats) if news or not view.result else ([], False)
     if room.small and not cut and len(drawn) == 1 and isinstance(drawn[0], Line):
         named = drawn[0].spans[:1] == (Supplied(words.RESULT, bold=True),)
-        returned = (Say("returned "), *drawn[0].spans[2 * named :])
+        returned = (Say("Returned "), *drawn[0].spans[2 * named :])
         if sum(units(spoken(span)) for span in returned) <= _RETURNED:
             return [], returned, False
     return drawn, (), cut
@@ -353,7 +364,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             if view.became == words.HANDED_OVER and isinstance(view.result, dict):
                 whom, time = code(str(view.result["handed to"])), ""
                 said = say(
-                    "{who} passed it to {whom}, which does not report back. Look at the result yourself.",
+                    "{who} handed it to {whom}, which does not report back. Check the system that it changes.",
                     who=code(view.reported_by or ""),
                     whom=whom,
                 )
@@ -370,18 +381,21 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
         case State.LAPSED:
             return say(f"{yes} by {{people}}, but the agent could not be reached in time.", people=people)
         case State.ELSEWHERE:
-            may = "" if view.outside is False else "It may have run. "
-            return say(may + "No vote here counted. Find out who answered the agent.")
-        case OutcomeKind.HAPPENED | OutcomeKind.DID_NOT:
-            return say(f"{{people}} said that it {words.STATES[view.stage]}.", people=people_names(view.decided_by))
-        case OutcomeKind.NOBODY_KNOWS:
-            return say("Nobody said whether it took effect. The agent knows that the outcome is unknown.")
+            may = "" if view.outside is False else "It may have run: check the system that it changes. "
+            return say("Somebody answered the agent directly, so no vote here counted. " + may + "Find out who did.")
+        case OutcomeKind.HAPPENED | OutcomeKind.DID_NOT | OutcomeKind.NOBODY_KNOWS:
+            ended = f"{{who}} said that it {words.STATES[view.stage]}."
+            if view.stage is OutcomeKind.NOBODY_KNOWS:
+                ended = "Nobody said whether it took effect. The agent knows that the outcome is unknown."
+            ended += " Approved by {people}." if view.approved_by else ""
+            return say(ended, who=people_names(view.decided_by), people=people_names(view.approved_by, voted))
     if view.question:
         return say("The agent did not accept the answer.")
     if view.drifted:
-        newer = (Link(view.newer_link, "Newer card"),) if view.newer_link else say("Use the newer card.")
+        newer = (Link(view.newer_link, "Open the newer card"),) if view.newer_link else say("Use the newer card.")
         return (*decided(yes), Say(" Before it started, what it would do changed. "), *newer)
-    return decided(yes) if view.decided_by else say(no)
+    refused = " Then it was refused." if view.reason else ""
+    return decided(yes, refused) if view.decided_by else say(no + refused)
 
 
 def took(seconds: float | None) -> str:
@@ -401,6 +415,8 @@ def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
     rows, verb = [_voting_status(view, most)], "answer" if view.question else "approve"
     if view.too_few_may and any(one.value == view.asked_by for one in (*view.approvers, *view.escalated_to)):
         rows.append(say(f"{{asker}} can't {verb}: they asked for it.", asker=User(view.asked_by or "")))
+    if view.too_few_may and not (view.escalates_at and view.escalates_to):
+        rows.append(say(words.ADD_APPROVERS[view.question]))
     if view.spoke and view.stage is State.WAITING:
         rows.append(say(f"{{people}} can't {verb}: they spoke to the agent here.", people=people_names(view.spoke)))
     return [Line(row) for row in rows if row]
@@ -417,8 +433,9 @@ def preview_notices(view: Shown, length: int = 300) -> list[Line]:
         return [line("What the edited call would do is being looked up. It can be approved after that.")]
     if view.stage is not State.WAITING or view.preview is None or view.preview.failed is None:
         return []
-    then, why = "Deny it, or edit it." if _edits(view) else "Deny it, and ask again.", view.preview.failed
-    return [line(words.PREVIEW_FAILED[view.lacks_preview], then=then, why=prose(why, length))]
+    then, why = "Edit it to try again, or deny it" if _edits(view) else "Deny it, and ask again", view.preview.failed
+    nobody = (Say("Nobody can approve this", bold=True),)
+    return [line(words.PREVIEW_FAILED[view.lacks_preview], nobody=nobody, then=then, why=prose(why, length))]
 
 
 def small_facts(view: Shown) -> list[Line]:
@@ -442,30 +459,21 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
         return (*votes, *deciders(view, "{approvers} can answer", most))
     if view.stage is not State.WAITING:
         return ()
+    verb = "answer" if view.question else "approve"
     parts = [say("Approved by {people}", people=people_names(view.voted))] if view.voted else []
     needed = (Say(words.needed(len(view.voted), view.quorum), bold=True),)
     template = "{approvers} can answer" if view.question else "{needed} from {approvers}"
     if view.too_few_may:
-        parts += _nobody(view, most)
+        few = f"{len(view.able)} {'person' if len(view.able) == 1 else 'people'} can approve"
+        reason = f"Needs {view.quorum} approvals, but only {few}" if view.able else f"Nobody can {verb} this"
+        parts.append((Say(reason, bold=True),))
     else:
         template = "{approvers} can deny this" if view.lacks_preview else template
         parts.append(deciders(view, template, most, needed=needed))
     if view.too_few_now and view.escalates_at and (leads := approver_names(view.escalates_to)):
-        verb = "answer" if view.question else "approve"
         parts.append(say(f"{{leads}} can {verb} from {{when}}", leads=leads, when=When(view.escalates_at)))
     parts.append(say(words.UNTIL, when=When(view.expires_at)))
     return join(parts, words.DOT)
-
-
-def _nobody(view: Shown, most: int) -> list[tuple[TextSpan, ...]]:
-    """`Nobody can approve this · @dana can deny it · @leads can approve from 14:11`."""
-    verb = "answer" if view.question else "approve"
-    few = f"{len(view.able)} {'person' if len(view.able) == 1 else 'people'}"
-    reason = f"Needs {view.quorum} approvals, but only {few} can approve" if view.able else f"Nobody can {verb} this"
-    parts: list[tuple[TextSpan, ...]] = [(Say(reason, bold=True),)]
-    if not view.question:
-        parts.append(deciders(view, "{approvers} can deny it", most))
-    return parts
 
 
 def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
@@ -507,16 +515,25 @@ def grant_text(grant: GrantView) -> Line:
 
 
 def whatever(free: Sequence[str]) -> tuple[TextSpan, ...]:
-    """`any amount`: what may differ from the call that was approved."""
+    """`any version, any env`: what may differ from the call that was approved."""
     if not free:
-        return say("with exactly these arguments")
-    named: list[Sequence[TextSpan]] = [(Say("any ", bold=True), name(readable_name(one))) for one in free[:_BOUND]]
-    return join([*named, *([(Say("anything else", bold=True),)] if free[_BOUND:] else [])])
+        return say("exactly these arguments")
+    named = [(Say("any ", bold=True), name(readable_name(one))) for one in free[:_BOUND]]
+    return join([*named, *([(Say("any other argument", bold=True),)] if free[_BOUND:] else [])])
+
+
+def _grant_offered(view: Shown) -> list[Line]:
+    """What else the grant's button allows."""
+    if not (offer := view.grant_offer) or not approvable(view):
+        return []
+    time, free = words.duration(offer.seconds), whatever(offer.free)
+    return [line(words.GRANT_OFFERED, more=(Say(words.ALLOW_MORE, bold=True),), time=time, free=free)]
 
 
 def grant_scope(offer: GrantOffer) -> list[Line]:
     """What the next calls may be that run without asking."""
-    rows = [*([say("with the same {on}", on=_bound(offer.on))] if offer.free else []), whatever(offer.free)]
+    rows = [say("with the same {on}", on=_bound(offer.on))] if offer.free and offer.on else []
+    rows.append(whatever(offer.free))
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
     return [line("Only in this conversation:"), *(Line(row, item=1) for row in rows)]
 
@@ -529,7 +546,7 @@ def _bound(on: Sequence[Argument]) -> tuple[TextSpan, ...]:
 def calls_like(grant: GrantView | ShownLine) -> tuple[TextSpan, ...]:
     """`deploy with service checkout, any version`: what a grant covers."""
     bound = (" with {on}" if grant.free else " with exactly {on}") if grant.on else ""
-    free = (Say(", "), *whatever(grant.free)) if grant.free else ()
+    free = (Say(", " if grant.on else " with "), *whatever(grant.free)) if grant.free else ()
     return say(f"{{tool}}{bound}{{free}}", tool=name(grant.tool), on=_bound(grant.on), free=free)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import unified_diff
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.text import units
@@ -15,8 +14,8 @@ from adk_confirm.runtime.calls.preview import Preview
 
 _HUNK = re.compile(r"@@ -[0-9]{1,9}(?:,([0-9]{1,9}))? \+[0-9]{1,9}(?:,([0-9]{1,9}))? @@.*")
 _GIT, _GIT_SAYS = ("diff --git ", "index ", "similarity index "), ("new file mode ", "deleted file mode ", "rename ")
-_TAIL, _SHORT = 3, 12
-_SIDES = {"-": "then  ", "+": "now   ", " ": "      "}
+_TAIL = 3
+_SIDES = {"-": "was  ", "+": "now  "}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +50,8 @@ class Plan:
         return "\n".join(head), "".join(f"\n{line}" for line in (*more, *tail))
 
     def since(self, before: Plan) -> tuple[str, ...]:
-        """What stood there then and what stands there now, among the lines of a short plan; else the lines alone."""
-        short = max(len(self.lines), len(before.lines)) <= _SHORT
+        """Only the lines that differ: what stood there then, and what stands there now."""
         found = Preview("\n".join(self.lines)).changes_from(Preview("\n".join(before.lines)))
-        if short and found:
-            found = [*unified_diff(before.lines, self.lines, n=_SHORT, lineterm="")][3:]
         return tuple(f"{_SIDES[line[:1]]}{line[1:]}" for line in found)
 
 

@@ -263,7 +263,7 @@ def rich(pieces: Iterable[Piece], block_id: str) -> JsonObject:
 
 def _set_apart(piece: Quote | Box) -> JsonObject:
     kind = "rich_text_quote" if isinstance(piece, Quote) else "rich_text_preformatted"
-    by = (Say("\n— "), *piece.by) if isinstance(piece, Quote) and piece.by else ()
+    by = (Say(" — "), *piece.by) if isinstance(piece, Quote) and piece.by else ()
     said = _text(visible(piece.text, keep="\n\t") or "(empty)")
     return part(kind, elements=[said, *map(_element, by)])
 

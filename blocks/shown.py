@@ -215,8 +215,7 @@ class Planned:
 
     preview: Preview | None = None
     approved_preview: Preview | None = None  # if it has changed since the approval
-    approved_then: tuple[str, ...] = ()  # by whom that was approved, as far as known, and when
-    approved_then_at: int = 0
+    approved_then: tuple[str, ...] = ()  # by whom that was approved, as far as known
     awaits_preview: bool = False
     lacks_preview: bool = False  # so nobody may approve
     previews_edits: bool = False  # so who edits has still to see what that does, and to approve it

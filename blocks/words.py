@@ -51,7 +51,7 @@ TITLES_OPERATION: Mapping[str, str] = {  # and for a long-running operation, whi
 }
 
 PREVIEW_FAILED = {  # by whether nobody may approve
-    True: "⚠️ Nobody can approve this, because what it would do is not known. {then} The reason: {why}",
+    True: "⚠️ {nobody}: what it would do is not known ({why}). {then}.",
     False: "⚠️ What it would do is not known: {why}",
 }
 PLAN_TITLES = {  # a text, or a diff
@@ -106,6 +106,10 @@ def needed(count: int, quorum: int) -> str:
 UNTIL = "expires {when}"
 
 SOMEBODY = "Somebody"
+ADD_APPROVERS = {  # by whether it is a question
+    False: "Whoever keeps the policy file can add approvers. Otherwise deny or withdraw it.",
+    True: "Whoever keeps the policy file can add people who answer. Otherwise withdraw it.",
+}
 
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
 PAUSED_BY = "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed."
@@ -115,6 +119,7 @@ NOT_SEALED = (
     "whoever runs it."
 )
 GRANT = "🔓 {free} until {when}: {calls}. Allowed by {who}.{uses}"
+GRANT_OFFERED = "🔓 {more} also lets it run here for {time} without asking, with {free}."
 GRANT_LISTED = "until {when} · in one {place} · allowed by {who}"
 
 
@@ -131,6 +136,7 @@ APPROVE = "Approve"
 DENY = "Deny"
 APPROVE_AND_ALLOW = "Approve and allow"
 REVIEW = "Review…"
+ALLOW_MORE = "Allow more…"
 DENY_OPENS = "Deny…"
 WITHDRAW = "Withdraw"
 HAPPENED = "Yes, it did"
@@ -233,7 +239,7 @@ LINE_NOBODY_KNOWS = "❓ Nobody said whether {tool} took effect. The agent knows
 LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
 
 # the thread's own lines
-THREAD_DRIFTED = "{people}, it did not start: what it would do is different now. Decide again on the newer card: {tool}"
+THREAD_DRIFTED = "{people}, it did not start, because what it would do has changed. Decide again: {tool}"
 THREAD_UNKNOWN = "{able}, did this take effect? {tool}"
 THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} {edited} {tool}."
 THREAD_ASKED_AGAIN = "↘️ {who}, your approval no longer counts. Decide again, because {editor} {edited} {tool}."

@@ -117,7 +117,6 @@ def _planned(row: Confirmation, earlier: Confirmation | None) -> Planned:
         preview=preview,
         approved_preview=row.masked(Preview.of(approved)),
         approved_then=approved_by(earlier) if earlier else (),
-        approved_then_at=epoch(earlier.decision.at) if earlier and earlier.decision else 0,
         awaits_preview=row.awaits_preview,
         lacks_preview=row.state is State.WAITING and row.lacks_preview,
         previews_edits=asked.previews_edits,

@@ -170,8 +170,8 @@ UNKNOWN = replace(
     voted=(),
 )
 UNKNOWN_VOTED = replace(UNKNOWN, version=8, voted=(OPS,))
-NOBODY_KNOWS = replace(UNKNOWN, stage=OutcomeKind.NOBODY_KNOWS, version=9, decided_by=())
-SETTLED = replace(UNKNOWN, stage=OutcomeKind.HAPPENED, version=9, decided_by=(LEAD,))
+NOBODY_KNOWS = replace(UNKNOWN, approved_by=_BY, stage=OutcomeKind.NOBODY_KNOWS, version=9, decided_by=())
+SETTLED = replace(UNKNOWN, approved_by=_BY, stage=OutcomeKind.HAPPENED, version=9, decided_by=(LEAD,))
 AGAIN = replace(WAITING, attempt=2, version=9, hint="")
 PAUSED = replace(APPROVED, paused=Paused())
 UNREACHABLE = replace(APPROVED, tries_until=NOON + 900)
@@ -375,9 +375,7 @@ CARDS = {
     "waiting_spoke": replace(ONE_VOTE, spoke=(LEAD,)),
     "waiting_plan": PLANNED,
     "waiting_patch": PATCH,
-    "waiting_drift": replace(
-        PLANNED, id="drift", approved_preview=_BEFORE, approved_then=_BY, approved_then_at=NOON - 600
-    ),
+    "waiting_drift": replace(PLANNED, id="drift", approved_preview=_BEFORE, approved_then=_BY),
     "waiting_unseen": replace(PLANNED, preview=Preview(failed="timed out after 10 s"), lacks_preview=True),
     "waiting_mail": MAIL,
     "waiting_question": QUESTION,

@@ -270,7 +270,7 @@ ALARM = "🚨 Somebody answered the agent directly, outside this app. Find out w
 def test_a_card_answered_elsewhere_says_so_once_and_then_what_to_do(outside: bool | None, verb: str) -> None:
     said = inert.shown(card(replace(samples.ELSEWHERE, outside=outside)).payload())
     assert f"🚨 {verb} outside this app: Deploy checkout 2.14.0 to prod" in said
-    assert "No vote here counted. Find out who answered the agent." in said
+    assert "so no vote here counted. " in said
     assert said.count("outside this app") == said.count("answered the agent") == said.count("🚨") == 1
 
 

@@ -59,7 +59,7 @@ async def again(at: Office, card: Seen, service: str = "checkout", version: str 
 
 
 async def waiting(at: Office, card: Seen) -> Seen:
-    return await at.bob.finds("Asked by ann · deploy", at.deploys, thread=card)
+    return await at.bob.finds("Needs 1 approval", at.deploys, thread=card)
 
 
 async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Office) -> None:
@@ -70,7 +70,7 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
     await at.sees(card, "Deploy checkout 2.4.2 to prod runs without asking, because", "2.4.2")
     await at.slack.until(lambda: len(at.ran()) == 2 or None)
     await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count(", done") == 2 or None)
-    assert "Asked by ann · deploy" not in at.ann.sees(at.deploys, thread=card)
+    assert "Needs 1 approval" not in at.ann.sees(at.deploys, thread=card)
     assert [line["version"] for line in at.ran()] == ["2.4.1", "2.4.2"]
 
 
@@ -87,7 +87,7 @@ async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) 
     await at.sees(card, "it was used as often as it could be")
     await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
     await at.ann.says("@adk-confirm reimburse 1800 for a train", at.deploys, thread=card)
-    await at.bob.finds("Asked by ann · reimburse", at.deploys, thread=card)
+    await at.bob.finds("Needs 1 approval", at.deploys, thread=card)
     assert len(at.ran()) == 3
 
 
@@ -185,7 +185,7 @@ async def test_who_could_not_approve_it_now_grants_nothing(at: Office, way: str)
 
     await again(at, card)
 
-    await at.cyd.finds("Asked by ann · deploy", at.deploys, thread=card)
+    await at.cyd.finds("Needs 1 approval", at.deploys, thread=card)
     assert len(at.ran()) == 1
 
 
@@ -217,7 +217,7 @@ async def test_who_left_the_group_while_something_else_was_looked_up_grants_noth
         at.slack.group("oncall", at.cyd, id="S0ONCALL")
         at.slack.clock.advance(31)
         answers.set()
-        await at.cyd.finds("Asked by ann · deploy", at.deploys, thread=card)
+        await at.cyd.finds("Needs 1 approval", at.deploys, thread=card)
         assert len(at.ran()) == 1
 
 
@@ -269,7 +269,7 @@ async def test_a_grant_for_one_agents_tool_lets_no_other_agents_tool_of_that_nam
         await (await at.bob.gets_modal("Run the next ones without asking")).submits()
         await at.sees(card, "allowed more like ", "That was it.")
         await at.ann.says("@adk-confirm prod: orders", at.deploys, thread=card)
-        asked = await at.bob.finds("Asked by ann through prod · wipe · database orders", at.deploys, thread=card)
+        asked = await at.bob.finds("Asked by ann through prod", at.deploys, thread=card)
         await at.rests()
         assert "Approve" in at.bob.now(asked).buttons
         assert "runs without asking" not in at.ann.sees(at.deploys, thread=card)

@@ -46,12 +46,12 @@ async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_ane
     assert "drops users.old" in card.text
     lab.plan["shows"] = "drops users"
     await at.bob.clicks(card, "Approve")
-    anew = await at.sees(card, "Changed since bob approved it ")
-    assert "then  drops users.old\nnow   drops users" in anew.text
+    anew = await at.sees(card, "Changed after bob approved. Those votes no longer count.")
+    assert "was  drops users.old\nnow  drops users" in anew.text
     await at.rests()
     assert at.ran() == []
     old = at.ann.now(card)
-    assert "Before it started, what it would do changed. Newer card" in old.text
+    assert "Before it started, what it would do changed. Open the newer card" in old.text
     there = f"/p{anew.ts.replace('.', '')}"
     assert there in old.text, "it leads there"
     told = await at.sees(card, "it did not start: what it would do is different now. Decide again on the newer card")
@@ -67,8 +67,8 @@ async def test_a_diff_that_changed_shows_then_and_now_and_the_new_one_whole(at: 
     card = await at.ask('migrate {"table": "users"}')
     lab.plan["shows"] = DIFF.replace("more", "less")
     await at.bob.clicks(card, "Approve")
-    anew = await at.sees(card, "Changed since bob approved it ")
-    assert "then  + more text\nnow   + less text" in anew.text
+    anew = await at.sees(card, "Changed after bob approved. Those votes no longer count.")
+    assert "was  + more text\nnow  + less text" in anew.text
     assert "+ less text" in anew.text.split("What would change")[1], "and the new one whole"
 
 
@@ -166,8 +166,8 @@ async def test_if_that_changes_after_its_approval_the_new_card_says_so_and_not_t
     edited = await changed(at, card, now="drops orders.old")
     lab.plan["shows"] = "drops orders"
     await at.bob.clicks(edited, "Approve")
-    anew = await at.sees(card, "Changed since bob approved it ")
-    assert "then  drops orders.old\nnow   drops orders" in anew.text
+    anew = await at.sees(card, "Changed after bob approved. Those votes no longer count.")
+    assert "was  drops orders.old\nnow  drops orders" in anew.text
     assert "changed by the edit" not in anew.text
     await at.rests()
     assert at.ran() == []
@@ -236,8 +236,8 @@ async def test_one_that_lies_asks_a_few_times_and_then_nothing_runs(at: Office) 
     for lie in ("drops a", "drops b", "drops c"):
         lab.plan["shows"] = lie
         await at.bob.clicks(card, "Approve")
-        await at.sees(card, f"now   {lie}")
-        card = next(one for one in at.cards() if f"now   {lie}" in one)
+        await at.sees(card, f"now  {lie}")
+        card = next(one for one in at.cards() if f"now  {lie}" in one)
     lab.plan["shows"] = "drops everything"
     await at.bob.clicks(card, "Approve")
     await at.sees(card, "would do changed after each approval, 4 times. Nothing ran.")
@@ -368,7 +368,7 @@ async def test_a_difference_that_no_line_shows_is_said(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     lab.plan["shows"] = {"drops": 1}
     await at.bob.clicks(card, "Approve")
-    anew = await at.sees(card, "Changed since bob approved it ")
+    anew = await at.sees(card, "Changed after bob approved. Those votes no longer count.")
     assert "The difference is in a hidden value, or in how the same is written." in anew.text
     await at.bob.clicks(anew, "Approve")
     await at.sees(card, ", done")

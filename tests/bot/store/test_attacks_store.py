@@ -342,7 +342,7 @@ async def granted(at: Office) -> Seen:
 
 async def asks_again(at: Office, card: Seen) -> None:
     await at.ann.says("@adk-confirm deploy checkout 6.6.6 to prod", at.deploys, thread=card)
-    await at.bob.finds("Asked by ann · deploy", at.deploys, thread=card)
+    await at.bob.finds("Needs 1 approval", at.deploys, thread=card)
     await at.rests()
     assert [line["version"] for line in at.ran()] == ["2.4.1"]
 
@@ -425,7 +425,7 @@ async def test_i_hide_that_a_grant_was_used(at: Office, hides: str) -> None:
     if "SET at" in hides:  # that changes nothing
         await _ran(at, "2.4.3", card)
     await at.ann.says("@adk-confirm deploy checkout 6.6.6 to prod", at.deploys, thread=card)
-    await at.bob.finds("Asked by ann · deploy", at.deploys, thread=card)
+    await at.bob.finds("Needs 1 approval", at.deploys, thread=card)
     await at.rests()
     assert "6.6.6" not in [line["version"] for line in at.ran()]
 
