@@ -433,7 +433,7 @@ def preview_notices(view: Shown, length: int = 300) -> list[Line]:
         return [line("What the edited call would do is being looked up. It can be approved after that.")]
     if view.stage is not State.WAITING or view.preview is None or view.preview.failed is None:
         return []
-    then, why = "Edit it to try again, or deny it" if _edits(view) else "Deny it, and ask again", view.preview.failed
+    then, why = "Edit it to try again, or deny it." if _edits(view) else "Deny it, and ask again.", view.preview.failed
     nobody = (Say("Nobody can approve this", bold=True),)
     return [line(words.PREVIEW_FAILED[view.lacks_preview], nobody=nobody, then=then, why=prose(why, length))]
 

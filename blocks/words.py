@@ -51,7 +51,7 @@ TITLES_OPERATION: Mapping[str, str] = {  # and for a long-running operation, whi
 }
 
 PREVIEW_FAILED = {  # by whether nobody may approve
-    True: "⚠️ {nobody}: what it would do is not known ({why}). {then}.",
+    True: "⚠️ {nobody}: what it would do is not known. {then} The reason: {why}",
     False: "⚠️ What it would do is not known: {why}",
 }
 PLAN_TITLES = {  # a text, or a diff

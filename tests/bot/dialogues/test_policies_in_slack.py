@@ -70,7 +70,7 @@ async def test_a_card_that_too_few_can_approve_says_so_and_has_no_dead_button(at
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
     await at.sees(card, "bob can't approve: they spoke to the agent here.")
     stuck = at.bob.now(card)
-    assert "*Needs 2 approvals, but only 1 person can approve* · @lead" in stuck
+    assert "*Needs 2 approvals, but only 1 person can approve* · expires" in stuck
     assert "ann can't approve: they asked for it." in stuck
     assert stuck.buttons == ("All details", "Withdraw…", "History", "Deny…")
 

@@ -54,7 +54,7 @@ async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_ane
     assert "Before it started, what it would do changed. Open the newer card" in old.text
     there = f"/p{anew.ts.replace('.', '')}"
     assert there in old.text, "it leads there"
-    told = await at.sees(card, "it did not start: what it would do is different now. Decide again on the newer card")
+    told = await at.sees(card, "it did not start, because what it would do has changed. Decide again")
     assert there in told.fallback, "and so does the thread"
     await at.cyd.clicks(anew, "Approve")
     await at.sees(card, ", done")
@@ -265,7 +265,7 @@ async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> 
 async def test_one_that_fails_can_be_denied_and_not_approved(at: Office) -> None:
     lab.plan["shows"] = ConnectionError("no route to the database")
     said = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
-    card = await at.sees(said, "Deny it, or edit it. The reason: ConnectionError: no route to the database")
+    card = await at.sees(said, "Edit it to try again, or deny it. The reason: ConnectionError: no route to the database")
     assert not any("Approve" in button for button in card.buttons)
     assert "@oncall can deny this" in card.text
     assert "Needs" not in card.text
