@@ -265,7 +265,7 @@ async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> 
 async def test_one_that_fails_can_be_denied_and_not_approved(at: Office) -> None:
     lab.plan["shows"] = ConnectionError("no route to the database")
     said = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
-    card = await at.sees(said, "Edit it to try again, or deny it. The reason: ConnectionError: no route to the database")
+    card = await at.sees(said, "to try again, or deny it. The reason: ConnectionError: no route to the database")
     assert not any("Approve" in button for button in card.buttons)
     assert "@oncall can deny this" in card.text
     assert "Needs" not in card.text
