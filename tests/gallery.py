@@ -26,6 +26,13 @@ from tests.support.browser import chromium
 
 GALLERY = Path(__file__).resolve().parent.parent / "gallery"
 WIDTHS, MODES = (390, 1280), ("light", "dark")
+OPENS = {  # what a button of these opens, by what is pressed: the menu and the dialogs
+    "card_waiting": {"menu": "button.more"},
+    "card_waiting_edited": {"approve": "button >> text=Approve"},
+    "card_unknown": {"happened": "text=Yes, it did", "did_not": "text=No, it didn't", "again": "text=Run again…"},
+    "card_done_granted": {"revoke": "text=Revoke grant"},
+    "message_pointer": {"withdraw": "text=Withdraw"},
+}
 
 
 async def _messages(app: SmallApp, channel: Channel, page: Page, now: float) -> AsyncIterator[tuple[str, Locator]]:
@@ -35,6 +42,13 @@ async def _messages(app: SmallApp, channel: Channel, page: Page, now: float) -> 
             await app.client.chat_postMessage(channel=channel.id, **at_noon(payload, now))
         await expect(shown.nth(at)).to_be_visible()
         yield name, shown.nth(at)
+        for part, button in OPENS.get(name, {}).items():
+            await shown.nth(at).locator(button).click()
+            opened = page.locator("[role=menu], dialog[open]")
+            await expect(opened).to_be_visible()
+            yield f"{name}_{part}", opened
+            await page.keyboard.press("Escape")
+            await expect(opened).to_have_count(0)
 
 
 async def _views(slack: Sandbox, me: Person, page: Page, now: float) -> AsyncIterator[tuple[str, Locator]]:
@@ -92,8 +106,8 @@ async def _draw(browser: Browser, width: int, mode: str) -> None:
 
 
 def _index() -> str:
-    rows = []
-    for name in SENT:
+    rows, first = [], f"-{WIDTHS[0]}-{MODES[0]}.png"
+    for name in (path.name.removesuffix(first) for path in sorted(GALLERY.glob(f"*{first}"))):
         shots = [f"{name}-{width}-{mode}.png" for mode in MODES for width in WIDTHS]
         pictures = "".join(f'<img src="{shot}" alt="{shot}" loading="lazy">' for shot in shots)
         rows.append(f"<section><h2>{escape(name)}</h2>{pictures}</section>")
@@ -108,7 +122,7 @@ async def main() -> None:
             for mode in MODES:
                 await _draw(browser, width, mode)
     (GALLERY / "index.html").write_text(_index(), encoding="utf-8")
-    print(f"{len(SENT)} faces in {GALLERY}/index.html")
+    print(f"The faces are in {GALLERY}/index.html")
 
 
 if __name__ == "__main__":

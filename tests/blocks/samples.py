@@ -378,6 +378,7 @@ CARDS = {
     "waiting_drift": replace(PLANNED, id="drift", approved_preview=_BEFORE, approved_then=_BY),
     "waiting_unseen": replace(PLANNED, preview=Preview(failed="timed out after 10 s"), lacks_preview=True),
     "waiting_mail": MAIL,
+    "waiting_note": replace(PLANNED, approve_note="required"),
     "waiting_question": QUESTION,
     "waiting_operation": replace(WAITING, operation=True, hint="It has begun, and waits for its result."),
     "approved": APPROVED,

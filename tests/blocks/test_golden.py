@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adk_confirm.blocks.card import card, pointer
+from adk_confirm.blocks.card import card, note, pointer
 from adk_confirm.blocks.form import Form, approve_form, deny_form, withdraw_form
 from adk_confirm.blocks.full_view import everything as everything_view
 from adk_confirm.blocks.full_view import run_again_form
@@ -45,7 +45,7 @@ SENT: dict[str, JsonObject] = {
     "modal_approve_payload": approve_form(samples.TIME_OFF, Form(samples.TIME_OFF, None)),
     "modal_approve_grant": approve_form(samples.OFFERED),
     "modal_approve_cut": approve_form(samples.LONG),
-    "modal_approve_note": approve_form(replace(samples.PLANNED, approve_note="required")),
+    "modal_approve_note": approve_form(samples.CARDS["waiting_note"]),
     "modal_approve_and_allow": approve_form(samples.OFFERED, grant=True),
     "modal_answer": approve_form(samples.QUESTION, Form(samples.QUESTION, samples.QUESTION_SCHEMA)),
     "modal_edit_typed": Form(samples.TYPED, samples.TYPED_SCHEMA).edit_view(),
@@ -78,6 +78,7 @@ SENT: dict[str, JsonObject] = {
         channel="C0DEPLOYS",
         trouble="The app is not in this channel. Invite it there with /invite.",
     ).payload(),
+    "message_note": note(replace(samples.PLANNED, card_link=samples.HOME.waiting[0].card_link)).payload(),
     "message_agent_failed": agent_failure_message("m1", "429 RESOURCE_EXHAUSTED").payload(),
     **{f"message_verdict_{name}": verdict_message(*given).payload() for name, given in samples.VERDICTS.items()},
 }
