@@ -21,7 +21,8 @@ from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.exact_values import json_text, spell_on_one_line
 from adk_confirm.blocks.json_schema import Shape
 from adk_confirm.blocks.kit import input_block, option, plain_text
-from adk_confirm.blocks.rich_text import JsonObject, part
+from adk_confirm.blocks.readable import scalar
+from adk_confirm.blocks.rich_text import JsonObject, part, spoken
 from adk_confirm.blocks.shown import ABSENT, Absent
 from adk_confirm.blocks.text import INPUT, OPTION, PLACEHOLDER, fit, plain, units, visible
 from adk_confirm.runtime.jsontypes import NotJson, read_json, same
@@ -92,7 +93,7 @@ class Field:
 
     def block(self) -> JsonObject:
         hints = [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
-        hints += [self.note] if self.note else []
+        hints += [words.NOW.format(value=self.note)] if self.note else []
         hints += [words.HINTS[self.kind.name]] if self.kind.name in words.HINTS else []
         hints += ["Empty means no value."] if self.shape.nullable and not self.chooses else []
         element = self._choices() if self.chooses else self._box()
@@ -287,10 +288,12 @@ class Field:
 
 
 def field_for(
-    path: Path, called: str, block_id: str, current: Value, shape: Shape, note: str = "", *, chosen: bool = True
+    path: Path, called: str, block_id: str, current: Value, shape: Shape, kind: str = "", *, chosen: bool = True
 ) -> Field | None:
-    """A field of the best kind that can show the current value exactly. None if it is too long for any. `chosen`:
-    somebody meant the value. Otherwise a zero, a no or nothing is the person's to enter."""
+    """A field of the best kind that can show the current value exactly. None if it is too long for any. `kind`: how the
+    card writes it, so a number says `Now: €1,200.50`. `chosen`: somebody meant the value. Otherwise a zero, a no or
+    nothing is the person's to enter."""
+    note = spoken(scalar(current, kind, "")) if kind and isinstance(current, int | float) else ""
     if not chosen and current is not ABSENT and (current is not None or not shape.nullable):
         known = shape.options is None or any(same(one, current) for one in shape.options)
         if not known or not (current or isinstance(current, str | list | dict)):

@@ -10,7 +10,7 @@ import copy
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,8 +43,8 @@ from adk_confirm.blocks.full_view import (
 from adk_confirm.blocks.json_schema import Schema, Shape, payload_fields, problems, property_names, shapes
 from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, option, plain_text, section, small_print
 from adk_confirm.blocks.mentions import people_names
-from adk_confirm.blocks.readable import LONGEST_TITLE, one_of, readable_name, scalar
-from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich, spoken
+from adk_confirm.blocks.readable import LONGEST_TITLE, one_of, readable_name
+from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich
 from adk_confirm.blocks.shown import ABSENT, PAYLOAD, Argument, GrantOffer, Shown
 from adk_confirm.blocks.text import fit, plain
 from adk_confirm.runtime.errors import ConfirmError
@@ -78,13 +78,11 @@ class Form:
         if view.wants_payload:
             arguments = view.payload
             names = (*names, PAYLOAD) if [one.name for one in arguments] == [PAYLOAD] else names
-        self._chosen = (
-            view.answered or not view.wants_payload
-        )  # else the values are the agent's, until somebody answers
+        self._chosen = view.answered or not view.wants_payload  # else the agent's, until somebody answers
         self._given = {one.name: one.value for one in arguments}
         self._formats = {one.name: dict(one.formats) for one in arguments}
         may = dict.fromkeys(names)
-        labels = Counter(readable_name(one) for one in {*self._given, *may})
+        labels = _labels({*self._given, *may})
         known = shapes(schema, [*may]) if schema is not None and may else {}
         values: list[tuple[str, Value, bool]] = [(one.name, one.value, one.masked) for one in arguments]
         values += [(one, ABSENT, False) for one in may if one not in self._given and one in known]
@@ -93,24 +91,22 @@ class Form:
         values.sort(key=lambda one: order.get(one[0], len(order)))
         self._in_items = min(MOST_IN_ITEMS, MOST_FIELDS - len(values))
         for called, value, masked in values:
-            shown = readable_name(called) if labels[readable_name(called)] == 1 else called
             # By its name: an operator may change the policy, and so which fields there are, while somebody fills it in.
             block_id = f"{_FIELD}{view.ref.encode()}.{_digest(called)}"
             shape = known.get(called, Shape())
-            added = not masked and called in may and self._add(called, shown, block_id, value, shape)
+            added = not masked and called in may and self._add(called, labels[called], block_id, value, shape)
             if value is not ABSENT and not added:
                 self._fixed.append(Argument(called, value, masked))
 
     def _add(self, called: str, shown: str, block_id: str, value: Value, shape: Shape) -> bool:
         """Whether there are fields for this value now. Once one had no room, later ones get none either."""
-        formats = self._formats.get(called, {})
-        fields = _inside(called, shown, block_id, value, shape, formats, self._chosen)
+        fields = self._inside(called, shown, block_id, value, shape)
         inputs = _blocks(fields)
         if 0 < len(inputs) <= self._in_items:
             self._in_items -= len(inputs)
         else:
-            note = _as_shown(value, formats.get(""))
-            whole = field_for((called,), shown, block_id, value, shape, note, chosen=self._chosen)
+            kind = self._formats.get(called, {}).get("", "")
+            whole = field_for((called,), shown, block_id, value, shape, kind, chosen=self._chosen)
             fields = [whole] if whole else []
             inputs = _blocks(fields)
         self._crowded = self._crowded or len(self.inputs) + max(len(inputs), 1) > MOST_FIELDS
@@ -124,6 +120,33 @@ class Form:
             self.fields += fields
             self.inputs += inputs
         return not self._crowded
+
+    def _inside(self, called: str, shown: str, block_id: str, value: Value, shape: Shape) -> list[Field]:
+        """A field for each value in an object, or in a list of objects. None for any other value, or for too many."""
+        items = value if isinstance(value, list) else []
+        holders: list[tuple[Path, str, str, Mapping[str, Value]]] = []  # where it is, title, block, what it holds
+        if isinstance(value, dict) and {*shape.kinds} <= {"object"}:
+            holders = [((called,), shown, block_id, {**dict.fromkeys(shape.items, ABSENT), **value})]
+        if {*shape.kinds} <= {"array"} and all(isinstance(item, dict) for item in items):
+            for number, item in enumerate(objects(items)):
+                holders.append(((called, number), one_of(shown, number + 1), f"{block_id}.{number}", item))
+        some = 0 < sum(len(holder) for *_, holder in holders) <= MOST_IN_ITEMS and all(holder for *_, holder in holders)
+        fields: list[Field] = []
+        for path, title, block, holder in holders if some and shape.options is None else ():
+            labels = _labels(holder)
+            if items:
+                called_so = next((": " + one for one in holder.values() if isinstance(one, str) and one.strip()), "")
+                gone, choice = Shape(required=False), words.REMOVE.format(item=title)
+                heading = title[:1].upper() + title[1:] + fit(called_so, _NAME).text
+                fields.append(Field(path, heading, f"{block}.remove", ABSENT, gone, Kind.REMOVE, options=(choice,)))
+            for at, inner in enumerate(sorted(holder, key=[*shape.items, *holder].index)):
+                label = labels[inner] if items else f"{title}: {labels[inner]}"
+                rule, kind = shape.items.get(inner, Shape()), self._formats.get(called, {}).get(inner, "")
+                made = field_for((*path, inner), label, f"{block}.{at}", holder[inner], rule, kind, chosen=self._chosen)
+                if made is None:
+                    return []
+                fields.append(made)
+        return fields
 
     # Drawing
 
@@ -225,11 +248,10 @@ class Form:
         return errors
 
 
-def _as_shown(value: Value, kind: str | None) -> str:
-    """A number as the card shows it, if that says more than the digits in the field do: `Now: €1,200.50`."""
-    if kind is None or not isinstance(value, int | float):
-        return ""
-    return words.NOW.format(value=spoken(scalar(value, kind, "")))
+def _labels(names: Collection[str]) -> dict[str, str]:
+    """Each name as people read it, or as it is if two would read the same."""
+    seen = Counter(map(readable_name, names))
+    return {one: readable_name(one) if seen[readable_name(one)] == 1 else one for one in names}
 
 
 def _blocks(fields: Sequence[Field]) -> list[JsonObject]:
@@ -240,37 +262,6 @@ def _blocks(fields: Sequence[Field]) -> list[JsonObject]:
         blocks.append(one.block())
     end = [part("divider", block_id=f"{fields[-1].block_id}.end")] if len(blocks) > len(fields) else []
     return blocks + end
-
-
-def _inside(
-    called: str, shown: str, block_id: str, value: Value, shape: Shape, formats: Mapping[str, str], chosen: bool
-) -> list[Field]:
-    """A field for each value in an object, or in a list of objects. None for any other value, or for too many."""
-    items = value if isinstance(value, list) else []
-    holders: list[tuple[Path, str, str, Mapping[str, Value]]] = []  # where it is, its title, its block, what it holds
-    if isinstance(value, dict) and {*shape.kinds} <= {"object"}:
-        holders = [((called,), shown, block_id, {**dict.fromkeys(shape.items, ABSENT), **value})]
-    if {*shape.kinds} <= {"array"} and all(isinstance(item, dict) for item in items):
-        for number, item in enumerate(objects(items)):
-            holders.append(((called, number), one_of(shown, number + 1), f"{block_id}.{number}", item))
-    some = 0 < sum(len(holder) for *_, holder in holders) <= MOST_IN_ITEMS and all(holder for *_, holder in holders)
-    fields: list[Field] = []
-    for path, title, block, holder in holders if some and shape.options is None else ():
-        labels = Counter(map(readable_name, holder))
-        if items:
-            called_so = next((": " + one for one in holder.values() if isinstance(one, str) and one.strip()), "")
-            gone, choice = Shape(required=False), words.REMOVE.format(item=title)
-            heading = title[:1].upper() + title[1:] + fit(called_so, _NAME).text
-            fields.append(Field(path, heading, f"{block}.remove", ABSENT, gone, Kind.REMOVE, options=(choice,)))
-        for at, inner in enumerate(sorted(holder, key=[*shape.items, *holder].index)):
-            label = readable_name(inner) if labels[readable_name(inner)] == 1 else inner
-            label = label if items else f"{title}: {label}"
-            note, rules = _as_shown(holder[inner], formats.get(inner)), shape.items.get(inner, Shape())
-            made = field_for((*path, inner), label, f"{block}.{at}", holder[inner], rules, note, chosen=chosen)
-            if made is None:
-                return []
-            fields.append(made)
-    return fields
 
 
 # -- Approve
