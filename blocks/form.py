@@ -251,7 +251,7 @@ class Form:
 def _labels(names: Collection[str]) -> dict[str, str]:
     """Each name as people read it, or as it is if two would read the same."""
     seen = Counter(map(readable_name, names))
-    return {one: readable_name(one) if seen[readable_name(one)] == 1 else one for one in names}
+    return {one: (readable_name(one) if seen[readable_name(one)] == 1 else one) or "(empty)" for one in names}
 
 
 def _blocks(fields: Sequence[Field]) -> list[JsonObject]:

@@ -784,4 +784,4 @@ def test_a_field_says_what_its_digits_mean() -> None:
     size = Argument("size", 20, formats=(("", "bytes"),))
     lines = Argument("lines", EXPENSES, formats=(("amount", "EUR"),))
     fields = form.Form(replace(samples.WAITING, arguments=(size, lines), editable=("size", "lines")), None).fields
-    assert [one.note for one in fields[:4]] == ["Now: 20 bytes", "", "", "Now: €148.50"]
+    assert [one.note for one in fields[:4]] == ["20 bytes", "", "", "€148.50"]

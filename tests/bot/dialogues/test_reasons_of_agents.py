@@ -17,7 +17,7 @@ pytestmark = ON_SQLITE
 @pytest.mark.office(ASKED + ONE, target=LAB)
 async def test_it_is_on_the_card_as_the_agents_words_and_the_tool_does_not_get_it(at: Office) -> None:
     card = await at.ask('delete_project {"project": "old", "why": "Nobody has used it. <!channel> *now*"}')
-    assert "Nobody has used it. <!channel> *now*\n— the agent" in card.text
+    assert "Nobody has used it. <!channel> *now* — the agent" in card.text
     assert card.text.startswith("Delete old, recursive yes?"), "it is never the headline"
     await at.bob.clicks(card, "Approve")
     await at.sees(card, ", done")
