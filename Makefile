@@ -2,8 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Tests wait a lot, for databases and for processes: three of them keep about one core busy.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3)
+WORKERS ?= auto
 # How many examples Hypothesis tries: `quick`, or `thorough`, as CI does on every supported Python.
 EXAMPLES ?= quick
 # The tests start hundreds of processes. Without byte code each of them would compile the whole product again.

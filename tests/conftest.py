@@ -50,6 +50,12 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> No
         spec.python = command
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`. Tests wait a lot, for databases and for processes: three of them keep about one core busy."""
+    return 3 * (os.cpu_count() or 1)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Keeps the garbage collector from looking at what was imported and collected. These 600,000 objects stay until
