@@ -312,6 +312,7 @@ MAY_SLEEP = {
     "bot/hosts/test_time_outs.py": "a server that says nothing",
     "bot/ops/test_cli.py": "a tool that does not end",
     "runtime/bounded/test_bounded.py": "a check that does not end",
+    "runtime/run/test_runner_lives.py": "a process that stands still for a while",
     "storms/foreign.py": "time is virtual there",
     "storms/gestures.py": "time is virtual there",
     "storms/office.py": "time is virtual there",

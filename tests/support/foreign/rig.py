@@ -16,7 +16,7 @@ from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.remote import RemoteServer
 from adk_confirm.runtime.jsontypes import JsonObject
 from tests.support.foreign.fifos import hold, let_go
-from tests.support.forked import Begun, ForkServer
+from tests.support.forked import BOT, Begun, ForkServer
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -27,6 +27,7 @@ ADK = (
 _REPLAYS = ForkServer("tests.support.foreign.replay")
 FORK_SERVERS = {
     "tests.support.foreign.google": ForkServer(*ADK),
+    "tests.support.foreign.ours": BOT,
     **{f"tests.support.foreign.{which}": _REPLAYS for which in ("go", "java")},
 }
 _words = count(1)
