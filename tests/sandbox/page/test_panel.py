@@ -80,7 +80,14 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     await me.sees("“Deny…” by dana", within=me.panel)
     noted.note(answer(False))
     line = append(
-        Head(), "slack-1", LineKind.DENIED, {"who": scene.dana.id}, KEYS, at=datetime.now(UTC), salt="s", tool="deploy"
+        Head(),
+        "slack-1",
+        LineKind.DENIED,
+        {"who": {"user": scene.dana.id}},
+        KEYS,
+        at=datetime.now(UTC),
+        salt="s",
+        tool="deploy",
     )
     noted.note(ledger_item(line, scene.slack.page.items.names))
     await me.sees("denied: deploy", within=me.panel)
