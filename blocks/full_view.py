@@ -144,11 +144,8 @@ def run_again_form(view: Shown) -> JsonObject:
 
 def cut_note(pages: Pages) -> list[JsonObject]:
     """A note for pages that do not hold everything. A view with this note has no submit button."""
-    return (
-        []
-        if pages.whole
-        else [rich([line("This is only the beginning: all of it is too long for a window.")], "too_much")]
-    )
+    note = rich([line("This is only the beginning: all of it is too long for a window.")], "too_much")
+    return [] if pages.whole else [note]
 
 
 def _name(view: Shown) -> str:

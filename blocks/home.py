@@ -87,12 +87,8 @@ def home_tab(view: HomeView) -> JsonObject:
     if view.unsure:
         blocks.append(rich([line(words.HOME_UNSURE)], f"unsure.{view.version}"))
     elif not view.waiting:
-        blocks.append(
-            rich(
-                [line(words.HOME_EMPTY), line("When an agent needs your approval, it appears here and in its thread.")],
-                f"empty.{view.version}",
-            )
-        )
+        empty = [line(words.HOME_EMPTY), line("When an agent needs your approval, it appears here and in its thread.")]
+        blocks.append(rich(empty, f"empty.{view.version}"))
     blocks += _more_block(view.more_waiting + len(view.waiting[WAITING:]), words.HOME_MORE, "waiting", view)
     if view.asked or view.more_asked:
         open_ = [item for item in view.asked if item.stage in _UNDER_WAY]
@@ -130,9 +126,8 @@ def approvals(view: HomeView) -> Message:
         found: list[JsonObject] = []
         shown = 0
         for item in items[:_LISTED]:
-            mine = where == "waiting"
             other = [rich(_other(item), _block_id(where[0], item, view.version))]
-            drawn = decidable(item, where[0], view.version, view.soon) if mine else other
+            drawn = decidable(item, where[0], view.version, view.soon) if said is _waits else other
             if sum(len(json.dumps(block)) for block in (*blocks, *found, *drawn)) > _MESSAGE_BYTES:
                 break
             found, shown = [*found, *drawn], shown + 1
