@@ -5,8 +5,6 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 # How many examples Hypothesis tries: `quick`, or `thorough`, as CI does on every supported Python.
 EXAMPLES ?= quick
-# The tests start hundreds of processes. Without byte code each of them would compile the whole product again.
-unexport PYTHONDONTWRITEBYTECODE
 # A test that hangs ends its worker: a signal does not reach one that hangs while it is torn down. Of xdist's ways to
 # spread files over workers, only `load` and `worksteal` go on after that. The others run the same test again and again.
 SPREAD := --dist worksteal --timeout-method thread

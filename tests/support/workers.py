@@ -38,7 +38,9 @@ def forking(arguments: Sequence[str], inside: Path) -> Iterator[str]:
             listening.listen()
             fork = (sys.executable, "-m", __name__, str(listening.fileno()), os.getcwd(), *arguments)
             inherited, stdin, stdout = [listening.fileno()], subprocess.PIPE, subprocess.DEVNULL
-            process = subprocess.Popen(fork, cwd=ROOT, stdin=stdin, stdout=stdout, pass_fds=inherited)
+            # Hundreds of processes are started. Without byte code each of them would compile the whole product again.
+            env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+            process = subprocess.Popen(fork, cwd=ROOT, env=env, stdin=stdin, stdout=stdout, pass_fds=inherited)
         with process:  # closes its stdin, which ends it
             yield shlex.join([sys.executable, "-I", "-S", str(COMMAND), address])
 
