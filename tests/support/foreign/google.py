@@ -1,8 +1,10 @@
 """A real google-adk server, of the version that runs this: `python -m tests.support.foreign.google`. The environment
-sets SESSIONS (its URL), RESUMABLE, PLUGIN, SECRET, EXTRA_PLUGINS and MCP (a command)."""
+sets SESSIONS (its URL), RESUMABLE, CAST (a module with other agents), PLUGIN, SECRET, EXTRA_PLUGINS and MCP (a
+command)."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import os
@@ -35,12 +37,14 @@ def build() -> Any:
     from google.adk.cli.fast_api import get_fast_api_app
     from google.adk.cli.utils.base_agent_loader import BaseAgentLoader
 
+    cast = importlib.import_module(os.environ.get("CAST", "tests.support.foreign.google"))
+
     class Loader(BaseAgentLoader):
         def load_agent(self, agent_name: str) -> Any:
-            return app(agent_name) if agent_name in APPS else pausing(agent_name)
+            return cast.load_agent(agent_name)
 
         def list_agents(self) -> list[str]:
-            return [*APPS, *os.environ.get("PAUSING", "").split()]
+            return sorted(cast.names())
 
     wanted: dict[str, Any] = {
         "agents_dir": written(tempfile.mkdtemp(prefix="adk-foreign-")),
@@ -56,6 +60,14 @@ def build() -> Any:
     if "use_local_storage" not in known:  # early versions keep sessions in memory unless they get a real URL
         wanted = {key: value for key, value in wanted.items() if value != "memory://"}
     return get_fast_api_app(**{key: value for key, value in wanted.items() if key in known})
+
+
+def load_agent(name: str) -> Any:
+    return app(name) if name in APPS else pausing(name)
+
+
+def names() -> list[str]:
+    return [*APPS, *os.environ.get("PAUSING", "").split()]
 
 
 def written(agents_dir: str) -> str:

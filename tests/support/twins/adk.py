@@ -1,68 +1,32 @@
-"""The agents on a real ADK API server, in a process of its own: `python -m tests.support.twins.adk PORT`."""
+"""The agents on a real google-adk server (`tests.support.foreign.google`), in a process of its own."""
 
 from __future__ import annotations
 
-import os
-import socket
-import tempfile
-import warnings
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.support.foreign.rig import FORK_SERVERS, ROOT
+from tests.support.foreign.rig import foreign, google_adk
 from tests.support.twins.scenes import CAST, Gate, Plain, Prompter, Role
 
 
 @contextmanager
 def adk_server() -> Iterator[str]:
     """The base URL of a new server."""
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src"}
-    server = FORK_SERVERS["tests.support.foreign.google"].begin(
-        "tests.support.twins.adk", env=env, loud=bool(os.environ.get("TWINS_LOUD"))
-    )
-    try:
-        port = server.stdout.readline().strip()
-        assert port, "the ADK server did not start; TWINS_LOUD=1 shows what it says"
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.kill()
+    with TemporaryDirectory(prefix="adk-twins-") as room, foreign(Path(room), *google_adk(), CAST=__name__) as server:
+        yield server.url
 
 
-def main() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import uvicorn
-
-        app = build()
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            print(listening.getsockname()[1], flush=True)
-            config = uvicorn.Config(app, log_level="warning")
-            uvicorn.Server(config).run(sockets=[listening])
+def load_agent(name: str) -> Any:
+    if name not in CAST:
+        raise ValueError(f"Agent not found: {name}")
+    return agent(CAST[name])
 
 
-def build() -> Any:
-    from google.adk.cli.fast_api import get_fast_api_app
-    from google.adk.cli.utils.base_agent_loader import BaseAgentLoader
-
-    class Loader(BaseAgentLoader):
-        def load_agent(self, agent_name: str) -> Any:
-            if agent_name not in CAST:
-                raise ValueError(f"Agent not found: {agent_name}")
-            return agent(CAST[agent_name])
-
-        def list_agents(self) -> list[str]:
-            return sorted(CAST)
-
-    return get_fast_api_app(
-        agents_dir=tempfile.mkdtemp(prefix="adk-twins-"),
-        agent_loader=Loader(),
-        session_service_uri="memory://",
-        artifact_service_uri="memory://",
-        use_local_storage=False,
-        web=False,
-        bind_host="127.0.0.1",
-    )
+def names() -> list[str]:
+    return [*CAST]
 
 
 def agent(role: Role) -> Any:
@@ -113,7 +77,3 @@ def model() -> Any:
             yield LlmResponse(content=whole, finish_reason=types.FinishReason.STOP)
 
     return Scripted(model="scripted")
-
-
-if __name__ == "__main__":
-    main()
