@@ -89,6 +89,12 @@ class Replica:
             finally:
                 self.bolt = None
 
+    async def answers_all(self) -> None:
+        """As a server that stops: it takes no requests any more, and answers those that it has."""
+        self.bolt = None
+        if self.requests:
+            await asyncio.wait(self.requests, timeout=5.0)
+
     def dies(self) -> None:
         office = self.office
         office.loop.kill(self.process)
@@ -516,7 +522,9 @@ def in_place(office: Callable[[], Office | None]) -> Iterator[None]:
         return AdkHost(ForeignServer(agents_there, replica))
 
     async def serve(stack: Any, stop: Any, readiness: Any, settings: Any, metrics: Any, bolt: AsyncApp) -> str:
-        here().bolt = bolt
+        replica = here()
+        replica.bolt = bolt
+        stack.push_async_callback(replica.answers_all)
         return "storm"
 
     def rules(*given: Any) -> Rules:

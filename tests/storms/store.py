@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
@@ -92,7 +93,7 @@ class StormEngine:
     dialect: SqlDialect = "sqlite"
 
     def __init__(self, store: StormStore, replica: Replica, hub: Hub) -> None:
-        self._store, self.replica, self.hub = store, replica, hub
+        self._store, self.replica, self.hub, self._under_way = store, replica, hub, 0
         store.engines.append(self)
 
     async def write(self, work: Callable[[Tx], R]) -> R:
@@ -102,6 +103,9 @@ class StormEngine:
         return await self._submit(work, read_only=True)
 
     async def close(self) -> None:
+        """After what was given to it."""
+        while self._under_way:
+            await asyncio.sleep(0.001)
         if self in self._store.engines:
             self._store.engines.remove(self)
 
@@ -109,6 +113,7 @@ class StormEngine:
         store, loop = self._store, self._store.loop
         take = store.weather.take if self.replica.number >= 0 else _nothing  # a command meets no faults
         job: Job[R] = Job(work, loop.create_future(), read_only=read_only)
+        self._under_way += 1
         late = store.latency()
         if not read_only and (fault := take("commit is late")):
             late += fault.seconds
@@ -162,6 +167,7 @@ class StormEngine:
     def _answer(self, job: Job[Any]) -> None:
         self.hub.wake([topic_key(topic) for topic in sorted(job.topics)])
         self.hub.wake_later(job.later)
+        self._under_way -= 1
         job.settle()
         self.hub.tell(job.facts)
 
