@@ -29,7 +29,7 @@ OF_WRITERS: tuple[Kind, ...] = (
     *("older call", "call is ready", "letter again", "forged letter"),
 )
 """What somebody changes who can write to the database, and has no secret."""
-OF_PEOPLE: tuple[Kind, ...] = ("group changes", "pause", "pause", "policy changes", "policy changes")
+OF_PEOPLE: tuple[Kind, ...] = ("group changes", "pause", "pause", "policy changes", "policy changes", "reapply")
 OF_CLICKS: tuple[Kind, ...] = (
     *("old card", "old card", "rush", "rush", "again", "stranger", "last moment"),
     *("speaks", "edits the approved", "approves the rest"),
@@ -97,6 +97,9 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     (*OF_PEOPLE, *OF_CLICKS),
     ("restart",),
     ("last moment", "last moment", "read is late", "Slack is slow"),
+    ("group changes", "policy changes", "reapply", "reapply", *OF_CLICKS),
+    ("kill", "kill", "kill", "Slack loses", "answer is lost"),
+    ("pause", "pause", "commit is late", "answer is late", "approves the rest"),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
 )

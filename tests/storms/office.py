@@ -18,8 +18,11 @@ from adk_confirm.bot import app as product
 from adk_confirm.bot.config.settings import Rules, Settings, parse_settings
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.open_host import open_host
+from adk_confirm.bot.ops.reapply import Reapplying
 from adk_confirm.bot.policy.approvers import OPERATOR
-from adk_confirm.bot.slack.calls import CallLimits
+from adk_confirm.bot.policy.policies import Policies
+from adk_confirm.bot.slack.calls import CallLimits, Slack
+from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.store.pause import mark_for_drawing, pause_runs, resume_runs
 from adk_confirm.bot.worker.supervision import RestartPauses
 from adk_confirm.demo.slack_app import our_app
@@ -246,6 +249,8 @@ class Office:
                 self._forges(fault)
             case "policy changes":
                 self._start_task(self._policies_change(fault))
+            case "reapply":
+                self._start_task(self._policies_change(fault, reapplies=True))
             case "pause":
                 self._start_task(self._pauses(fault))
             case kind if kind in OF_CLICKS:
@@ -275,12 +280,16 @@ class Office:
 
     async def _group_changes(self, fault: Fault) -> None:
         for away in (await self._somebody(fault), ""):
-            self.away = away
-            self.slack.group("oncall", *(self.cast[name] for name in APPROVERS if name != away), id="S0ONCALL")
-            self.changes_who_may()
+            self._leaves(away)
             await asyncio.sleep(fault.seconds)
             if away:
                 await presses(self, replace(fault, kind="approves the rest", seconds=0.0))
+
+    def _leaves(self, away: str) -> None:
+        """This person alone is not in the group."""
+        self.away = away
+        self.slack.group("oncall", *(self.cast[name] for name in APPROVERS if name != away), id="S0ONCALL")
+        self.changes_who_may()
 
     def changes_who_may(self) -> None:
         """Somebody who is barred in some replicas only may still decide in the others."""
@@ -292,10 +301,13 @@ class Office:
 
     def read_file(self, replica: Replica) -> None:
         """A replica reads its settings file."""
-        bars = f"user:U0{self.bars.upper()}" if self.bars else ""
-        replica.rules.policies = settings(bars, foreign=self.agents is not None).policies
+        replica.rules.policies = self._policies(self.bars)
         self.barred[replica.number] = self.bars
         self.changes_who_may()
+
+    def _policies(self, bars: str) -> Policies:
+        """Those of the file, with somebody barred."""
+        return settings(f"user:U0{bars.upper()}" if bars else "", foreign=self.agents is not None).policies
 
     def _writes(self, fault: Fault) -> None:
         """Somebody changes an amount in the database."""
@@ -358,16 +370,25 @@ class Office:
         self.store.connection.execute("UPDATE jobs SET due_at = 0 WHERE kind = 'session'")
         self.tampered.add(fault.kind)
 
-    async def _policies_change(self, fault: Fault) -> None:
-        """For a while somebody can't decide any more."""
+    async def _policies_change(self, fault: Fault, *, reapplies: bool = False) -> None:
+        """For a while somebody can't decide any more, also on what waits if that is put under the policies anew."""
         for bars in (await self._somebody(fault), ""):
             self.bars = bars
             for replica in self.replicas:  # each reads its file when it happens to
                 await asyncio.sleep(self.dice.uniform(0, 1))
                 self.read_file(replica)
+            if reapplies:
+                await self._reapplies(bars)
             if bars:
                 await presses(self, replace(fault, kind="approves the rest", seconds=0.0))
             await asyncio.sleep(fault.seconds)
+
+    async def _reapplies(self, bars: str) -> None:
+        """As the command does. What it leaves as it was, it says."""
+        rules, command = Rules(self._policies(bars)), cast("Any", _Beside(self))
+        people = Directory(Slack(cast("Any", StormClient(self.wire, command))), rules)
+        async for done in Reapplying(self.beside(), people, rules.policies).rows():
+            self.note(f"reapplied: {done}")
 
     async def _pauses(self, fault: Fault) -> None:
         await self._operates(pause_runs)
@@ -412,6 +433,15 @@ class Office:
         while self.healing or any(one.process.dead or one.process.frozen for one in self.replicas):
             await asyncio.sleep(0.5)
         self.note("all is well again")
+
+    async def sleeps(self, seconds: float) -> None:
+        """Nobody does anything for so long. If somebody's approval waits for another's, they have left the group when
+        the others come back."""
+        await self.quiet(300.0)
+        if voters := sorted({name for names in self.watch.half_decided().values() for name in names}):
+            self._leaves(voters[0])
+        self.loop.now += seconds
+        self.note(f"{seconds:g} s pass")
 
     async def is_prompt(self) -> None:
         """In calm weather nothing fails, and what is due is done at once, not when a loop looks again."""

@@ -55,6 +55,8 @@ class Storm:
     foreign: bool
     plan: Plan
     faults: tuple[Fault, ...]
+    pause: float = 0.0
+    """How long nobody does anything before people bring the rest to an end."""
 
     @property
     def is_calm(self) -> bool:
@@ -86,7 +88,8 @@ def make_storm(seed: int, *, foreign: bool = False) -> Storm:
     plan = make_plan(seed, seconds, lease=LEASE, every=dice.choice((1.5, 3.0, 5.0)))
     rates = dice.random() < 0.3
     faults = make_faults(dice, replicas=replicas, seconds=seconds + 4, lease=LEASE, foreign=foreign)
-    return Storm(seed, replicas, seconds, rates, foreign, plan, faults)
+    pause = dice.choice((0.0, 0.0, 0.0, 35.0, 70.0, 70.0, 3700.0, 87_000.0))
+    return Storm(seed, replicas, seconds, rates, foreign, plan, faults, pause)
 
 
 def run(storm: Storm, *, tell: bool = False) -> Outcome:
@@ -160,6 +163,8 @@ async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     await asyncio.sleep(2.0)
     await at.heal()
     await at.people.finish(_GOES_HOME)
+    if storm.pause:
+        await at.sleeps(storm.pause)
     owed = await _decide_the_rest(at, storm)
     if prompt is not None:
         prompt.cancel()
