@@ -739,6 +739,9 @@ class LeaseLoop:
             except StoreError as error:
                 log.warning("the store did not answer; %s %s is tried again: %s", *job, error)
                 await self._call_overtaken(kind, job)  # or so it seems: after a freeze the connections break first
+            except asyncio.CancelledError:  # what it stores last may be under way, and come after the lease
+                await self._call_overtaken(kind, job)
+                raise
 
     async def _call_overtaken(self, kind: JobKind[Any], job: JobKey) -> None:
         """Calls the job's `overtaken`. Until the store takes that, nobody goes on with the job here: what it sent last

@@ -16,6 +16,7 @@ _QUORUM = {tool.name: tool.quorum for tool in TOOLS}
 
 May = Callable[[str, str, str], bool]
 """Whether this person was able to decide on a tool's calls at some time since they, or who is named second, acted."""
+HOUR = 3600.0
 START_WITHIN = {"ship": 10.0}
 """Seconds within which an approved call must start, for tools that have no hour."""
 
@@ -83,10 +84,10 @@ class Ballots:
                     yield "a vote stands", f"{who}'s vote fell, and they may decide"
             case "approved":
                 yield from self._completed(self.approvals, content)
-                self.start_by = now + START_WITHIN.get(self.tool, math.inf)
+                self.start_by = now + START_WITHIN.get(self.tool, HOUR)
             case "run again":
                 self.attempts += 1
-                self.start_by = now + START_WITHIN.get(self.tool, math.inf)
+                self.start_by = now + START_WITHIN.get(self.tool, HOUR)
                 if not self.unknown:
                     yield "an approved call runs once", "it is run again, and its outcome was not unknown"
                 self.unknown = False

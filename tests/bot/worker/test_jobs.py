@@ -367,6 +367,25 @@ def test_nothing_is_sent_again_before_the_store_takes_that_it_may_have_been_sent
     assert happened == ["sent", "in doubt", "sent"]
 
 
+async def test_what_a_stop_cancels_is_in_doubt_before_its_lease_ends(database: Database) -> None:
+    """Its last transaction may be under way, and may come after the end of the lease."""
+    await with_rows(database, "x")
+    begun, doubted = asyncio.Event(), list[bool]()
+
+    async def attend(key: str, lease: Lease, found: None) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def note(tx: Tx, key: str) -> None:
+        doubted.append(all_rows(tx)[0].lease_token is not None)
+
+    running = asyncio.create_task(LeaseLoop(database, JobKind("test", nothing, attend, overtaken=note)).run())
+    await begun.wait()
+    running.cancel()
+    await asyncio.wait({running})
+    assert doubted == [True]
+
+
 async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lapsed(database: Database) -> None:
     await with_rows(database, "x")
     attended = asyncio.Event()
