@@ -317,6 +317,7 @@ MAY_SLEEP = {
     "storms/gestures.py": "time is virtual there",
     "storms/office.py": "time is virtual there",
     "storms/slack.py": "time is virtual there",
+    "storms/store.py": "time is virtual there",
     "storms/storm.py": "time is virtual there",
 }
 
