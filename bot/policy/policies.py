@@ -185,6 +185,11 @@ class Policy(BaseModel):
                     yield sentence.format(spell_duration(value) if isinstance(value, timedelta) else value)
 
     def freeze(self) -> JsonObject:
+        """As it is stored. Nobody may change it: thousands of rows share it."""
+        return self._frozen
+
+    @cached_property
+    def _frozen(self) -> JsonObject:
         empty = {key for key in ("tools", "inputs") if not getattr(self, key)}
         return self.model_dump(mode="json", exclude=empty)
 

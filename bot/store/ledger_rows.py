@@ -26,8 +26,9 @@ _MOVE_HEAD = "UPDATE bot_chains SET seq = :seq, hash = :hash WHERE chain = :chai
 _APPEND = """
     INSERT INTO bot_ledger
         (chain, seq, at, stamp, kind, confirmation, tool, content, salt, digest, previous, hash, sealed)
-    VALUES
-        (:chain, :seq, :at, :stamp, :kind, :confirmation, :tool, :content, :salt, :digest, :previous, :hash, :sealed)
+    VALUES (
+        :chain, :seq, :at, :stamp, :kind, :confirmation, :tool, :content, :salt, :digest, :previous, :hash, :sealed
+    )
 """
 
 

@@ -44,9 +44,16 @@ def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
     owe(tx, "thread", key, tx.now() + wait, owner=key, or_sooner=wait > 0)
 
 
-def count_due_cards(tx: Tx) -> int:
-    """How many confirmations have an out-of-date card, not counting those that failed."""
-    return int(tx.value("SELECT count(*) FROM jobs WHERE kind = 'card' AND due_at IS NOT NULL AND failures = 0"))
+def count_due_cards(tx: Tx, most: int) -> int:
+    """How many confirmations have an out-of-date card, not counting those that failed. `most`: stops there."""
+    return int(tx.value(_COUNT_DUE_CARDS, most=most))
+
+
+_COUNT_DUE_CARDS = """
+    SELECT count(*) FROM (
+        SELECT 1 FROM jobs WHERE kind = 'card' AND due_at IS NOT NULL AND failures = 0 LIMIT :most
+    ) AS found
+"""
 
 
 CARD_UNDER_WAY = "EXISTS (SELECT 1 FROM jobs WHERE kind = 'card' AND turn = s.key AND due_at <= :now AND failures = 0)"

@@ -300,7 +300,8 @@ def seconds_until_drawn(tx: Tx, row: Confirmation) -> float:
     wait. Many due cards make the wait longer, since Slack allows about fifty updates a minute."""
     if row.decision is None or not waits_for_end(row) or read_pause(tx):
         return 0.0
-    wait = min(SOON + (count_due_cards(tx) - 1) * WHILE_OWED, LONGEST_HOLD)
+    others = count_due_cards(tx, most=round(LONGEST_HOLD / WHILE_OWED) + 1) - 1
+    wait = min(SOON + others * WHILE_OWED, LONGEST_HOLD)
     return row.decision.at.timestamp() + wait - now(tx).timestamp()
 
 

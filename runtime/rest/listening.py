@@ -73,9 +73,10 @@ class _Server(web.Server):
         super().connection_made(handler, transport)
         self._open[handler] = transport
         self._silent[handler] = self._loop.call_later(self._head_within, self._end, handler)
-        waiting = [one for one in self._open if self._waits(one)]
-        for one in waiting[: -self._most]:
-            self._end(one)
+        if len(self._open) > self._most:
+            waiting = [one for one in self._open if self._waits(one)]
+            for one in waiting[: -self._most]:
+                self._end(one)
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         self._is_heard(handler)

@@ -23,6 +23,7 @@ import asyncio
 import logging
 import math
 import re
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -222,8 +223,8 @@ def claim_due(tx: Tx, kinds: Kinds, room: Mapping[str, int], term: float, at: At
     claimed = [_claimed(tx, kinds, row, taken[row.owner]) for row in chosen if row.owner in taken]
     lost = {row.owner for row in rows if not at.may_take(row.owner, row.token)}
     idle = [owner for owner in at.idle if owner not in taken]
-    leads = kinds[0].name
-    released = [one for one in idle if one in lost or _give_back(tx, JobKey(leads, one), at.tokens[one], at.drains)]
+    ours = {owner: at.tokens[owner] for owner in idle if owner not in lost}
+    released = [*lost.intersection(idle), *_give_back(tx, kinds[0].name, ours, at.drains)]
     count = Counter(one.job.kind for one in claimed)
     if any(count[kind.name] == room[kind.name] for kind in wanted):
         return Claim(claimed, 0.0, full, released)
@@ -340,20 +341,26 @@ _TAKE = "UPDATE jobs SET lease_token = :token, lease_until = :until WHERE kind =
 _ALL_DUE = """
     SELECT kind, key FROM jobs WHERE (owner = :owner OR (kind = :leader AND key = :owner)) AND due_at IS NOT NULL
 """
+_LOCK_LEASES = "SELECT 1 FROM jobs WHERE kind = :leader AND key IN :owners ORDER BY key FOR UPDATE"
 _GIVE_BACK = """
     UPDATE jobs SET lease_token = NULL, lease_until = NULL
-    WHERE kind = :leader AND key = :owner AND lease_token = :token AND (coalesce(due_at > :now, TRUE) OR :drains)
-      AND NOT EXISTS (SELECT 1 FROM jobs d WHERE d.owner = :owner AND d.due_at <= :now)
+    WHERE kind = :leader AND key IN :owners AND lease_token IN :tokens AND (coalesce(due_at > :now, TRUE) OR :drains)
+      AND NOT EXISTS (SELECT 1 FROM jobs d WHERE d.owner = jobs.key AND d.due_at <= :now)
+    RETURNING key
 """
 
 
-def _give_back(tx: Tx, lease: JobKey, token: str, drains: bool = False) -> bool:
-    """Releases an owner of which nothing is due that this process would do. Returns whether it did."""
+def _give_back(tx: Tx, leader: str, held: Mapping[str, str], drains: bool = False) -> list[str]:
+    """Releases those owners of which nothing is due that this process would do, and returns them. `held`: the tokens of
+    owners."""
+    if not held:
+        return []
     if tx.dialect != "sqlite":  # whoever stores that something is due has locked the lease, or does that after us
-        lock_job(tx, *lease)
+        tx.all(_LOCK_LEASES, leader=leader, owners=[*held])
     if drains:
-        tx.notify(topic_of(lease.kind))
-    return tx.run(_GIVE_BACK, leader=lease.kind, owner=lease.key, token=token, now=tx.now(), drains=drains) == 1
+        tx.notify(topic_of(leader))
+    tokens = [*held.values()]
+    return tx.column(_GIVE_BACK, leader=leader, owners=[*held], tokens=tokens, now=tx.now(), drains=drains)
 
 
 def _claimed(tx: Tx, kinds: Kinds, row: _Row, token: str) -> ClaimedJob:
@@ -481,7 +488,7 @@ class Lane(Lease):
 
     def _end(self, tx: Tx) -> bool:
         last = self._held.jobs == self._held.ending
-        return last and _give_back(tx, self.job, self.token)
+        return last and bool(_give_back(tx, self.job.kind, {self.job.key: self.token}))
 
 
 @dataclass(frozen=True)
@@ -521,6 +528,7 @@ class LeaseLoop:
         self._over = False  # nothing is begun any more
         self._leaving: asyncio.Task[None] | None = None
         self._taken: dict[JobKey, str] = {}  # with their turns, by transactions that may not be committed yet
+        self._reserving = threading.Lock()
         self._full: set[str] = set()  # kinds of which jobs may be due that wait for one of these to end
         self._waiter: Waiter | None = None
         self.trouble: str | None = None  # why no job can be claimed now
@@ -617,22 +625,30 @@ class LeaseLoop:
         busy = {job for job in due if job in self._jobs and job != tx.ended}
         asked, taken = self._database.clocks(), list[ClaimedJob]()
         for owner, jobs in groupby(sorted(due.values(), key=lambda one: one.owner), lambda one: one.owner):
-            wanted = [one for one in jobs if one.job not in busy and self._has_room(one)]
+            wanted = self._reserve([one for one in jobs if one.job not in busy])
             token = self._take_owner(tx, owner) if wanted else None
-            if token is not None:
-                for job, _, due_at, turn in wanted:
+            for job, _, due_at, turn in wanted:
+                if token is None:
+                    self._taken.pop(job, None)
+                else:
                     found = _look(tx, self._kinds[job.kind], job.key)
-                    self._taken[job] = turn
                     taken.append(ClaimedJob(job, owner, token, due_at, turn, found))
         if taken or busy:
             tx.report(_Taken(self, asked, taken, busy, tx.ended))
         left = {job.kind for job in due.keys() - busy - {one.job for one in taken}}
         tx.topics -= {topic_of(job.kind) for job in due if job.kind not in left}
 
-    def _has_room(self, due: Due) -> bool:
-        kind = self._kinds[due.job.kind]
-        turns = AtWork({**self._taken.copy(), **self._jobs.copy()}).turns(kind)
-        return kind.name not in self._full and self._room(kind) > 0 and not _exceeds_share(due.turn, kind, turns)
+    def _reserve(self, due: Sequence[Due]) -> list[Due]:
+        """Those of these jobs for which there is room. Transactions that end at the same time do not exceed it."""
+        with self._reserving:
+            at_work, reserved = AtWork({**self._taken.copy(), **self._jobs.copy()}), list[Due]()
+            for one in due:
+                kind = self._kinds[one.job.kind]
+                room = kind.name not in self._full and self._room(kind) > 0
+                if room and not _exceeds_share(one.turn, kind, at_work.turns(kind)):
+                    self._taken[one.job] = at_work.jobs[one.job] = one.turn
+                    reserved.append(one)
+        return reserved
 
     def _take_owner(self, tx: Tx, owner: str) -> str | None:
         """The token of the owner's lease, which is ours or was free. None if another process has it, or had it and did

@@ -20,8 +20,8 @@ R = TypeVar("R")
 
 SqlDialect = Literal["sqlite", "postgresql"]
 
-AT_ONCE = 1000
-"""How many rows `Tx.each` keeps in memory."""
+AT_ONCE, AT_ONCE_INSERTED = 1000, 50
+"""How many rows `Tx.each` keeps in memory, and how many `Tx.many` inserts with one statement."""
 
 
 @dataclass(frozen=True)
@@ -102,17 +102,21 @@ class Tx:
         return self.run(_insert_into(table, tuple(row), if_absent), **row) == 1
 
     def many(self, sql: str, rows: Sequence[Mapping[str, object]], /) -> None:
-        """Runs a statement that returns nothing, once for each of these values."""
-        if len(rows) > 1:
-            self._connection.cursor().executemany(_TRANSLATED[self.dialect](sql), rows[:-1])
-        if rows:  # by itself: PostgreSQL often counts no idle time after several, so who freezes then keeps its locks
-            self._execute(sql, dict(rows[-1]))
+        """Runs a statement that returns nothing for all of these values: an `INSERT` for many rows at once, anything
+        else once for each."""
+        at_once = AT_ONCE_INSERTED if "VALUES" in sql else 1
+        for first in range(0, len(rows), at_once):
+            some = rows[first : first + at_once]
+            values = {f"{name}_{number}": value for number, row in enumerate(some) for name, value in row.items()}
+            self._execute(_for_rows(sql, len(some)), values)
 
     def _execute(self, sql: str, values: dict[str, object]) -> Any:
         if self.dialect == "postgresql":
             return self._connection.execute(_for_postgres(sql), values)
-        lists = {name: json.dumps(value) for name, value in values.items() if isinstance(value, list)}
-        return self._connection.execute(_for_sqlite(sql), values | lists)
+        text, lists = _for_sqlite(sql)
+        for name in lists:
+            values[name] = json.dumps(values[name])
+        return self._connection.execute(text, values)
 
     def is_broken_by(self, error: Exception) -> bool:
         """Whether the database raised the error, so that nothing of the transaction may be kept."""
@@ -152,11 +156,14 @@ class Tx:
 _LOCK = re.compile(r"\s+FOR UPDATE( SKIP LOCKED)?\b")
 _LIST = re.compile(r"\bIN (:\w+)")
 _NAME = re.compile(r"'[^']*'|::|:([a-z_]\w*)")
+_VALUES = re.compile(r"(?<=VALUES )(\([^)]*\))")
 
 
 @cache
-def _for_sqlite(sql: str) -> str:
-    return _LIST.sub(r"IN (SELECT value FROM json_each(\1))", _LOCK.sub("", sql))
+def _for_sqlite(sql: str) -> tuple[str, tuple[str, ...]]:
+    """The statement, and which of its values are lists."""
+    listed = _LIST.sub(r"IN (SELECT value FROM json_each(\1))", _LOCK.sub("", sql))
+    return listed, tuple(dict.fromkeys(name[1:] for name in _LIST.findall(sql)))
 
 
 @cache
@@ -169,7 +176,15 @@ def _for_postgres(sql: str) -> str:
     return _NAME.sub(lambda found: f"%({found[1]})s" if found[1] else found[0], listed)
 
 
-_TRANSLATED: dict[SqlDialect, Callable[[str], str]] = {"sqlite": _for_sqlite, "postgresql": _for_postgres}
+@cache
+def _for_rows(sql: str, rows: int) -> str:
+    """
+    >>> _for_rows("INSERT INTO t (a, b) VALUES (:a, :b) ON CONFLICT DO NOTHING", 2)
+    'INSERT INTO t (a, b) VALUES (:a_0, :b_0), (:a_1, :b_1) ON CONFLICT DO NOTHING'
+    """
+    before, row, after = _VALUES.split(sql) if "VALUES" in sql else ("", sql, "")
+    each = (_NAME.sub(rf"\g<0>_{number}", row) for number in range(rows))
+    return f"{before}{', '.join(each)}{after}"
 
 
 @cache

@@ -265,17 +265,23 @@ async def test_what_came_as_a_job_ended_is_attended_at_once(database: Database) 
     assert attended == ["one", "one"]
 
 
-async def test_a_crowd_takes_turns_also_with_what_is_taken_along(database: Database) -> None:
-    at_work = Gates()
+@pytest.mark.parametrize("transactions", [1, 4])
+async def test_a_crowd_takes_turns_also_with_what_is_taken_along(database: Database, transactions: int) -> None:
+    at_work, keys = Gates(), [f"ann's {number}" for number in range(4)]
+
+    def ask_some(tx: Tx, number: int) -> None:
+        for key in keys[number::transactions]:
+            ask(tx, key, f"thread {number}", "ann")
+
     async with working(database, at_work, at_once=4) as loop:
-        for number in range(4):
-            await database.run(ask, f"ann's {number}", turn="ann")
-        await at_work.until("ann's 0", "ann's 1")
+        await asyncio.gather(*(database.run(ask_some, number) for number in range(transactions)))
+        await until(lambda: len(at_work.began) == 2)
+        anns = [*at_work.began]
         await database.run(ask, "bob's", "bob", "bob")
-        await at_work.until("ann's 0", "ann's 1", "bob's")
-        at_work.lets("ann's 0")
+        await at_work.until(*anns, "bob's")
+        at_work.lets(anns[0])
         await until(lambda: len(at_work.began) == 4)
-        at_work.lets("ann's 1")
+        at_work.lets(anns[1])
         await until(lambda: len(at_work.began) == 5)
         for key in [*at_work._open]:
             at_work.lets(key)
