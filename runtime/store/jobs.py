@@ -594,8 +594,8 @@ class LeaseLoop:
         held = {owner: one.lease.token for owner, one in self._held.items()}
         idle = [owner for owner, one in self._held.items() if not one.jobs]
         elsewhere = set(self._keeper.keys(self._leader)) - held.keys()  # what this process began without the loop
-        at = AtWork(self._jobs.copy(), held, idle, elsewhere, self._draining)
-        before = [*self._taken.copy()]
+        before = self._taken.copy()
+        at = AtWork({**before, **self._jobs.copy()}, held, idle, elsewhere, self._draining)
         try:
             claim = await self._database.run(claim_due, [*self._kinds.values()], room, self._term, at)
         except (StoreError, Busy) as error:
