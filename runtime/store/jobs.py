@@ -223,8 +223,8 @@ def claim_due(tx: Tx, kinds: Kinds, room: Mapping[str, int], term: float, at: At
     claimed = [_claimed(tx, kinds, row, taken[row.owner]) for row in chosen if row.owner in taken]
     lost = {row.owner for row in rows if not at.may_take(row.owner, row.token)}
     idle = [owner for owner in at.idle if owner not in taken]
-    ours = {owner: at.tokens[owner] for owner in idle if owner not in lost}
-    released = [*lost.intersection(idle), *_give_back(tx, kinds[0].name, ours, at.drains)]
+    ends = {owner: at.tokens[owner] for owner in idle if owner not in lost}
+    released = [*lost.intersection(idle), *_give_back(tx, kinds[0].name, ends, at.drains)]
     count = Counter(one.job.kind for one in claimed)
     if any(count[kind.name] == room[kind.name] for kind in wanted):
         return Claim(claimed, 0.0, full, released)
