@@ -382,7 +382,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             return say(f"{yes} by {{people}}, but the agent could not be reached in time.", people=people)
         case State.ELSEWHERE:
             may = "" if view.outside is False else "It may have run: check the system that it changes. "
-            return say("Somebody answered the agent directly, so no vote here counted. " + may + "Find out who did.")
+            return say("Somebody answered the agent directly, so no vote here counted. " + may + "Find out who it was.")
         case OutcomeKind.HAPPENED | OutcomeKind.DID_NOT | OutcomeKind.NOBODY_KNOWS:
             ended = f"{{who}} said that it {words.STATES[view.stage]}."
             if view.stage is OutcomeKind.NOBODY_KNOWS:
@@ -508,10 +508,10 @@ def audit_line(view: Shown) -> Line:
 
 
 def grant_text(grant: GrantView) -> Line:
-    """What a grant allows, until when, what may differ, and who gave it."""
+    """What a grant allows, until when, and what may differ. Who approved gave it."""
     calls, uses = calls_like(grant), words.uses(grant.uses, grant.used)
-    free, who = Say("Runs here without asking", bold=True), people_names(grant.by)
-    return line(words.GRANT, free=free, calls=calls, when=When(grant.until), who=who, uses=uses)
+    free = Say("Runs here without asking", bold=True)
+    return line(words.GRANT, free=free, calls=calls, when=When(grant.until), uses=uses)
 
 
 def whatever(free: Sequence[str]) -> tuple[TextSpan, ...]:

@@ -51,7 +51,7 @@ TITLES_OPERATION: Mapping[str, str] = {  # and for a long-running operation, whi
 }
 
 PREVIEW_FAILED = {  # by whether nobody may approve
-    True: "⚠️ {nobody}: what it would do is not known. {then} The reason: {why}",
+    True: "⚠️ {nobody}: its preview failed. {then} The reason: {why}",
     False: "⚠️ What it would do is not known: {why}",
 }
 PLAN_TITLES = {  # a text, or a diff
@@ -118,7 +118,7 @@ NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
     "whoever runs it."
 )
-GRANT = "🔓 {free} until {when}: {calls}. Allowed by {who}.{uses}"
+GRANT = "🔓 {free} until {when}: {calls}.{uses}"
 GRANT_OFFERED = "🔓 {more} also lets it run here for {time} without asking, with {free}."
 GRANT_LISTED = "until {when} · in one {place} · allowed by {who}"
 

@@ -92,8 +92,7 @@ async def test_lists_say_that_nobody_can_approve_a_call_whose_preview_failed_and
     lab.plan["shows"] = ConnectionError("no route to the database")
     said = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
     why = (
-        ": what it would do is not known. Edit it to try again, or deny it. "
-        "The reason: ConnectionError: no route to the database"
+        ": its preview failed. Edit it to try again, or deny it. The reason: ConnectionError: no route to the database"
     )
     await at.sees(said, why)
     await says_why(at, why)
