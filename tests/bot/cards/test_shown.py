@@ -80,7 +80,7 @@ def test_money_reads_the_same_in_title_field_result_and_where_the_title_does_not
             shown = card(view(desk)).text
             assert shown.startswith(headline)
             assert "amount €1,200.50" in shown
-            assert form.Form(replace(view(desk), editable=("amount",)), None).fields[0].note == "Now: €1,200.50"
+            assert form.Form(replace(view(desk), editable=("amount",)), None).fields[0].note == "€1,200.50"
             done = replace(view(desk), stage=OutcomeKind.DONE, result={"amount": 1200})
             assert "amount €1,200.00" in card(done).text
 

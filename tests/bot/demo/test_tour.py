@@ -105,12 +105,12 @@ async def approves(visitor: Visitor, demo: Demo) -> None:
     await visitor.follows("Write it for me")
     assert FIRST in demo.people["ana"].sees(demo.channel)
     await visitor.follows("Be ben")
-    card = await visitor.follows(CARD, "what runs now and what would run")
+    card = await visitor.follows(CARD, "Look at what would change")
     assert card is not None
     assert "- checkout 2.4.0\n+ checkout 2.4.1" in card.text
     await demo.people["ben"].clicks(card, "Approve")
     await visitor.follows("Be chris")
-    card = await visitor.follows(CARD, "press Approve")
+    card = await visitor.follows(CARD, "Press Approve")
     assert card is not None
     await demo.people["chris"].clicks(card, "Approve")
     await visitor.has(1, State.APPROVED, OutcomeKind.DONE)
@@ -121,7 +121,7 @@ async def corrects(visitor: Visitor, demo: Demo) -> None:
     await visitor.follows("Write it for me")
     assert SECOND in demo.people["ana"].sees(demo.channel)
     await visitor.follows("Be ben")
-    card = await visitor.follows(CARD, "change the amount")
+    card = await visitor.follows(CARD, "Press Edit")
     ben = demo.people["ben"]
     assert card is not None
     await ben.clicks(card, "Edit…")
