@@ -461,7 +461,7 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
         return ()
     verb = "answer" if view.question else "approve"
     parts = [say("Approved by {people}", people=people_names(view.voted))] if view.voted else []
-    needed = (Say(words.needed(len(view.voted), view.quorum), bold=True),)
+    needed = (Say(words.needed(len(view.voted), view.quorum, view.approve_note == "required"), bold=True),)
     template = "{approvers} can answer" if view.question else "{needed} from {approvers}"
     if view.too_few_may:
         few = f"{len(view.able)} {'person' if len(view.able) == 1 else 'people'} can approve"
@@ -502,7 +502,7 @@ def _is_near(view: Shown, at: int) -> bool:
 
 
 def audit_line(view: Shown) -> Line:
-    """Where somebody who may read the audit finds this confirmation there."""
+    """By which id somebody who may read the audit finds this confirmation."""
     tools = code(", ".join(view.policy_tools))
     return line("Policy: {tools} · in the audit: {id}", tools=tools, id=code(view.id[:8]))
 

@@ -97,10 +97,10 @@ def votes(count: int, quorum: int, noun: str = "approval") -> str:
     return f"{count} of {quorum} {noun}{'s' if quorum > 1 else ''}"
 
 
-def needed(count: int, quorum: int) -> str:
-    """How many approvals are still missing."""
-    missing = max(quorum - count, 1)
-    return f"Needs {missing} {'more ' if count else ''}approval{'s' if missing > 1 else ''}"
+def needed(count: int, quorum: int, note: bool = False) -> str:
+    """How many approvals are still missing. `note`: who approves has to write one."""
+    missing, more = max(quorum - count, 1), "more " if count else ""
+    return f"Needs {missing} {more}approval{'s' if missing > 1 else ''}{' with a note' if note else ''}"
 
 
 UNTIL = "expires {when}"

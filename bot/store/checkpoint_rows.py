@@ -36,7 +36,7 @@ def store_checkpoint(tx: Tx, made: Checkpoint) -> Checkpoint:
 def save_sealed_heads(tx: Tx, hashes: Mapping[str, str]) -> None:
     """Notes in each chain's row the last line that the checkpoint covers."""
     tx.many(
-        "UPDATE bot_chains SET sealed_hash = :hash WHERE chain = :chain",
+        "UPDATE bot_chains SET sealed_hash = column2 FROM (VALUES (:chain, :hash)) AS head WHERE chain = column1",
         [{"chain": chain, "hash": hash_} for chain, hash_ in hashes.items()],
     )
 

@@ -171,8 +171,9 @@ Kinds = Sequence[JobKind[Any]]
 
 @dataclass
 class AtWork:
-    """What a process works on: its jobs, with the turns that they take; the tokens of the owners that it holds, and
-    which of those it could release; and the owners on which it works by leases of another kind.
+    """What a process works on: its jobs, also those that its transactions take along just now, with the turns that they
+    take; the tokens of the owners that it holds, and which of those it could release; and the owners on which it works
+    by leases of another kind.
 
     These are left alone by its own claims: if the process was frozen for longer than its leases, they have expired
     although the work goes on. `drains`: the process begins no job of the first kind any more, so others may have an
@@ -337,7 +338,10 @@ _LOCK_FREE = """
     FOR UPDATE SKIP LOCKED
 """
 _STILL_DUE = "SELECT kind, key FROM jobs WHERE kind IN :kinds AND key IN :keys AND due_at <= :now"
-_TAKE = "UPDATE jobs SET lease_token = :token, lease_until = :until WHERE kind = :kind AND key = :key"
+_TAKE = """
+    UPDATE jobs SET lease_token = column3, lease_until = column4
+    FROM (VALUES (:kind, :key, :token, :until)) AS taken WHERE kind = column1 AND key = column2
+"""
 _ALL_DUE = """
     SELECT kind, key FROM jobs WHERE (owner = :owner OR (kind = :leader AND key = :owner)) AND due_at IS NOT NULL
 """

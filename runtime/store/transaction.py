@@ -20,8 +20,8 @@ R = TypeVar("R")
 
 SqlDialect = Literal["sqlite", "postgresql"]
 
-AT_ONCE, AT_ONCE_INSERTED = 1000, 50
-"""How many rows `Tx.each` keeps in memory, and how many `Tx.many` inserts with one statement."""
+AT_ONCE, ROWS_AT_ONCE = 1000, 50
+"""How many rows `Tx.each` keeps in memory, and how many `Tx.many` writes with one statement."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,9 @@ class Tx:
         return self.run(_insert_into(table, tuple(row), if_absent), **row) == 1
 
     def many(self, sql: str, rows: Sequence[Mapping[str, object]], /) -> None:
-        """Runs a statement that returns nothing for all of these values: an `INSERT` for many rows at once, anything
-        else once for each."""
-        at_once = AT_ONCE_INSERTED if "VALUES" in sql else 1
-        for first in range(0, len(rows), at_once):
-            some = rows[first : first + at_once]
+        """Runs a statement with `VALUES (:name, …)` that returns nothing, for many of these rows at once."""
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            some = rows[first : first + ROWS_AT_ONCE]
             values = {f"{name}_{number}": value for number, row in enumerate(some) for name, value in row.items()}
             self._execute(_for_rows(sql, len(some)), values)
 
@@ -182,7 +180,7 @@ def _for_rows(sql: str, rows: int) -> str:
     >>> _for_rows("INSERT INTO t (a, b) VALUES (:a, :b) ON CONFLICT DO NOTHING", 2)
     'INSERT INTO t (a, b) VALUES (:a_0, :b_0), (:a_1, :b_1) ON CONFLICT DO NOTHING'
     """
-    before, row, after = _VALUES.split(sql) if "VALUES" in sql else ("", sql, "")
+    before, row, after = _VALUES.split(sql)
     each = (_NAME.sub(rf"\g<0>_{number}", row) for number in range(rows))
     return f"{before}{', '.join(each)}{after}"
 

@@ -48,6 +48,7 @@ class Names:
         return plain if len(plain) <= _LONG else f"{plain[: _LONG - 1].rstrip()}…"
 
     def whole(self, mrkdwn: Json) -> str:
+        """A message with names in place of ids."""
         return Reader(self.directory, _NOBODY).mrkdwn(as_text(mrkdwn)).strip()
 
 

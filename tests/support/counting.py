@@ -96,5 +96,4 @@ def counted_sql() -> Iterator[Counter[str]]:
         patched.setattr(transact, "commit", counts("writes commits", transact.commit))
         patched.setattr(transact, "rollback", counts("reads", transact.rollback))
         patched.setattr(psycopg.Cursor, "execute", counts("statements", psycopg.Cursor.execute))
-        patched.setattr(psycopg.Cursor, "executemany", counts("statements", psycopg.Cursor.executemany))
         yield counted
