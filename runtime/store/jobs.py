@@ -339,7 +339,7 @@ _LOCK_FREE = """
 """
 _STILL_DUE = "SELECT kind, key FROM jobs WHERE kind IN :kinds AND key IN :keys AND due_at <= :now"
 _TAKE = """
-    UPDATE jobs SET lease_token = column3, lease_until = column4
+    UPDATE jobs SET lease_token = column3, lease_until = CAST(column4 AS DOUBLE PRECISION)
     FROM (VALUES (:kind, :key, :token, :until)) AS taken WHERE kind = column1 AND key = column2
 """
 _ALL_DUE = """
