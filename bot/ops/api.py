@@ -164,9 +164,8 @@ async def answer(
         ):
             found = await response.json(content_type=None)
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise StoreError(
-            f"No API answers at {url} ({error}). Start `adk-confirm api`, or name it with --url."
-        ) from error
+        why = error if isinstance(error, aiohttp.ClientError | OSError) else "what answers there sends no JSON"
+        raise StoreError(f"No API answers at {url}: {why}. Start `adk-confirm api`, or name it with --url.") from error
     if response.status != HTTPStatus.OK:
         raise Invalid(found["detail"] if isinstance(found, dict) and "detail" in found else f"{url}: {response.status}")
     events = [Event.model_validate(one) for one in found]

@@ -77,9 +77,9 @@ def save_preview(tx: Tx, confirmation_id: str, revision: int, made: JsonObject) 
 def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery) -> Confirmation:
     """Checks an approval for the last time before a host gets it. Raises `Illegal` if the call must not run any more.
     If the returned row has no `handed_at`, the call was refused just now."""
-    if read_pause(tx) is not None:
-        raise RunsPaused
     session, row = lock_confirmation(tx, confirmation_id)
+    if read_pause(tx) is not None:  # under the lock: a pause is answered once it has had the locks of what may start
+        raise RunsPaused
     return row if row.is_void else save(tx, session, begin(row, delivery, now(tx)))
 
 
@@ -91,6 +91,8 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
         return after  # nothing has happened yet; or people said what happened, and the confirmation has it
     about = after.asked[-2:-1] if after.state is CallState.HELD else after.asked[-1:]
     key = chain_of(name)
+    if about:
+        lock_session(tx, key)  # before the pause is read, as in `hand_over`
     found = tx.first(_ASKED, session=key, request=storable(about[0].request_id)) if about else None
     ready = before if was is CallState.READY and after.state is CallState.HELD else None  # its preview has changed
     changed = after.request.preview if ready and after.request else None
@@ -99,8 +101,7 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
     if after.state is CallState.RUNNING:
         if found is not None and found.paused:  # since the agent got the approval
             raise RunsPaused
-        again = was is CallState.RUNNING
-        row = _start(tx, found.id, after, again=again, changed=changed) if found is not None else None
+        row = _start(tx, found.id, after, again=was is CallState.RUNNING, changed=changed) if found else None
         if row is not None and row.runs:
             return after
         lapsed = row.decision.reason if row is not None and row.decision and row.state is State.LAPSED else None

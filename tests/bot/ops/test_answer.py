@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -106,3 +108,24 @@ def test_an_api_that_is_not_there_is_said(server: Foreign, capsys: pytest.Captur
     server.start()
     assert answered(server, request, "--approve") == 0
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+class _Page(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<h1>It works!</h1>")
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_a_web_server_that_is_no_api_is_said(server: Foreign, capsys: pytest.CaptureFixture[str]) -> None:
+    request, other = asked(server, "please pay 1500"), HTTPServer(("127.0.0.1", 0), _Page)
+    Thread(target=other.handle_request, daemon=True).start()
+    url = f"http://127.0.0.1:{other.server_port}"
+    assert main(["answer", request, "--approve", "--store", server.env["SESSIONS"], "--url", url]) == 2
+    other.server_close()
+    said = capsys.readouterr().err
+    assert f"No API answers at {url}: what answers there sends no JSON. Start" in said
+    assert "Expecting value" not in said

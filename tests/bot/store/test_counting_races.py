@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.confirmation import Seat, VoteKind
+from adk_confirm.bot.confirmation.decision import delivery_of
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast, count_next
-from adk_confirm.bot.store.letters import SlackMessage, receive_mention
+from adk_confirm.bot.store.letters import RunsPaused, SlackMessage, receive_mention
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.outbox import ThreadDone, copies_until, note_and_look, note_copy_search, note_possible_copies
+from adk_confirm.bot.store.pause import pause_runs, switch_runs
 from adk_confirm.bot.store.repository import put_mail
+from adk_confirm.bot.store.transactions import follow_call, hand_over
+from adk_confirm.runtime.calls.call import Call, CallState, HeldRequest
 from adk_confirm.runtime.store.database import Tx
 from tests.support.backoffice import Backoffice
-from tests.support.deciding import ANNA, ASKER, BEN, MALLORY, TEAM, full_member
+from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, TEAM, full_member
 from tests.support.office import ON_EITHER, ON_POSTGRES
 from tests.support.stores import SECRET
 
@@ -156,3 +164,50 @@ async def test_a_doubt_that_comes_just_as_another_replica_ends_an_older_one_stay
     await noting
     assert await at.database.read(copies_until, at.key) == at.clock()
     await other.close()
+
+
+class _SlowTx(Tx):
+    """As of a process that is frozen for a while right after it has read whether runs are paused."""
+
+    __slots__ = ("read",)
+    read: Callable[[], object]
+
+    def _execute(self, sql: str, values: dict[str, object]) -> Any:
+        found = super()._execute(sql, values)
+        if "bot_switches" in sql:
+            self.read()
+            super()._execute("SELECT pg_sleep(0.5)", {})
+        return found
+
+
+@ON_POSTGRES
+@pytest.mark.parametrize("ours", [True, False], ids=["our own runtime", "a server of others"])
+async def test_nothing_starts_after_a_pause_was_answered(at: Backoffice, ours: bool) -> None:
+    name = await at.asks("deploy")
+    for who in (ANNA, BEN, LEAD):
+        await at.vote(name, who)
+    row = await at.row(name)
+    request = HeldRequest(row.asked.request_id, "", confirmed=True)
+    call = Call(row.asked.call_id, "deploy", row.revision.arguments, "oncall", "e1", asked=(request,))
+    other, read, loop = await open_store(at.url, SECRET, at.clock), asyncio.Event(), asyncio.get_running_loop()
+
+    def starts(tx: Tx) -> None:
+        slow = _SlowTx(tx._connection, tx.dialect, tx._clock)
+        slow.context, slow.read = tx.context, lambda: loop.call_soon_threadsafe(read.set)
+        if ours:
+            follow_call(slow, row.asked.session, call, replace(call, state=CallState.RUNNING))
+        else:
+            hand_over(slow, name, delivery_of(row, "approved"))
+
+    async def start() -> None:
+        with suppress(RunsPaused):
+            await other.run(starts)
+
+    starting = asyncio.create_task(start())
+    await read.wait()
+    await switch_runs(at.database, pause_runs)
+    when_answered = await at.row(name)
+    await starting
+    await other.close()
+    at_the_end = await at.row(name)
+    assert (at_the_end.outcome, at_the_end.handed_at) == (when_answered.outcome, when_answered.handed_at)
