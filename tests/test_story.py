@@ -95,59 +95,6 @@ async def reads_the_audit(me: Visitor, done: Locator) -> None:
 
 
 @pytest.mark.slow
-async def test_several_one_by_one_from_home_the_list_an_edit_and_a_grant(log: Path, browser: Browser) -> None:
-    async with running_demo(port=0) as demo, visited(demo, browser) as me:
-        await me.says("@adk-confirm reimburse 1500 for the dinner, reimburse 2000 for travel and I need 3 days off")
-        await me.opens_thread()
-        for call in ("for the dinner?", "for travel?", "Request time off"):
-            await me.sees(call, within=me.thread)
-
-        await me.becomes(demo.people["lee"])
-        await me.goes_to("adk-confirm")
-        await me.sees("Waiting for you (3)", within=me.chat)
-        for left in (2, 1):
-            await me.clicks("Review…: reimburse", within=me.chat)
-            await me.clicks("Approve", within=me.dialog.locator(".dialog-foot"))
-            await me.sees(f"Waiting for you ({left})", within=me.chat)
-
-        await me.becomes(demo.people["ana"])
-        await me.goes_to("deploys")
-        await me.says("/approvals")
-        await me.sees("Waiting in this channel", within=me.chat)
-        await me.chat.get_by_role("link", name="Request time off").first.click()
-        card = me.message("Request time off", me.thread)  # cards of one turn come in any order
-        await expect(card).to_be_focused()
-        await me.clicks("More options", within=card)
-        await me.page.get_by_role("menuitem", name="Withdraw…").click()
-        await me.dialog.get_by_role("button", name="Withdraw").click()
-        await me.sees("Withdrawn: Request time off", within=me.thread)
-
-        await me.says("@adk-confirm reimburse 1300 for the hotel", in_thread=True)
-        await me.becomes(demo.people["ben"])
-        await me.clicks("Edit…: reimburse", within=me.message("for the hotel", me.thread))
-        await me.dialog.get_by_label("amount").fill("1250")
-        await me.clicks("Approve with edits")
-        await me.sees("€1,300.00 → €1,250.00", within=me.thread)
-
-        await me.becomes(demo.people["ana"])
-        await me.says("@adk-confirm reimburse 1100 for the taxi", in_thread=True)
-        await me.becomes(demo.people["ben"])
-        card = me.message("Reimburse €1,100.00 for the taxi", me.thread)
-        await card.get_by_role("button", name="Allow more…").click()
-        await me.dialog.get_by_role("button", name="Approve").click()
-        await expect(me.page.locator("dialog[open]")).to_have_count(0)  # the form closes by itself
-        await me.sees("allowed more like", within=me.thread)
-        await me.becomes(demo.people["ana"])
-        await me.says("@adk-confirm reimburse 1200 for the taxi", in_thread=True)
-        await me.sees("I reimbursed 1200", within=me.thread)
-        await me.sees("runs without asking, because", within=me.thread)
-
-    paid = [call["amount"] for call in ran(log)]
-    assert {*paid[:2]} == {1500, 2000}
-    assert paid[2:] == [1250, 1100, 1200]
-
-
-@pytest.mark.slow
 async def test_on_a_phone_hints_lead_time_moves_and_the_bot_crashes_and_comes_back(log: Path, browser: Browser) -> None:
     async with running_demo(port=0) as demo:
         context = await browser.new_context(

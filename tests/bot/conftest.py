@@ -1,4 +1,4 @@
-"""An office that a test opens with its own policies, on either database."""
+"""An office that a test opens with its own policies."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.support.backoffice import Backoffice, backoffice
-from tests.support.office import Office, Opens, office
+from tests.support.office import Office, Opens, empty_store, office
 from tests.support.talking import Mouth
 from tests.support.talking import mouth as the_mouth
 
 pytest.register_assert_rewrite("tests.support.foreign.scenes")
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+@pytest.fixture(params=["sqlite"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """An empty store. The bot's own SQL is the same on both: where the database does not matter, CI looks at both and
-    a newcomer at one; where it does, a file asks for `either_url`."""
-    url: str = request.getfixturevalue("sqlite_stocked" if request.param == "sqlite" else "postgres_stocked")
-    return url
+    """An empty store. Both databases run all SQL in the tests of `store`, `ops` and `worker`, and what is marked
+    `ON_EITHER` or `IN_CI_ON_BOTH`: people and replicas that meet at once."""
+    return empty_store(request)
 
 
 @pytest.fixture

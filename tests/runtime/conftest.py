@@ -1,4 +1,4 @@
-"""The runner's tests on both databases. Each has a store of its own, since a store belongs to one secret."""
+"""The runner's tests. Each has a store of its own, since a store belongs to one secret."""
 
 from __future__ import annotations
 
@@ -18,23 +18,19 @@ _apps = count(1)
 MakeRunner = Callable[..., Runner]
 
 
-def _store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return new_store(tmp_path)
-    url: str = request.getfixturevalue("postgres_stocked")
-    return url
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """The URL of a store for runners. Where the database may matter, a file asks for `either_store`."""
+    return new_store(tmp_path)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def either_store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a store for runners, on either database."""
-    return _store(request, tmp_path)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The same where the database hardly matters: on PostgreSQL in CI."""
-    return _store(request, tmp_path)
+    """The same, on either database."""
+    if request.param == "sqlite":
+        return new_store(tmp_path)
+    url: str = request.getfixturevalue("postgres_stocked")
+    return url
 
 
 @pytest.fixture

@@ -53,8 +53,13 @@ TALKER = "tests.support.talking:agent"
 
 PAY = 'pay {"to": "Ada", "amount": 20}'
 
+BOTH_IN_CI = ("sqlite", pytest.param("postgresql", marks=pytest.mark.slow))
+
+IN_CI_ON_BOTH = pytest.mark.parametrize("database_url", BOTH_IN_CI, indirect=True)
+"""A newcomer looks at SQLite alone."""
+
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-"""What a file promises does not depend on the database."""
+"""What a test promises does not depend on the database."""
 
 _POSTGRES = pytest.param("postgresql", marks=pytest.mark.every_case)
 
@@ -65,6 +70,13 @@ ON_POSTGRES = pytest.mark.parametrize("database_url", [_POSTGRES], indirect=True
 
 BOTH_WAYS = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
 """Slack reaches the bot over HTTP, or through Socket Mode."""
+
+
+def empty_store(request: pytest.FixtureRequest) -> str:
+    """Of the kind that the fixture's parameter names."""
+    url: str = request.getfixturevalue("sqlite_stocked" if request.param == "sqlite" else "postgres_stocked")
+    return url
+
 
 TOPICS = [*map(topic_of, JOBS)]
 

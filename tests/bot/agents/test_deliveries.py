@@ -26,12 +26,10 @@ from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, ASKER, BEN
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.visit import texts
-from tests.support.office import ON_SQLITE, Opens
+from tests.support.office import Opens
 from tests.support.outgoing import outgoing
 from tests.support.stores import a_lease, change_job, try_lease
 from tests.support.watched import Watched
-
-pytestmark = ON_SQLITE
 
 NOBODY_THERE = 'url = "http://127.0.0.1:9"\napp = "oncall"'
 

@@ -20,7 +20,7 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.lease import topic_of
 from adk_confirm.runtime.wire import SessionId
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import AT_ONCE, LAB, ON_SQLITE, Office, Opens
+from tests.support.office import AT_ONCE, IN_CI_ON_BOTH, LAB, Office, Opens
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.office(target=LAB)
@@ -76,7 +76,6 @@ async def test_a_run_has_no_lease_beside_the_sessions_own(at: Office) -> None:
     assert kinds <= {*JOBS}
 
 
-@ON_SQLITE
 @pytest.mark.parametrize("people", ["ann", "ann and cyd"])
 async def test_an_approved_call_does_not_wait_for_other_threads_whose_agent_thinks(
     open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, people: str
@@ -98,7 +97,6 @@ async def test_an_approved_call_does_not_wait_for_other_threads_whose_agent_thin
         gate.touch()
 
 
-@ON_SQLITE
 async def test_who_writes_in_the_threads_of_others_takes_their_own_turns(
     open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,7 +183,6 @@ approvers = ["group:S0ONCALL"]
 """
 
 
-@ON_SQLITE
 @pytest.mark.slow
 async def test_a_request_expires_while_slack_says_nothing_about_many_voters(open_office: Opens) -> None:
     """More of them than are counted at once."""
@@ -300,6 +297,7 @@ def sessions_of_rows(tx: Tx) -> set[SessionId]:
     return {from_json(Confirmation, body).asked.session for body in tx.column("SELECT body FROM bot_confirmations")}
 
 
+@IN_CI_ON_BOTH
 async def test_cards_that_hang_keep_no_other_from_being_decided(at: Office) -> None:
     """More of them than are drawn at once."""
     calls = "\n".join(f'pay {{"to": "Ada", "amount": {amount}}}' for amount in range(20))

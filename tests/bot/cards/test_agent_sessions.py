@@ -7,12 +7,12 @@ import pytest
 from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.workspace.records import AgentSession
-from tests.support.office import BOTH_WAYS, ON_SQLITE, TALKER, Office
+from tests.support.office import BOTH_WAYS, TALKER, Office
 from tests.support.talking import Mouth
 
 SHORT = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nexpires_after = "10m"\n'
 
-pytestmark = [ON_SQLITE, pytest.mark.office(target=TALKER), pytest.mark.usefixtures("mouth")]
+pytestmark = [pytest.mark.office(target=TALKER), pytest.mark.usefixtures("mouth")]
 
 
 async def shows(at: Office, said: Seen, status: str) -> AgentSession:

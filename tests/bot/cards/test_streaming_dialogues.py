@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import TALKER, Office
+from tests.support.office import IN_CI_ON_BOTH, TALKER, Office
 from tests.support.talking import FAILURE, Mouth
 
 pytestmark = [pytest.mark.office(target=TALKER), pytest.mark.usefixtures("mouth")]
@@ -22,6 +22,7 @@ async def test_a_short_reply_is_posted_whole(at: Office, mouth: Mouth) -> None:
     assert at.slack.calls_of("chat.startStream") == []
 
 
+@IN_CI_ON_BOTH
 async def test_what_an_agent_could_not_answer_is_tried_again_once(at: Office, mouth: Mouth) -> None:
     mouth.say(FAILURE)
     said = await at.ann.says("@adk-confirm hello", at.deploys)
@@ -59,6 +60,7 @@ async def is_stopped(at: Office, mouth: Mouth, said: Seen, times: int) -> None:
     await at.slack.until(lambda: at.ann.sees(at.deploys, thread=said).count("stopped the agent") == times)
 
 
+@IN_CI_ON_BOTH
 @pytest.mark.slow
 async def test_a_reply_is_read_whole_whatever_slack_says_to_its_stream(at: Office, mouth: Mouth) -> None:
     said = await at.ann.says("@adk-confirm hello", at.deploys)

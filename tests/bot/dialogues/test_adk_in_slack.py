@@ -11,7 +11,7 @@ from adk_confirm.bot.ops.check import checks
 from adk_confirm.bot.ops.findings import Severity
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold
-from tests.support.office import ON_SQLITE, Opens
+from tests.support.office import Opens
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -36,7 +36,6 @@ async def test_check_says_which_sessions_would_be_lost(target: str, in_memory: b
     assert [*tmp_path.glob("*.db")] == []  # it looks, and leaves nothing behind
 
 
-@ON_SQLITE
 async def test_while_a_tool_blocks_others_decide(open_office: Opens, tmp_path: Path) -> None:
     hold(tmp_path, "long")
     async with open_office(target=f"{TARGETS}:stalling", time_moves=False) as at:

@@ -13,12 +13,10 @@ import pytest
 from adk_confirm import Agent, FunctionCall, FunctionTool, ModelRequest, ScriptedModel, ToolContext
 from adk_confirm.bot.policy.redaction import MASK
 from adk_confirm.runtime.jsontypes import Json, JsonObject
-from tests.support.office import LAB, ON_SQLITE, Office
+from tests.support.office import LAB, Office
 
 HIDES = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nredact = ["token"]\n'
 BEAT, LONGEST = 0.005, 0.1
-
-pytestmark = ON_SQLITE
 
 
 @contextmanager

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
-from pathlib import Path
 
 import pytest
 
-from tests.support.office import Office, Opens, office, withdraws
+from tests.support.office import IN_CI_ON_BOTH, Office, Opens, withdraws
 
 ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\n'
 TWO = f"{ONE}quorum = 2\n"
@@ -17,26 +15,7 @@ TWO = f"{ONE}quorum = 2\n"
 pytestmark = pytest.mark.office(TWO)
 
 
-@pytest.fixture(
-    params=["sqlite", *(pytest.param(way, marks=pytest.mark.slow) for way in ("postgresql", "socket mode"))]
-)
-def way(request: pytest.FixtureRequest) -> str:
-    """Over HTTP on both databases, and in Socket Mode."""
-    return str(request.param)
-
-
-@pytest.fixture
-def database_url(way: str, request: pytest.FixtureRequest) -> str:
-    url: str = request.getfixturevalue("postgres_stocked" if way == "postgresql" else "sqlite_stocked")
-    return url
-
-
-@pytest.fixture
-def open_office(way: str, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opens:
-    log, socket = tmp_path / "tools.log", way == "socket mode"
-    return partial(office, database_url, log, monkeypatch, time_moves=True, socket=socket)
-
-
+@IN_CI_ON_BOTH
 @pytest.mark.parametrize("quorum", [1, 5])
 async def test_fifty_people_click_at_once(open_office: Opens, quorum: int) -> None:
     policy = f'[[policy]]\ntools = ["*"]\napprovers = ["group:S0CROWD"]\nquorum = {quorum}\n'
@@ -147,6 +126,7 @@ async def test_a_form_for_an_older_revision_is_not_counted(at: Office, form: str
     assert "Approved by bob · *Needs 1 more approval" in at.lead.now(card)
 
 
+@IN_CI_ON_BOTH
 async def test_one_persons_two_clicks_at_once_are_one_vote(at: Office) -> None:
     card = await at.ask("deploy checkout 2.4.1 to prod")
 
@@ -174,6 +154,7 @@ async def test_an_edit_removes_earlier_approvals_and_counts_as_one(at: Office) -
     assert [line["amount"] for line in at.ran()] == [1200]
 
 
+@IN_CI_ON_BOTH
 @pytest.mark.office(ONE)
 async def test_approve_and_deny_at_once_are_one_decision(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")

@@ -16,11 +16,9 @@ from adk_confirm.runtime.store.jobs import JobKind
 from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
-from tests.support.office import ON_SQLITE, POLICY, Office, Opens
+from tests.support.office import IN_CI_ON_BOTH, POLICY, Office, Opens
 from tests.support.scraping import scrape
 from tests.support.waiting import until
-
-pytestmark = pytest.mark.every_case
 
 CLICKS = 400
 HIS_SHARE = 32  # of the slots for sessions that wait for their turn
@@ -49,6 +47,7 @@ def lines_of_refusals(tx: Tx) -> int:
     return int(tx.value("SELECT count(*) FROM bot_ledger WHERE kind = :kind", kind=str(LineKind.VOTE_REFUSED)))
 
 
+@IN_CI_ON_BOTH
 @pytest.mark.office(f'{POLICY}card = "thread"\n')
 @pytest.mark.slow
 @pytest.mark.parametrize("many", [1, 10])
@@ -87,7 +86,6 @@ async def test_somebody_who_clicks_again_and_again_gets_only_their_share_of_answ
     assert notes_for(at, at.oscar) == first + 1, "what came since is told once"
 
 
-@ON_SQLITE
 async def test_somebody_who_opens_forms_again_and_again_leaves_room_for_those_of_others(open_office: Opens) -> None:
     """Slack's hundred a minute are for all people of a workspace."""
     async with open_office(time_moves=False) as at:
@@ -120,6 +118,7 @@ class _Ponders:
 agent = Agent("ponders", _Ponders())
 
 
+@IN_CI_ON_BOTH
 async def test_somebody_who_keeps_the_agent_busy_in_many_threads_keeps_nobody_else_from_it(
     open_office: Opens, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from adk_confirm.sandbox.people.people import Person
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.faults import Fault, Faults
 from adk_confirm.sandbox.workspace.records import Channel
-from tests.support.office import AT_ONCE, LAB, PAY, POLICY, Office, Opens, operates
+from tests.support.office import AT_ONCE, IN_CI_ON_BOTH, LAB, PAY, POLICY, Office, Opens, operates
 from tests.support.stores import change_job
 
 STORY = "✅ @ann, done: Pay: Ada, amount 20. Approved by bob"
@@ -393,6 +393,7 @@ async def test_a_thread_that_was_deleted_keeps_no_other_waiting(open_office: Ope
         await at.sees(card, "I reimbursed 1600")
 
 
+@IN_CI_ON_BOTH
 async def test_a_row_that_can_not_be_read_stops_nobody(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
     await at.rests()

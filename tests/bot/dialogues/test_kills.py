@@ -18,7 +18,7 @@ from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.faults import Fault
 from adk_confirm.sandbox.server.server import FakeSlack
-from tests.support.office import POLICY, Staff, operates
+from tests.support.office import IN_CI_ON_BOTH, POLICY, Staff, operates
 from tests.support.serving import ANY, Serving, serving
 from tests.support.waiting import until
 
@@ -31,7 +31,7 @@ DEAD_LETTERS = 61  # seconds after which Slack tells again what was not acknowle
 PATIENCE = 30.0
 
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, IN_CI_ON_BOTH]
 
 
 @pytest.fixture

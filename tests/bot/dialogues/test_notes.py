@@ -7,16 +7,12 @@ import json
 import pytest
 
 from adk_confirm.runtime.calls.turn import APPROVERS_NOTE
-from tests.support.office import BOTH_WAYS, LAB, ON_SQLITE, Office
+from tests.support.office import LAB, Office
 
 OPTIONAL = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nredact = ["token"]\napprove_note = "optional"\n'
 REQUIRED = OPTIONAL.replace("optional", "required")
 
 
-pytestmark = ON_SQLITE
-
-
-@BOTH_WAYS
 @pytest.mark.office(OPTIONAL, target=LAB)
 async def test_approve_stays_one_press_and_the_menu_has_a_note(at: Office) -> None:
     card = await at.ask('delete_project {"project": "old"}')

@@ -19,7 +19,7 @@ from adk_confirm.sandbox.people.seen import Seen
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.java import Java
 from tests.support.leaky import SECRETS
-from tests.support.office import ON_SQLITE, Office, Opens
+from tests.support.office import Office, Opens
 from tests.support.scraping import get
 from tests.support.stores import change
 
@@ -29,8 +29,6 @@ tools = ["*"]
 approvers = ["group:S0ONCALL", "user:U0LEAD"]
 redact = ["*token"]
 """
-
-pytestmark = ON_SQLITE
 
 
 @pytest.fixture

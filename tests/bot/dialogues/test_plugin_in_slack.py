@@ -9,11 +9,9 @@ import pytest
 
 from tests.support.foreign.passers_by import answered_by_others
 from tests.support.foreign.rig import Foreign, foreign, google_adk
-from tests.support.office import ON_SQLITE, Office, Opens
+from tests.support.office import Office, Opens
 
 SECRET = "shared by both, and by nobody else"
-
-pytestmark = ON_SQLITE
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,7 @@ import pytest
 
 from adk_confirm.sandbox.people.people import AskedFirst
 from tests.support.anything import taken
-from tests.support.office import LAB, ON_SQLITE, PAY, Office, Opens
-
-pytestmark = ON_SQLITE
+from tests.support.office import LAB, PAY, Office, Opens
 
 
 def policy(approvers: str = '"group:S0ONCALL"', more: str = "", when: str = "") -> str:

@@ -11,14 +11,11 @@ from adk_confirm import Runner
 from adk_confirm.runtime.jsontypes import Json
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support import lab
-from tests.support.office import BOTH_WAYS, LAB, ON_SQLITE, ONE, Office, Opens
+from tests.support.office import BOTH_WAYS, LAB, ONE, Office, Opens
 from tests.support.served import served
 
 HIDING = ONE + 'redact = ["password"]\n'
 DIFF = "--- a/t.sql\n+++ b/t.sql\n@@ -1,2 +1,3 @@\n id int\n-old text\n+new text\n+more text\n"
-
-
-pytestmark = ON_SQLITE
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +123,6 @@ async def changed(at: Office, card: Seen, *, now: str) -> Seen:
     return at.bob.now(card)
 
 
-@BOTH_WAYS
 @pytest.mark.office(ONE, target=LAB)
 async def test_an_edited_card_says_what_the_edited_call_would_do_and_that_is_approved_once(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
@@ -159,7 +155,6 @@ async def test_what_others_had_approved_falls_and_two_approve_what_the_edit_does
     assert [one["table"] for one in at.ran()] == ["orders"]
 
 
-@BOTH_WAYS
 @pytest.mark.office(ONE, target=LAB)
 async def test_if_that_changes_after_its_approval_the_new_card_says_so_and_not_that_the_edit_did_it(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
@@ -182,7 +177,6 @@ async def test_where_the_policy_allows_a_change_an_edited_call_starts_too(at: Of
     await at.sees(card, "started, though what it would do has changed since it was approved", ", done")
 
 
-@BOTH_WAYS
 @pytest.mark.office(ONE, target=LAB)
 async def test_while_it_is_looked_up_nobody_can_approve_and_anybody_who_decides_can_deny(
     at: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -199,7 +193,6 @@ async def test_while_it_is_looked_up_nobody_can_approve_and_anybody_who_decides_
     assert at.ran() == []
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("policy", ["required", "optional"])
 @pytest.mark.office(ONE, target=LAB)
 async def test_one_that_hangs_ends_and_the_policy_says_whether_it_may_be_approved(
@@ -229,7 +222,6 @@ async def changed_to_slow(at: Office, card: Seen) -> Seen:
     return at.bob.now(card)
 
 
-@BOTH_WAYS
 @pytest.mark.office(ONE, target=LAB)
 async def test_one_that_lies_asks_a_few_times_and_then_nothing_runs(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
@@ -246,7 +238,6 @@ async def test_one_that_lies_asks_a_few_times_and_then_nothing_runs(at: Office) 
     assert not any("Approve" in one.buttons for one in at.cards())
 
 
-@BOTH_WAYS
 @pytest.mark.office(ONE, target=LAB)
 async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> None:
     lab.plan["shows"] = "\n".join(f"drops partition {number}" for number in range(500))
@@ -260,7 +251,6 @@ async def test_what_does_not_fit_is_opened_before_it_is_approved(at: Office) -> 
     await at.sees(card, ", done")
 
 
-@BOTH_WAYS
 @pytest.mark.office(ONE + 'approve_note = "optional"\n', target=LAB)
 async def test_one_that_fails_can_be_denied_and_not_approved(at: Office) -> None:
     lab.plan["shows"] = ConnectionError("no route to the database")
@@ -291,7 +281,6 @@ HOSTILE: dict[str, Json | Exception] = {
 }
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("when", ["asked", "edited"])
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.office(HIDING, target=LAB)
@@ -374,7 +363,6 @@ async def test_a_difference_that_no_line_shows_is_said(at: Office) -> None:
     await at.sees(card, ", done")
 
 
-@BOTH_WAYS
 @pytest.mark.parametrize("length", [90_000, 20], ids=["preview", "arguments"])
 @pytest.mark.office(ONE, target=LAB)
 async def test_if_it_is_too_long_to_be_shown_the_refusal_names_it(at: Office, length: int) -> None:
@@ -410,7 +398,6 @@ async def test_another_server_asks_once_more_about_what_an_edit_does(
         assert [one["table"] for one in at.ran()] == ["orders"]
 
 
-@BOTH_WAYS
 @pytest.mark.office(ONE, target=LAB)
 async def test_if_it_is_too_long_after_an_edit_nobody_can_approve_that(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')

@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 
 from adk_confirm.bot.policy.redaction import MASK
-from tests.support.office import BOTH_WAYS, LAB, ON_SQLITE, ONE, Office
+from tests.support.office import LAB, ONE, Office
 
 ASKED = '[[policy]]\ntools = ["delete_project"]\napprovers = ["group:S0ONCALL"]\nreason = true\nredact = ["token"]\n'
 
 
-pytestmark = ON_SQLITE
-
-
-@BOTH_WAYS
 @pytest.mark.office(ASKED + ONE, target=LAB)
 async def test_it_is_on_the_card_as_the_agents_words_and_the_tool_does_not_get_it(at: Office) -> None:
     card = await at.ask('delete_project {"project": "old", "why": "Nobody has used it. <!channel> *now*"}')

@@ -29,7 +29,7 @@ from tests.support.foreign.passers_by import (
     told_by_others,
 )
 from tests.support.foreign.rig import Foreign, foreign, google_adk, replay
-from tests.support.office import ON_SQLITE, Office, Opens
+from tests.support.office import Office, Opens
 
 SERVERS = [
     "stand-in",
@@ -40,8 +40,6 @@ SERVERS = [
 ]
 LONG = 60
 STEPS = 12  # of a run: adk-rs ends one after 16
-
-pytestmark = ON_SQLITE
 
 
 @pytest.fixture(scope="module", params=SERVERS)

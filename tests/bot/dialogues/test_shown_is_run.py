@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.office import LAB, ON_SQLITE, Office
+from tests.support.office import LAB, Office
 
 POLICIES = """
 [[policy]]
@@ -16,8 +16,6 @@ approvers = ["user:U0LEAD"]
 tools = ["*"]
 approvers = ["group:S0ONCALL"]
 """
-
-pytestmark = ON_SQLITE
 
 
 @pytest.mark.office(POLICIES, target=LAB)

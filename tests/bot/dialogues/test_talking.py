@@ -9,7 +9,7 @@ import pytest
 
 from adk_confirm.bot.app import running_bot
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.office import AT_ONCE, LAB, ONE, PAY, Office, Opens, configured
+from tests.support.office import AT_ONCE, LAB, ON_POSTGRES, ONE, PAY, Office, Opens, configured
 
 pytestmark = pytest.mark.office(ONE, target=LAB)
 
@@ -208,9 +208,9 @@ async def test_a_socket_that_is_refreshed_comes_back_and_what_it_lost_counts_onc
     assert len(at.ran()) == 1
 
 
+@ON_POSTGRES
+@pytest.mark.slow
 async def test_two_replicas_share_the_work_and_do_nothing_twice(open_office: Opens, database_url: str) -> None:
-    if database_url.startswith("sqlite"):
-        pytest.skip("a SQLite file has one writing process")
     async with open_office(ONE, target=LAB) as at, AsyncExitStack() as stack:
         settings = configured(at.slack, database_url, ONE, target=LAB)
         second = await stack.enter_async_context(running_bot(settings, clock=at.slack.clock.now, limits=AT_ONCE))

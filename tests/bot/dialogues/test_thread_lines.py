@@ -10,7 +10,7 @@ import pytest
 from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
 from adk_confirm.sandbox.people.seen import Seen
 from tests.support.counting import at_most, counted_work
-from tests.support.office import LAB, ON_SQLITE, ONE, PAY, Office
+from tests.support.office import LAB, ONE, PAY, Office
 
 CYCLES = 4
 LOOK_UPS = ("conversations.info", "users.info", "usergroups.users.list")
@@ -18,8 +18,6 @@ LOOK_UPS = ("conversations.info", "users.info", "usergroups.users.list")
 
 BY_THE_CLOCK = ("claim_due", "postpone", "release", "renew", "mark_tabs_due")
 """Transactions that a slow machine makes more often."""
-
-pytestmark = ON_SQLITE
 
 
 def posts(at: Office, thread: Seen) -> list[str]:

@@ -12,9 +12,7 @@ from adk_confirm.bot.store.repository import chain_of
 from tests.support.foreign.breaking import breaking
 from tests.support.foreign.passers_by import session_of, told_by_others
 from tests.support.foreign.rig import foreign, replay
-from tests.support.office import ON_SQLITE, Opens
-
-pytestmark = ON_SQLITE
+from tests.support.office import Opens
 
 SPEAKERS = """
 [[policy]]

@@ -14,7 +14,7 @@ from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.cli import main
 from tests.support.door import KEY, TOKENS, AtTheDoor, door
 from tests.support.forked import BOT, CLI
-from tests.support.office import ON_EITHER, ON_SQLITE, ONE
+from tests.support.office import ON_EITHER, ONE
 
 DEPLOY = ("--tool", "deploy", "--args", '{"env": "prod"}')
 
@@ -57,7 +57,6 @@ async def test_approved_is_0_and_prints_what_was_approved(at: AtTheDoor) -> None
     await at.ann.finds("a script, which runs it", at.deploys)
 
 
-@ON_SQLITE
 async def test_denied_is_1_with_the_reason(at: AtTheDoor) -> None:
     script = await Script.runs(at, *DEPLOY)
     await at.denies(at.bob, await at.card(), "Not on a Friday")
@@ -65,7 +64,6 @@ async def test_denied_is_1_with_the_reason(at: AtTheDoor) -> None:
     assert (code, out, "Not on a Friday" in errors) == (1, "", True)
 
 
-@ON_SQLITE
 async def test_withdrawn_is_3_and_pending_is_75(at: AtTheDoor) -> None:
     script = await Script.runs(at, *DEPLOY, "--wait", "1s", "--key", "build 7")
     code, out, errors = await script.ends()
@@ -75,7 +73,6 @@ async def test_withdrawn_is_3_and_pending_is_75(at: AtTheDoor) -> None:
     assert (await script.ends())[:2] == (3, "")
 
 
-@ON_SQLITE
 async def test_nobody_may_decide_or_no_desk_is_4(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +132,6 @@ async def test_exec_runs_what_was_approved_and_reports(at: AtTheDoor, tmp_path: 
     assert await asyncio.to_thread(main, [*line[:-1], CheckpointKey("22" * 32).public], clock) == 1
 
 
-@ON_SQLITE
 async def test_exec_runs_nothing_that_was_denied(at: AtTheDoor, tmp_path: Path) -> None:
     script = await Script.runs(at, *DEPLOY, "--exec", "--", "touch", str(tmp_path / "ran"))
     await at.denies(at.bob, await at.card(), "no")
@@ -143,7 +139,6 @@ async def test_exec_runs_nothing_that_was_denied(at: AtTheDoor, tmp_path: Path) 
     assert not (tmp_path / "ran").exists()
 
 
-@ON_SQLITE
 async def test_a_command_that_is_not_there_has_failed(at: AtTheDoor) -> None:
     script = await Script.runs(at, *DEPLOY, "--exec", "--", "no-such-command")
     await at.bob.clicks(await at.card(), "Approve")

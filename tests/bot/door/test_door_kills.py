@@ -21,10 +21,10 @@ from adk_confirm.sandbox.server.server import FakeSlack
 from tests.bot.dialogues.test_kills import DEAD_LETTERS, somebody
 from tests.support.door import CLAIM, DEPLOYS, ENV, TOKENS, settings
 from tests.support.mcp_servers import Watched
-from tests.support.office import ONE, Staff
+from tests.support.office import IN_CI_ON_BOTH, ONE, Staff
 from tests.support.serving import ANY, Serving, serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, IN_CI_ON_BOTH]
 
 PATIENCE = 90.0
 

@@ -11,7 +11,7 @@ from adk_confirm.bot.cli import main
 from adk_confirm.bot.config.settings import SettingsError, parse_settings, serving_problems
 from adk_confirm.runtime.jsontypes import as_object, objects
 from tests.support.door import ENV, TOKENS, AtTheDoor, door, settings
-from tests.support.office import ON_SQLITE, ONE, operates
+from tests.support.office import ONE, operates
 
 FILE = f"{settings('C0DEPLOYS')}{ONE}"
 
@@ -77,7 +77,6 @@ async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         yield opened
 
 
-@ON_SQLITE
 async def test_the_audit_knows_callers(at: AtTheDoor, database_url: str) -> None:
     ask = await at.ci.asks("deploy", env="prod")
     await at.bob.clicks(await at.card(), "Approve")

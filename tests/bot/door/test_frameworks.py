@@ -14,9 +14,6 @@ import pytest
 
 from tests.support.door import TOKENS, AtTheDoor, door
 from tests.support.forked import ROOT
-from tests.support.office import ON_SQLITE
-
-pytestmark = ON_SQLITE
 
 _OUTPUT = "function_call_output"
 MISSING = "needs {}, which `make frameworks` installs"

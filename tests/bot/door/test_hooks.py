@@ -18,7 +18,7 @@ import pytest
 from adk_confirm.runtime.jsontypes import JsonObject, as_object
 from tests.support.door import TOKENS, AtTheDoor, door
 from tests.support.forked import ROOT
-from tests.support.office import ON_EITHER, ON_SQLITE, ONE
+from tests.support.office import ON_EITHER, ONE
 
 PUSH = "git push --force"
 
@@ -102,7 +102,6 @@ async def runs(hook: dict[str, Any], body: JsonObject, token: str = TOKENS["NIGH
     return as_object(said["hookSpecificOutput"])
 
 
-@ON_SQLITE
 @pytest.mark.parametrize("which", [0, 1], ids=["http", "command"])
 async def test_the_documented_settings_of_claude_code(at: AtTheDoor, which: int) -> None:
     hook = documented(at)[which]
@@ -148,7 +147,6 @@ async def test_an_approval_lets_the_call_run_once(at: AtTheDoor) -> None:
     assert "People are asked about this call" in str(again["permissionDecisionReason"])
 
 
-@ON_SQLITE
 async def test_a_denial_is_final_for_this_call_in_this_session(at: AtTheDoor) -> None:
     asked = asyncio.create_task(hooked(at))
     await at.denies(at.bob, await at.card(), "Not with force")
@@ -173,7 +171,6 @@ async def test_a_late_approval_is_good_for_one_such_call(at: AtTheDoor) -> None:
     assert [one["updatedInput"] for one in allowed] == [{"command": "git push"}]
 
 
-@ON_SQLITE
 async def test_what_the_caller_may_not_ask_for_is_the_coding_agents_own_matter(at: AtTheDoor) -> None:
     body = {"session_id": "abc", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"file_path": "x"}}
     answer = await at.ci.sends("POST", "/v1/hooks/claude-code", body)
@@ -183,7 +180,6 @@ async def test_what_the_caller_may_not_ask_for_is_the_coding_agents_own_matter(a
     assert at.cards() == []
 
 
-@ON_SQLITE
 async def test_nobody_may_decide_is_a_denial_with_the_reason(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

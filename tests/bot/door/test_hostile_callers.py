@@ -26,7 +26,7 @@ from adk_confirm.runtime.store.database import Tx
 from tests.support.door import CLAIM, KEY, PUBLIC, TOKENS, Answer, AtTheDoor, door
 from tests.support.door import Ask as Asked
 from tests.support.forked import ROOT
-from tests.support.office import ON_EITHER, ON_SQLITE
+from tests.support.office import ON_EITHER
 
 DEPLOY: JsonObject = {"tool": "deploy", "arguments": {"env": "prod"}}
 
@@ -37,7 +37,6 @@ async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         yield opened
 
 
-@ON_SQLITE
 @pytest.mark.parametrize(
     "authorization",
     [
@@ -63,7 +62,6 @@ async def test_without_a_callers_token_nothing_is_answered(at: AtTheDoor, author
     assert at.cards() == []
 
 
-@ON_SQLITE
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
@@ -98,7 +96,6 @@ async def test_what_is_no_ask_of_this_caller_is_refused_with_a_sentence(
     assert at.cards() == []
 
 
-@ON_SQLITE
 async def test_bodies_that_are_no_json_and_bodies_that_are_too_much(at: AtTheDoor) -> None:
     headers = {"Authorization": f"Bearer {at.ci.token}", "Idempotency-Key": "k", "Content-Type": "application/json"}
     twice = b'{"tool": "deploy", "arguments": {"env": "staging", "env": "prod"}}'
@@ -129,7 +126,6 @@ async def test_bodies_that_are_no_json_and_bodies_that_are_too_much(at: AtTheDoo
     assert at.cards() == []
 
 
-@ON_SQLITE
 async def test_a_caller_sees_and_claims_its_own_asks_only(at: AtTheDoor) -> None:
     ask = await at.ci.asks("deploy", env="prod")
     await at.bob.clicks(await at.card(), "Approve")
@@ -146,7 +142,6 @@ async def test_a_caller_sees_and_claims_its_own_asks_only(at: AtTheDoor) -> None
     assert (await ask.claims()).status == 200
 
 
-@ON_SQLITE
 @pytest.mark.parametrize(
     "body",
     [{}, {"claim": ""}, {"claim": "short"}, {"claim": "x" * 300}, {"claim": 1}, {"claim": CLAIM, "force": True}],
@@ -159,7 +154,6 @@ async def test_a_claim_is_a_text_that_nobody_guesses(at: AtTheDoor, body: JsonOb
     assert (await ask.claims()).status == 200
 
 
-@ON_SQLITE
 async def test_a_report_without_a_claim_or_with_a_strange_word_counts_for_nothing(at: AtTheDoor) -> None:
     ask = await at.ci.asks("deploy", env="prod")
     assert (await ask.reports()).error == "It has no permit: claim it first, with the same claim."
@@ -193,7 +187,6 @@ async def test_a_caller_that_floods_is_told_to_wait_and_others_are_served(
         assert 'adk_confirm_callers_decided_total{caller="ci",verdict="denied"} 1.0' in text
 
 
-@ON_SQLITE
 async def test_new_asks_and_requests_that_wait_have_a_limit_and_repetitions_cost_nothing(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,7 +233,6 @@ async def test_replicas_together_keep_the_limit_of_open_asks(at: AtTheDoor) -> N
     assert sum(isinstance(one, Ask) for one in stored) == 5
 
 
-@ON_SQLITE
 async def test_a_body_that_comes_slowly_ends_its_request(at: AtTheDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("adk_confirm.runtime.rest.listening.BODY_WITHIN", 0.1)
     host, _, port = at.ci.url.removeprefix("http://").partition(":")
@@ -312,7 +304,6 @@ async def test_of_claimants_at_two_replicas_one_gets_it(at: AtTheDoor) -> None:
     assert (await asked.claims(won)).status == 200
 
 
-@ON_SQLITE
 async def test_the_kinds_of_arguments_are_what_people_see_and_what_the_permit_is_for(at: AtTheDoor) -> None:
     """A caller may lie about its tool; a permit for a text is none for a number, a list, or the same text spelled
     otherwise."""
@@ -334,7 +325,6 @@ async def test_the_kinds_of_arguments_are_what_people_see_and_what_the_permit_is
 # Permits
 
 
-@ON_SQLITE
 async def test_the_python_of_the_documentation_checks_a_permit(at: AtTheDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     jwt = pytest.importorskip("jwt", reason="needs PyJWT, which `make frameworks` installs")
     pytest.importorskip("rfc8785", reason="needs rfc8785, which `make frameworks` installs")
@@ -365,7 +355,6 @@ def spelled(part: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
 
 
-@ON_SQLITE
 async def test_a_forged_permit_counts_for_nothing(at: AtTheDoor) -> None:
     ask = await at.ci.asks("deploy", env="staging")
     await at.bob.clicks(await at.card(), "Approve")
@@ -452,7 +441,6 @@ async def test_a_changed_ask_is_no_ask(at: AtTheDoor) -> None:
 # Settings
 
 
-@ON_SQLITE
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [

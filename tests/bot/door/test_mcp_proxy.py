@@ -18,7 +18,7 @@ from adk_confirm.runtime.jsontypes import as_object
 from tests.support.door import CLAIM, TOKENS, AtTheDoor, door
 from tests.support.forked import CLI, ROOT, adk_confirm
 from tests.support.mcp_servers import OFFICIAL, Watched, accepts
-from tests.support.office import ON_EITHER, ON_SQLITE, ONE, operates
+from tests.support.office import ON_EITHER, ONE, operates
 from tests.support.waiting import until
 
 mcp = pytest.importorskip("mcp", reason="needs the mcp package")
@@ -88,7 +88,6 @@ async def test_a_tool_runs_here_once_people_have_approved(at: AtTheDoor, watched
     await at.ann.finds(". Approved by bob", at.deploys)
 
 
-@ON_SQLITE
 async def test_a_denial_is_the_tools_error_and_nothing_runs(at: AtTheDoor, watched: Watched) -> None:
     async with client(at) as it:
         asked = asyncio.create_task(it.call_tool("files.say", {"text": "hello"}))
@@ -103,7 +102,6 @@ async def test_a_denial_is_the_tools_error_and_nothing_runs(at: AtTheDoor, watch
         assert (await asked).content[0].text == "hello"
 
 
-@ON_SQLITE
 async def test_what_is_free_runs_at_once_and_asks_nobody(at: AtTheDoor, watched: Watched) -> None:
     async with client(at) as it:
         found = await it.call_tool("files.list_files", {"folder": "/tmp"})
@@ -116,7 +114,6 @@ async def test_what_is_free_runs_at_once_and_asks_nobody(at: AtTheDoor, watched:
     assert at.cards() == []
 
 
-@ON_SQLITE
 async def test_a_call_that_waits_too_long_is_pending_and_the_same_call_goes_on_waiting(
     at: AtTheDoor, watched: Watched
 ) -> None:
@@ -131,7 +128,6 @@ async def test_a_call_that_waits_too_long_is_pending_and_the_same_call_goes_on_w
     assert len(at.cards()) == 1
 
 
-@ON_SQLITE
 async def test_a_server_that_dies_in_the_middle_leaves_unknown(at: AtTheDoor, watched: Watched) -> None:
     async with client(at, "--hold", "2s") as it:
         asked = asyncio.create_task(it.call_tool("files.linger", {"word": "on"}))
@@ -145,7 +141,6 @@ async def test_a_server_that_dies_in_the_middle_leaves_unknown(at: AtTheDoor, wa
     assert watched.ran() == ["linger on"]
 
 
-@ON_SQLITE
 async def test_a_callers_tools_are_all_that_it_sees_and_nobody_claims_what_runs_here(
     at: AtTheDoor, watched: Watched
 ) -> None:
@@ -179,7 +174,6 @@ async def test_what_is_free_runs_once_for_each_key_and_the_ledger_has_it(
     assert (report["free_calls_of_callers"], report["asked"]) == ({"nightly": 1}, 0)
 
 
-@ON_SQLITE
 async def test_a_free_call_that_fails_or_does_not_fit_says_so(at: AtTheDoor, watched: Watched) -> None:
     failed = await at.nightly.asks("files.fail", wait="20s", why="The disk is full.")
     assert (failed.answer.is_now, failed.answer.outcome["kind"]) == ("approved", "failed")
@@ -188,7 +182,6 @@ async def test_a_free_call_that_fails_or_does_not_fit_says_so(at: AtTheDoor, wat
     assert (wrong.status, "do not fit" in wrong.error) == (400, True)
 
 
-@ON_SQLITE
 async def test_a_tool_of_a_server_that_is_away_is_never_handed_over(
     watched: Watched, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +197,6 @@ async def test_a_tool_of_a_server_that_is_away_is_never_handed_over(
         assert as_object((await ask.becomes("done")).body["task"])["over"] is True
 
 
-@ON_SQLITE
 async def test_over_http_each_client_is_its_own_caller(at: AtTheDoor, watched: Watched) -> None:
     import httpx2 as httpx
     from mcp import Client

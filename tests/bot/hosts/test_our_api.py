@@ -22,7 +22,7 @@ from tests.support.foreign.alone import ran
 from tests.support.foreign.ours import agent
 from tests.support.foreign.tools import deploy
 from tests.support.foreign.visit import Visit
-from tests.support.office import Opens
+from tests.support.office import IN_CI_ON_BOTH, Opens
 from tests.support.served import served
 
 ASK = "adk_request_confirmation"
@@ -46,6 +46,7 @@ async def test_what_it_promises_is_counted_on(visit: Visit) -> None:
     assert abilities.notes == (OUR_PORT,)
 
 
+@IN_CI_ON_BOTH
 async def test_a_wrong_token_is_said_in_the_thread_with_whom_it_concerns(
     open_office: Opens, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ from tests.support.foreign import replay as replayed
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.java import Java
 from tests.support.foreign.wishes import Plain
-from tests.support.office import BOTH_WAYS, ON_EITHER, ON_SQLITE, Office, Opens
+from tests.support.office import BOTH_WAYS, ON_EITHER, Office, Opens
 
 pytestmark = pytest.mark.filterwarnings("ignore:BasicAuth is deprecated")
 
@@ -155,7 +155,6 @@ TARGET = "tests.support.costly_schemas"
 
 
 @pytest.mark.office(target=f"{TARGET}:drawing")
-@ON_SQLITE
 async def test_a_form_that_costs_too_much_to_draw(at: Office) -> None:
     card = await at.ask("pay 5")
     await at.bob.clicks(card, "Edit…")
@@ -166,7 +165,6 @@ async def test_a_form_that_costs_too_much_to_draw(at: Office) -> None:
 
 
 @pytest.mark.office(target=f"{TARGET}:sending")
-@ON_SQLITE
 async def test_a_value_that_costs_too_much_to_check(at: Office) -> None:
     card = await at.ask("pay 5")
     await at.bob.clicks(card, "Edit…")

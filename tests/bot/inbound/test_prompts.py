@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.office import BOTH_WAYS, ON_SQLITE, Office
-
-pytestmark = ON_SQLITE
+from tests.support.office import BOTH_WAYS, Office
 
 ON = 'prompts = ["What can you do?", "Deploy checkout"]\n[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 SUGGEST = "assistant.threads.setSuggestedPrompts"

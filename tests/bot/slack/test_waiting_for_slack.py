@@ -20,7 +20,7 @@ from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.server.server import FakeSlack
 from adk_confirm.sandbox.workspace.records import Channel
 from tests.bot.dialogues.test_faults import time_passing
-from tests.support.office import AT_ONCE, ON_SQLITE, Office, Opens, configured
+from tests.support.office import AT_ONCE, Office, Opens, configured
 
 ONE_GROUP = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 NOT_COUNTED = "so your vote does not count"
@@ -185,7 +185,6 @@ async def test_a_channel_that_slack_says_nothing_of_is_still_refused(at: Office)
     await at.ann.finds("Slack did not say whether this channel is shared", at.deploys, thread=said)
 
 
-@ON_SQLITE
 @pytest.mark.slow
 async def test_more_channels_at_once_than_slack_can_be_asked_about_in_a_minute(open_office: Opens) -> None:
     policies = f"{ONE_GROUP}[limits]\nwaiting_per_person = 100\n"

@@ -14,9 +14,14 @@ from adk_confirm.sandbox.people.seen import Seen
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.left import KINDS, RELEASES, Left, laid_down
-from tests.support.office import Office, wake
+from tests.support.office import BOTH_IN_CI, Office, empty_store, wake
 
 DINNER = "reimburse 1500 for the team dinner"
+
+
+@pytest.fixture(params=BOTH_IN_CI)
+def database_url(request: pytest.FixtureRequest) -> str:
+    return empty_store(request)
 
 
 @pytest.fixture

@@ -24,8 +24,6 @@ from tests.support.office import LAB, POLICY, Office, wake
 from tests.support.scraping import scrape
 from tests.support.stores import change, rewrite, unguarded
 
-pytestmark = pytest.mark.every_case
-
 CALLS = "runtime_calls"
 
 

@@ -41,10 +41,6 @@ async def test_a_line_becomes_an_answer(line: Any, parts: list[Part]) -> None:
     assert await said(ScriptedModel(line)) == Content(role="model", parts=parts)
 
 
-def test_a_call_may_have_any_argument_names() -> None:
-    assert call("f", self=1, model="x", name=2).args == {"self": 1, "model": "x", "name": 2}
-
-
 async def test_lines_come_in_order_and_then_no_more() -> None:
     model = ScriptedModel("one", "two")
     assert isinstance(model, Model)
@@ -52,22 +48,6 @@ async def test_lines_come_in_order_and_then_no_more() -> None:
     with pytest.raises(ModelFailure, match="has no lines left: give it as many as it is asked") as caught:
         await ask(model)
     assert caught.value.code == "SCRIPT_ENDED"
-
-
-async def test_a_function_answers_when_the_script_is_over() -> None:
-    model = ScriptedModel("first", reply=lambda request: request.contents[0].text.upper())
-    assert [(await said(model, "a")).text, (await said(model, "b")).text, (await said(model, "c")).text] == [
-        "first",
-        "B",
-        "C",
-    ]
-
-
-async def test_an_exception_in_the_script_is_raised() -> None:
-    with pytest.raises(ModelFailure, match="Overloaded"):
-        await ask(ScriptedModel(ModelFailure("UNAVAILABLE", "Overloaded.")))
-    with pytest.raises(RuntimeError):
-        await ask(ScriptedModel(RuntimeError))
 
 
 async def test_streaming_gives_the_text_line_by_line_and_then_the_whole() -> None:
@@ -78,14 +58,6 @@ async def test_streaming_gives_the_text_line_by_line_and_then_the_whole() -> Non
     ]
     assert whole.content is not None
     assert (whole.partial, whole.content.text, [c.name for c in whole.content.calls()]) == (False, "one\ntwo", ["f"])
-
-
-async def test_what_it_was_shown_is_kept_as_it_was() -> None:
-    model = ScriptedModel("one", "two")
-    contents = [Content.of_text("Hello?")]
-    async for _ in model.generate(ModelRequest("m", contents)):
-        contents[0].parts = [Part(text="changed")]
-    assert model.requests == [[Content.of_text("Hello?")]]
 
 
 async def test_a_script_can_be_said_twice() -> None:

@@ -45,7 +45,12 @@ LEASE = 0.4
 LOST = "The process stopped while this tool ran; its result is lost."
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.every_case]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def store(either_store: str) -> str:
+    return either_store
 
 
 # The agent: deploys version a, and says what came of it

@@ -27,8 +27,6 @@ from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.every_case
-
 SEAL = Seal("the key that only the runner has")
 paid: list[object] = []
 

@@ -8,13 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from adk_confirm.bot.audit.ledger import Head, LineKind, append
-from adk_confirm.demo.explanations import answer_item, explain_line
+from adk_confirm.demo.explanations import explain_line
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.runtime.jsontypes import JsonObject
-from adk_confirm.sandbox.methods.call import CallRecord
 from adk_confirm.sandbox.page import explanations
 from adk_confirm.sandbox.page.explanations import Names
-from adk_confirm.sandbox.page.panel import Item
 from adk_confirm.sandbox.server.delivery import Delivery, Kind
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.stores import KEYS
@@ -54,16 +52,6 @@ def test_every_kind_of_ledger_line_has_a_sentence_of_its_own(names: Names, kind:
     line = append(Head(), "s", kind, {"who": OLGA}, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
     others = {explain_line(replace(line, kind=each), names) for each in LineKind if each is not kind}
     assert explain_line(line, names) not in others
-
-
-def test_an_answer_is_explained_as_the_yes_or_no_that_it_is() -> None:
-    assert answered({"confirmed": True}).note == "The answer is yes: the agent runs the call."
-    denied = answered({"confirmed": False, "payload": {"reason": "Too late"}}).note
-    assert denied.endswith("the call does not run. The agent gets the reason “Too late”.")
-
-
-def answered(response: JsonObject) -> Item:
-    return answer_item({"newMessage": {"parts": [{"functionResponse": {"response": response}}]}}, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -118,28 +106,3 @@ def test_a_delivery_that_failed_says_what_follows(names: Names) -> None:
     assert "could not deliver it (connection failed). It will try again." in explanations.delivery(event, names)
     click = Delivery("interactive", "block_actions", {}, 1.0, reason="http_timeout")
     assert "The person sees a warning." in explanations.delivery(click, names)
-
-
-@pytest.mark.parametrize(
-    ("method", "args", "answer", "sentence"),
-    [
-        (
-            "chat.postEphemeral",
-            {"user": "U0ANA", "text": "Ask <@U0BEN>\nor wait"},
-            {},
-            "The app shows this to ana only: “Ask @ben”",
-        ),
-        ("usergroups.users.list", {"usergroup": "S0ONCALL"}, {"users": ["U0BEN"]}, "who is in @oncall now: ben."),
-        (
-            "users.info",
-            {"user": "U0BEN"},
-            {"user": {"name": "ben", "is_restricted": True}},
-            "ben: a guest.",
-        ),
-        ("views.open", {}, {"error": "expired_trigger_id"}, "The app opens a form. Slack refused: expired trigger id."),
-    ],
-)
-def test_a_call_is_explained_by_its_arguments_and_answer(
-    names: Names, method: str, args: JsonObject, answer: JsonObject, sentence: str
-) -> None:
-    assert sentence in explanations.call(CallRecord(method, args, 1.0, answer=answer), names)

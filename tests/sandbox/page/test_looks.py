@@ -184,23 +184,6 @@ async def test_a_new_message_is_announced_by_its_text(scene: Scene, visits: Visi
     await expect(news).not_to_contain_text("elsewhere")
 
 
-async def test_a_long_thread_title_leaves_room_for_the_way_out(scene: Scene, visits: Visits) -> None:
-    me = await visits(width=1280, height=800)
-    said = await scene.dana.says("hello", scene.deploys)
-    session = {"channel_id": scene.deploys.id, "thread_ts": said.ts, "status": "active", "title": "A long title " * 12}
-    await scene.app.client.api_call("agents.sessions.setStatus", json=session)
-    await me.page.goto(f"{scene.slack.base}/#/{scene.deploys.id}/{said.ts}")
-    title, way_out = me.thread.get_by_role("heading"), me.thread.get_by_role("link", name="Close thread")
-    await expect(title).to_contain_text("A long title")
-    place, out = title.locator(".hint"), await way_out.bounding_box()
-    where = await place.bounding_box()
-    assert out is not None
-    assert where is not None
-    assert where["x"] + where["width"] <= out["x"]
-    await way_out.click()
-    await expect(me.thread).to_be_hidden()
-
-
 async def test_what_a_thread_shows_is_not_shown_twice(scene: Scene, visits: Visits) -> None:
     me = await visits(width=1280, height=800)
     said = await scene.dana.says("hello", scene.deploys)
@@ -257,27 +240,4 @@ async def test_everything_has_a_name_and_can_be_read(scene: Scene, visits: Visit
     await me.sees("not a valid command")
     await me.panel.locator("summary").last.click()
     await me.sees('"command"', within=me.panel)
-    assert await audit(me.page) == []
-
-
-@pytest.mark.parametrize(
-    "dark", [pytest.param(False, id="light"), pytest.param(True, id="dark", marks=pytest.mark.slow)]
-)
-async def test_on_a_phone(scene: Scene, visits: Visits, dark: bool) -> None:
-    me = await visits(width=360, height=740, dark=dark, touch=True)
-    await expect(me.nav).to_be_hidden()
-    await expect(me.panel).to_be_hidden()
-    await _walk(me)
-    await expect(me.chat).to_be_hidden()
-    await me.thread.get_by_role("link", name="Back to the conversation").click()
-    await expect(me.thread).to_be_hidden()
-    await me.chat.get_by_role("link", name="Back to the list of channels").click()
-    await expect(me.chat).to_be_hidden()
-    assert await audit(me.page) == []
-    await me.goes_to("adk-confirm")
-    await me.sees("Waiting for you (7)")
-    assert await audit(me.page) == []
-    await me.becomes(scene.max)
-    await me.page.get_by_role("button", name="Behind the scenes").click()
-    await me.sees("“Deny…” by dana", within=me.panel)
     assert await audit(me.page) == []
