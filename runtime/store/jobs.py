@@ -34,7 +34,17 @@ from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from adk_confirm.runtime.errors import Busy, ConfirmError, StoreError, was_cancelled
 from adk_confirm.runtime.store.database import Clocks, Database, Tx, Waiter
-from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, keep_trying, new_token, topic_of
+from adk_confirm.runtime.store.lease import (
+    TERM,
+    JobKey,
+    Keeper,
+    Lease,
+    LeaseLost,
+    keep_trying,
+    new_token,
+    topic_of,
+    wake_when_due,
+)
 from adk_confirm.runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
@@ -79,7 +89,7 @@ def owe(
     """Makes a job due: now, or at the time `at`. `owner`: the key of the job whose lease covers this one too. `turn`:
     whose turn the job takes. `or_sooner`: a job that is due earlier stays due then."""
     at = tx.now() if at is None else at
-    tx.run(_OWE_OR_SOONER if or_sooner else _OWE, kind=kind, key=key, owner=owner, turn=turn, due_at=at)
+    at = tx.value(_OWE_OR_SOONER if or_sooner else _OWE, kind=kind, key=key, owner=owner, turn=turn, due_at=at)
     _tell(tx, Due(JobKey(kind, key), owner or key, at, _turn_of(turn, key)))
 
 
@@ -88,12 +98,13 @@ def settle(
 ) -> None:
     """Everything is done. `again`: when the next thing is due."""
     tx.run(_SETTLE, kind=kind, key=key, owner=owner, turn=turn, due_at=again)
+    tx.alarms[JobKey(kind, key)] = None
     if again is not None:
         _tell(tx, Due(JobKey(kind, key), owner or key, again, _turn_of(turn, key)))
 
 
 def _tell(tx: Tx, due: Due) -> None:
-    tx.notify(topic_of(due.job.kind), due.due_at)
+    wake_when_due(tx, due.job, due.due_at)
     if due.due_at <= tx.now():
         tx.owed.append(due)
 
@@ -108,12 +119,14 @@ _OWE = """
     INSERT INTO jobs (kind, key, owner, turn, due_at) VALUES (:kind, :key, :owner, :turn, :due_at)
     ON CONFLICT (kind, key) DO UPDATE SET
         turn = excluded.turn, due_at = excluded.due_at, parked_at = NULL, failures = 0
+    RETURNING due_at
 """
 _OWE_OR_SOONER = """
     INSERT INTO jobs (kind, key, owner, turn, due_at) VALUES (:kind, :key, :owner, :turn, :due_at)
     ON CONFLICT (kind, key) DO UPDATE SET
         turn = excluded.turn, parked_at = NULL, failures = 0,
         due_at = CASE WHEN jobs.due_at <= excluded.due_at THEN jobs.due_at ELSE excluded.due_at END
+    RETURNING due_at
 """
 _SETTLE = """
     INSERT INTO jobs (kind, key, owner, turn, due_at) VALUES (:kind, :key, :owner, :turn, :due_at)
@@ -498,13 +511,15 @@ class Lane(Lease):
 @dataclass(frozen=True)
 class _Taken:
     """What a transaction has taken along: reported to the loop once it is committed. `due`: what it made due of that
-    which is at work. `ended`: the job whose last transaction it was."""
+    which is at work. `ended`: the job whose last transaction it was. `alarms`: in how many seconds jobs become due;
+    None: they are not due later any more."""
 
     loop: LeaseLoop
     asked: Clocks
     jobs: Sequence[ClaimedJob]
     due: Collection[JobKey]
     ended: object
+    alarms: Mapping[JobKey, float | None]
 
 
 class LeaseLoop:
@@ -535,6 +550,7 @@ class LeaseLoop:
         self._reserving = threading.Lock()
         self._full: set[str] = set()  # kinds of which jobs may be due that wait for one of these to end
         self._waiter: Waiter | None = None
+        self._alarms: dict[JobKey, asyncio.TimerHandle] = {}  # of what becomes due before the next look
         self.trouble: str | None = None  # why no job can be claimed now
         self._stopping = asyncio.Event()
         database.listen(self._begin_taken)
@@ -623,9 +639,7 @@ class LeaseLoop:
     def _take(self, tx: Tx) -> None:
         """Takes along what has become due with this transaction, in its thread. What can't be taken now is claimed
         later, here or elsewhere."""
-        due = {one.job: one for one in tx.owed if one.job.kind in self._kinds}
-        if not due or self._stopping.is_set():
-            return
+        due = {one.job: one for one in tx.owed if one.job.kind in self._kinds and not self._stopping.is_set()}
         busy = {job for job in due if job in self._jobs and job != tx.ended}
         asked, taken = self._database.clocks(), list[ClaimedJob]()
         for owner, jobs in groupby(sorted(due.values(), key=lambda one: one.owner), lambda one: one.owner):
@@ -637,8 +651,9 @@ class LeaseLoop:
                 else:
                     found = _look(tx, self._kinds[job.kind], job.key)
                     taken.append(ClaimedJob(job, owner, token, due_at, turn, found))
-        if taken or busy:
-            tx.report(_Taken(self, asked, taken, busy, tx.ended))
+        alarms = {job: seconds for job, seconds in tx.alarms.items() if job.kind in self._kinds}
+        if taken or busy or alarms:
+            tx.report(_Taken(self, asked, taken, busy, tx.ended, alarms))
         left = {job.kind for job in due.keys() - busy - {one.job for one in taken}}
         tx.topics -= {topic_of(job.kind) for job in due if job.kind not in left}
 
@@ -679,12 +694,25 @@ class LeaseLoop:
             return
         for one in fact.jobs:
             self._taken.pop(one.job, None)
+        for job, seconds in fact.alarms.items():
+            self._set_alarm(job, seconds)
         if any(job not in self._jobs for job in fact.due):  # it has ended meanwhile
             self._wake()
         self._due_again |= self._jobs.keys() & fact.due
         self._begin_jobs(fact.jobs, fact.asked, fact.ended)
         if self._over:
             self._leaving = asyncio.create_task(self._let_all_go(0.0))
+
+    def _set_alarm(self, job: JobKey, seconds: float | None) -> None:
+        """Looks for due jobs when this one is due, unless it is done by then."""
+        if (before := self._alarms.pop(job, None)) is not None:
+            before.cancel()
+        if seconds is not None and seconds < self._poll:
+            self._alarms[job] = asyncio.get_running_loop().call_later(seconds, self._ring, job)
+
+    def _ring(self, job: JobKey) -> None:
+        del self._alarms[job]
+        self._wake()
 
     # At work
 
@@ -857,7 +885,7 @@ def postpone(
         parked=now if parked else None,
     )
     if again is not None:
-        tx.notify(topic_of(kind.name), again)
+        wake_when_due(tx, JobKey(kind.name, key), again)
     return parked or row.owed_since is None or (counted and row.trouble != why), parked
 
 

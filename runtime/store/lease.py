@@ -60,6 +60,15 @@ def topic_of(kind: str) -> str:
     return f"jobs:{kind}"
 
 
+def wake_when_due(tx: Tx, job: JobKey, at: float) -> None:
+    """Wakes those who wait for jobs of the kind: now, or, in this process, when the job is due if it is not done by
+    then. Others see what is due later when they poll."""
+    seconds = at - tx.now()
+    tx.alarms[job] = seconds if seconds > 0 else None
+    if seconds <= 0:
+        tx.notify(topic_of(job.kind))
+
+
 _CLAIM = """
     INSERT INTO jobs (kind, key, due_at, lease_token, lease_until) VALUES (:kind, :key, :now, :token, :until)
     ON CONFLICT (kind, key) DO UPDATE SET
@@ -106,7 +115,7 @@ def release(tx: Tx, job: JobKey, token: str, *, topic: str | None = None) -> boo
     if released is None:
         return False
     if released.due_at is not None:
-        tx.notify(topic_of(job.kind), released.due_at)
+        wake_when_due(tx, job, released.due_at)
     if topic is not None:
         tx.notify(topic)
     return True

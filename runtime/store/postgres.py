@@ -256,7 +256,6 @@ class PostgresEngine:
             keys = [topic_key(topic) for topic in job.topics]
             self._hub.wake(keys)
             self._wire.send(keys)
-        self._hub.wake_later(job.later)
         job.settle()
         self._hub.tell(job.facts)
 

@@ -233,7 +233,6 @@ class SqliteWriter:
     def _settle(self, jobs: list[Job[Any]]) -> None:
         self._hub.wake({topic_key(topic) for job in jobs for topic in job.topics})
         for job in jobs:
-            self._hub.wake_later(job.later)
             self._gate.leave()
             job.settle()
         for job in jobs:

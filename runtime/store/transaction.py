@@ -45,7 +45,7 @@ class Tx:
     """
 
     __slots__ = (
-        *("_ahead", "_clock", "_connection", "_cursors", "context", "dialect", "ended", "facts", "known", "later"),
+        *("_ahead", "_clock", "_connection", "_cursors", "alarms", "context", "dialect", "ended", "facts", "known"),
         *("owed", "topics"),
     )
 
@@ -53,10 +53,10 @@ class Tx:
         self._connection = connection  # `sqlite3`'s, or psycopg's
         self.dialect = dialect
         self.topics: set[str] = set()
-        self.later: dict[str, float] = {}  # topics, and in how many seconds they are due
         self.facts: list[object] = []
         self.known: dict[tuple[str, str], Any] = {}  # rows that it has locked or written, by kind and key
         self.owed: list[Any] = []  # jobs that are due now, and since this transaction: see `jobs.py`
+        self.alarms: dict[Any, float | None] = {}  # jobs, and in how many seconds they are due; None: not later
         self.ended: object = None  # the job whose work ends with this transaction
         self.context: object = None  # what the store was opened with: see `Database.open`
         self._cursors: list[Any] = []  # of `each`, on PostgreSQL
@@ -135,15 +135,9 @@ class Tx:
             self._ahead = self.value(clock) - time.monotonic()
         return self._ahead + time.monotonic()  # asked once, since a transaction is short
 
-    def notify(self, topic: str, at: float | None = None) -> None:
-        """Wakes those who wait for the topic, in this process and (PostgreSQL) in others, after the commit.
-
-        If it is `at` a later time, only this process is woken, and only then: others see it when they poll."""
-        wait = 0.0 if at is None else at - self.now()
-        if wait <= 0:
-            self.topics.add(topic)
-        else:
-            self.later[topic] = min(wait, self.later.get(topic, wait))
+    def notify(self, topic: str) -> None:
+        """Wakes those who wait for the topic, in this process and (PostgreSQL) in others, after the commit."""
+        self.topics.add(topic)
 
     def report(self, fact: object) -> None:
         """Tells listeners in this process (`Database.listen`) after the commit. Use it for counting, never for work
@@ -218,7 +212,7 @@ class Engine(Protocol):
 class Job(Generic[R]):
     """A function to run in an engine, and its result."""
 
-    __slots__ = ("error", "facts", "future", "goes_first", "later", "read_only", "result", "topics", "work")
+    __slots__ = ("error", "facts", "future", "goes_first", "read_only", "result", "topics", "work")
 
     def __init__(self, work: Callable[[Tx], R], future: asyncio.Future[R], *, read_only: bool = False) -> None:
         self.work, self.read_only = work, read_only
@@ -227,7 +221,6 @@ class Job(Generic[R]):
         self.result: R | None = None
         self.error: BaseException | None = None
         self.topics: set[str] = set()
-        self.later: dict[str, float] = {}
         self.facts: list[object] = []
 
     def run(self, tx: Tx) -> None:
@@ -240,10 +233,10 @@ class Job(Generic[R]):
         except BaseException as error:  # noqa: BLE001  (handed on to the caller, unchanged)
             self.error = error
         else:
-            self.topics, self.later, self.facts = tx.topics, tx.later, tx.facts
+            self.topics, self.facts = tx.topics, tx.facts
 
     def fail(self, error: BaseException) -> None:
-        self.result, self.error, self.topics, self.later, self.facts = None, error, set(), {}, []
+        self.result, self.error, self.topics, self.facts = None, error, set(), []
 
     def settle(self) -> None:
         """Gives the caller the result, unless the caller was cancelled. The transaction stays committed."""

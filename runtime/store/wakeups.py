@@ -7,7 +7,7 @@ costs the time until the waiter polls.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from hashlib import blake2b
 from types import TracebackType
 from typing import Self
@@ -25,7 +25,6 @@ class Waiter:
         self._hub = hub
         self._keys = frozenset(topic_key(topic) for topic in topics)
         self._woken = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
         self._hub.add(self, self._keys)
@@ -35,17 +34,9 @@ class Waiter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._hub.forget(self, self._keys)
-        self._end_timer()
 
     def wake(self) -> None:
         self._woken.set()
-
-    def wake_later(self, seconds: float) -> None:
-        """Wakes it after this many seconds, unless it is woken before: whoever is woken looks when to look again."""
-        at = asyncio.get_running_loop().time() + seconds
-        if self._timer is None or at < self._timer.when():
-            self._end_timer()
-            self._timer = asyncio.get_running_loop().call_at(at, self.wake)
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Returns True when woken, at once if that was earlier. Returns False after the time."""
@@ -56,13 +47,7 @@ class Waiter:
             pass  # the answer below says so
         woken = self._woken.is_set()
         self._woken.clear()
-        self._end_timer()
         return woken
-
-    def _end_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 async def until_stopped(stopping: asyncio.Event, other: Awaitable[object]) -> None:
@@ -100,12 +85,6 @@ class Hub:
         for key in keys:
             for waiter in self._waiters.get(key, ()):
                 waiter.wake()
-
-    def wake_later(self, topics: Mapping[str, float]) -> None:
-        """Wakes each topic after its number of seconds."""
-        for topic, seconds in topics.items():
-            for waiter in self._waiters.get(topic_key(topic), ()):
-                waiter.wake_later(seconds)
 
     def listen(self, listener: Callable[[object], None]) -> None:
         self._listeners.append(listener)

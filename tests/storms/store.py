@@ -166,7 +166,6 @@ class StormEngine:
 
     def _answer(self, job: Job[Any]) -> None:
         self.hub.wake([topic_key(topic) for topic in sorted(job.topics)])
-        self.hub.wake_later(job.later)
         self._under_way -= 1
         job.settle()
         self.hub.tell(job.facts)

@@ -26,6 +26,7 @@ from adk_confirm.runtime.store.jobs import (
     NotNow,
     owe,
     postpone,
+    settle,
 )
 from adk_confirm.runtime.store.lease import TERM, Lease
 from adk_confirm.runtime.store.postgres import SESSION
@@ -155,6 +156,33 @@ async def test_a_row_that_is_put_off_costs_no_look_until_it_is_due(database: Dat
     with counted_work() as counted:
         await attends_until(over, database, attend, poll=3600)
     assert attended[1] - attended[0] >= 0.3
+    assert counted["claim_due"] == 2
+
+
+async def test_a_row_that_is_due_later_comes_up_then_and_costs_no_look_if_it_is_done_before(database: Database) -> None:
+    """So do the cards of a call that was approved: they wait a second for its end, which mostly comes before."""
+    over, attended = asyncio.Event(), list[str]()
+
+    async def attend(key: str, lease: Lease, found: None) -> None:
+        attended.append(key)
+        await lease.finish(settle, "test", key)
+        over.set()
+
+    def store(tx: Tx) -> None:
+        for key, seconds, or_sooner in (("done", 0.1, False), ("last", 3600.0, False), ("last", 0.4, True)):
+            owe(tx, "test", key, tx.now() + seconds, or_sooner=or_sooner)
+        owe(tx, "test", "last", tx.now() + 1800.0, or_sooner=True)
+
+    attendant = LeaseLoop(database, JobKind("test", nothing, attend), poll=3600)
+    with counted_work() as counted:
+        running = asyncio.create_task(attendant.run())
+        await until(lambda: counted["claim_due"] == 1)
+        await database.run(store)
+        await database.run(settle, "test", "done")
+        await asyncio.wait_for(over.wait(), 60)
+        attendant.stop()
+        await running
+    assert attended == ["last"]
     assert counted["claim_due"] == 2
 
 

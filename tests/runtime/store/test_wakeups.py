@@ -51,32 +51,6 @@ async def test_what_was_not_stored_wakes_nobody(database: Database) -> None:
         assert not await waiter.wait(0.05)
 
 
-async def test_what_is_due_later_wakes_then_and_not_before(database: Database) -> None:
-    def later(tx: Tx, seconds: float) -> None:
-        tx.notify("news", tx.now() + seconds)
-
-    with database.waiter("news") as waiter:
-        await database.run(later, 3600)
-        assert not await waiter.wait(0.05)
-        await database.run(later, 3600)
-        await database.run(later, 0.1)
-        await database.run(later, 3600)
-        assert await waiter.wait(60)
-        await database.run(later, -3600)
-        assert await waiter.wait(60)
-
-
-async def test_a_wait_that_was_woken_is_not_woken_again_by_what_was_due_later(database: Database) -> None:
-    def both(tx: Tx) -> None:
-        tx.notify("news", tx.now() + 0.05)
-        tx.notify("news")
-
-    with database.waiter("news") as waiter:
-        await database.run(both)
-        assert await waiter.wait(60)
-        assert not await waiter.wait(0.1)
-
-
 async def test_who_is_woken_finds_what_it_was_woken_for(database: Database) -> None:
     await database.run(lambda tx: tx.run("CREATE TABLE notes (n INTEGER)"))
 
