@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, RootModel
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from adk_confirm import Agent, FunctionTool, ScriptedModel, call
-from adk_confirm.runtime.jsontypes import Json, find_non_finite
+from adk_confirm.runtime.jsontypes import Json, JsonObject, find_non_finite
 from adk_confirm.runtime.signature import BadArguments, Signature
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
@@ -94,29 +94,30 @@ NUMBERS: list[Json] = [math.nan, math.inf, -math.inf, json.loads("1e999")]
 TEXTS: list[Json] = ["nan", "NaN", "-nan", "inf", "Infinity", "-inf", "+Infinity", " nan ", "1e999", "-1e999"]
 
 
-@pytest.mark.parametrize("number", [*NUMBERS, *TEXTS], ids=repr)
+def refused(signature: Signature, value: Json) -> JsonObject:
+    """What is wrong, by field; empty if it got in."""
+    try:
+        bound = signature.bind({"amount": value})
+    except BadArguments as wrong:
+        return {**wrong.fields}
+    assert find_non_finite(bound.values) == {}
+    return {}
+
+
 @pytest.mark.parametrize(("annotation", "within", "field"), WAYS_IN, ids=[f"{one[0]} {one[2]}" for one in WAYS_IN])
-def test_nan_and_infinity_get_in_nowhere(
-    annotation: object, within: Callable[[Json], Json], field: str, number: Json
-) -> None:
+def test_nan_and_infinity_get_in_nowhere(annotation: object, within: Callable[[Json], Json], field: str) -> None:
     signature = takes(annotation)
     assert signature.bind({"amount": within(1)})
-    if "Decimal" in str(annotation) and "1e999" in str(number):
-        assert (
-            find_non_finite(signature.bind({"amount": within(number)}).values) == {}
-        )  # for a Decimal it is a number like others
-        return
-    with pytest.raises(BadArguments) as raised:
-        signature.bind({"amount": within(number)})
-    assert any(where.startswith("amount") for where in raised.value.fields)
+    for number in (*NUMBERS, *TEXTS):
+        wrong = refused(signature, within(number))
+        a_number = "Decimal" in str(annotation) and "1e999" in str(number)  # for a Decimal it is one like others
+        assert any(where.startswith("amount") for where in wrong) is not a_number, number
 
 
-@pytest.mark.parametrize("number", NUMBERS, ids=repr)
 @pytest.mark.parametrize(("annotation", "within", "field"), [*WAYS_IN[:14], *BARE])
-def test_the_field_is_named(annotation: object, within: Callable[[Json], Json], field: str, number: Json) -> None:
-    with pytest.raises(BadArguments) as raised:
-        takes(annotation).bind({"amount": within(number)})
-    assert field.replace(".root", "") in raised.value.fields
+def test_the_field_is_named(annotation: object, within: Callable[[Json], Json], field: str) -> None:
+    for number in NUMBERS:
+        assert field.replace(".root", "") in refused(takes(annotation), within(number)), number
 
 
 def test_undeclared_arguments_must_be_finite_too() -> None:

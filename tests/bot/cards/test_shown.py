@@ -42,14 +42,6 @@ def test_an_argument_that_the_call_did_not_have_is_shown_as_new() -> None:
     assert view(desk).diff == (FieldDiff("canary", ABSENT, True),)
 
 
-def test_a_payload_without_fields_is_one_field() -> None:
-    desk = Desk(make_policy(), make_asked(wants_payload=True, payload=0))
-    assert view(desk).payload == (Argument(PAYLOAD, 0),)
-    desk = Desk(make_policy(quorum=2), make_asked(wants_payload=True, payload=0))
-    desk.fill_in(ANNA, 3)
-    assert view(desk).payload == (Argument(PAYLOAD, 3),)
-
-
 def test_a_vote_leaves_the_call_where_it_stands_on_the_card() -> None:
     """What the title says is small print before a vote and after it."""
     desk = Desk(make_policy(quorum=2), make_asked(title="Deploy {version}"))
@@ -96,15 +88,6 @@ def hiding_desk(**policy: object) -> Desk:
     return Desk(make_policy(redact=["token"], quorum=2, **policy), asked)
 
 
-def test_hidden_values_are_gone_before_anything_is_drawn() -> None:
-    desk = hiding_desk()
-    shown = view(desk)
-    assert SECRET not in repr(vars(shown))
-    assert shown.arguments[0] == Argument("token", "••••", masked=True)
-    assert shown.hidden == 2
-    assert shown.editable == ()  # each of them holds something hidden, or would be shown otherwise than it is
-
-
 def test_dots_that_an_agent_wrote_do_not_look_like_a_value_that_is_hidden() -> None:
     inside: JsonObject = {"token": SECRET, "note": "••••", "••••": ["a••••"]}
     desk = Desk(make_policy(redact=["token"], edit=True), make_asked(arguments={"inside": inside, "plain": "••••"}))
@@ -114,14 +97,6 @@ def test_dots_that_an_agent_wrote_do_not_look_like_a_value_that_is_hidden() -> N
     assert plain.value == dots
     assert view(desk).editable == ()
     assert desk.row.revision.arguments == {"inside": inside, "plain": "••••"}
-
-
-def test_a_form_never_offers_a_value_that_it_shows_masked() -> None:
-    desk = Desk(make_policy(redact=["token"]), make_asked(arguments={"token": SECRET, "a": {"token": "x"}, "n": 1}))
-    shown = view(desk)
-    assert shown.editable == ("n",)
-    (field,) = form.Form(shown, None).fields
-    assert field.path == ("n",)
 
 
 def test_results_errors_and_refusals_hide_by_name_and_by_value() -> None:
@@ -262,15 +237,3 @@ def test_what_was_rejected_is_not_told_as_what_was_approved() -> None:
             [line_of(desk.steps[-1], desk.row)], {desk.row.id: About(desk.row, view(desk))}, "1.1", ()
         )
         assert told in inert.shown({"blocks": [*thread_messages("s", [ended])[0].blocks]})
-
-
-def test_a_result_is_shown_without_values_hidden_by_name() -> None:
-    desk = hiding_desk()
-    step = Step(kind=LineKind.DONE, at=NOON, text=own_words('{"token": "fresh-from-the-tool"}'), seconds=2.0)
-    shown = view_of(step, desk.row)
-    assert (shown.text, shown.seconds) == ('{"token": "••••"}', 2.0)
-
-
-def test_lines_of_the_system_are_no_story() -> None:
-    line = append(Head(), "system", LineKind.CHECKPOINT, {}, KEYS, at=NOON, salt="s")
-    assert shown_line(line) is None

@@ -95,11 +95,6 @@ async def test_a_long_reply_comes_in_parts_and_goes_on_after_a_lost_answer(out: 
     assert len(out.posted()) == 3
 
 
-async def test_no_words_are_no_message(out: Outgoing) -> None:
-    assert await out.writer.say(out.lease, out.session, said(" \n")) == ""
-    assert out.posted() == []
-
-
 async def test_the_reply_is_put_into_the_message_that_grew_or_posted_anew(out: Outgoing) -> None:
     async def grew(text: str) -> str:
         client = out.api.client

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from itertools import product
 
 import pytest
 
@@ -85,32 +84,34 @@ def test_every_state_and_every_outcome_is_in_its_table() -> None:
     assert set(OUTCOMES) == {None, *OutcomeKind}
 
 
-@pytest.mark.parametrize(("state", "after"), list(product(State, State)))
-def test_a_decision_moves_as_the_table_says_or_not_at_all(state: State, after: State) -> None:
+@pytest.mark.parametrize("state", State)
+def test_a_decision_moves_as_the_table_says_or_not_at_all(state: State) -> None:
     row = in_state(state)
     before = copy.deepcopy(row)
-    if (state, after) in MOVES:
-        assert change_decision(row, after, NOON).state is after
-    else:
-        with pytest.raises(Illegal) as refused:
-            change_decision(row, after, NOON)
-        assert str(refused.value) == f'Confirmation k1 is {state}: "{after}" is not possible.'
-    assert row == before
+    for after in State:
+        if (state, after) in MOVES:
+            assert change_decision(row, after, NOON).state is after
+        else:
+            with pytest.raises(Illegal) as refused:
+                change_decision(row, after, NOON)
+            assert str(refused.value) == f'Confirmation k1 is {state}: "{after}" is not possible.'
+        assert row == before
 
 
-@pytest.mark.parametrize(("before", "after"), list(product([None, *OutcomeKind], OutcomeKind)))
-def test_an_outcome_moves_as_the_table_says_or_not_at_all(before: OutcomeKind | None, after: OutcomeKind) -> None:
+@pytest.mark.parametrize("before", [None, *OutcomeKind])
+def test_an_outcome_moves_as_the_table_says_or_not_at_all(before: OutcomeKind | None) -> None:
     row = with_outcome(before)
     kept = copy.deepcopy(row)
-    outcome = Outcome(kind=after, attempt=1, at=NOON)
-    if (before, after) in ENDS:
-        moved = change_outcome(row, outcome, NOON)
-        assert moved.outcome == outcome
-        assert moved.version > row.version
-    else:
-        with pytest.raises(Illegal):
-            change_outcome(row, outcome, NOON)
-    assert row == kept
+    for after in OutcomeKind:
+        outcome = Outcome(kind=after, attempt=1, at=NOON)
+        if (before, after) in ENDS:
+            moved = change_outcome(row, outcome, NOON)
+            assert moved.outcome == outcome
+            assert moved.version > row.version
+        else:
+            with pytest.raises(Illegal):
+                change_outcome(row, outcome, NOON)
+        assert row == kept
 
 
 @pytest.mark.parametrize("state", [state for state in State if state not in (State.APPROVED, State.ELSEWHERE)])

@@ -13,12 +13,10 @@ import pytest
 
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.config.settings import load_settings
-from adk_confirm.bot.ops.setup import settings_for
 from adk_confirm.demo.own import Staff
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.demo.stage import running_demo
 from adk_confirm.sandbox.page.page import Sandbox
-from adk_confirm.sandbox.refusals import Invalid
 
 GARDEN = Path(__file__).parents[3] / "examples" / "garden.py"
 LONG = 60.0
@@ -95,16 +93,6 @@ async def test_whoever_the_policies_name_is_there(tmp_path: Path) -> None:
         assert "C0MONEY" in slack.workspace.directory.channels
 
 
-async def test_an_agent_of_another_runtime_can_not_crash_in_a_call(here: Path) -> None:
-    (here / "theirs.py").write_text(
-        "from google.adk.agents import Agent\nroot_agent = Agent(name='theirs', model='gemini-2.5-flash')\n"
-    )
-    (here / "adk-confirm.toml").write_text(await asyncio.to_thread(settings_for, "theirs:root_agent"))
-    async with running_demo(port=0, own=here / "adk-confirm.toml") as demo:
-        with pytest.raises(Invalid, match="Use “Crash now”"):
-            await demo.bot.crash_in_call()
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -121,12 +109,6 @@ def test_mistakes_are_one_sentence(here: Path, capsys: pytest.CaptureFixture[str
     assert main([*given, *(["--port", "0"] if given[0] == "demo" else [])]) == 2
     assert said in capsys.readouterr().err
     assert not (here / "adk-confirm.toml").exists()
-
-
-def test_settings_without_an_agent_end_the_demo_with_a_sentence(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (here / "own.toml").write_text('[[policy]]\ntools = ["*"]\napprovers = ["user:U0BEN"]\n')
-    assert main(["demo", "--config", "own.toml", "--port", "0"]) == 2
-    assert "agent: is missing; write [agent]" in capfd.readouterr().err
 
 
 def test_the_written_policies_have_the_tools_that_ask(here: Path) -> None:

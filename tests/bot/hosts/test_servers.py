@@ -62,7 +62,7 @@ def cases() -> Iterator[object]:
     """Fast are those with our stand-in, and those with one real server that need no restart of it."""
     for kind in KINDS:
         for name in SCENES:
-            if name in kind.never:
+            if name in kind.never or (kind.like and name not in RESTARTS):
                 continue
             fast = kind.quick or (kind.usual and name not in (*RESTARTS, "timed_out"))
             marks = [] if fast else [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -168,6 +168,9 @@ PARTS = {
 }
 
 
+LIKE = "tried with what a restart changes. All else is as with a database, since only the store of sessions differs"
+
+
 def table() -> str:
     """What works with which server, as these tests have it."""
     notes: list[str] = []
@@ -187,7 +190,8 @@ def table() -> str:
     def part(title: str, of_part: Sequence[Kind]) -> str:
         found = {what: [cell(kind, name) for kind in of_part] for name, (what, _) in SCENES.items()}
         rows = [f"| {what} | {' | '.join(cells)} |" for what, cells in found.items() if {*cells} != {"yes"}]
-        head = f"| | {' | '.join(kind.title for kind in of_part)} |\n|---|{'---|' * len(of_part)}"
+        titles = [mark(kind.title, LIKE if kind.like else None) for kind in of_part]
+        head = f"| | {' | '.join(titles)} |\n|---|{'---|' * len(of_part)}"
         return f"### {title}\n\n{head}\n" + "\n".join(rows)
 
     kinds = [kind for kind in (*IN_PROCESS, *KINDS) if kind.title]

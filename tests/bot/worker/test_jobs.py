@@ -625,7 +625,7 @@ async def test_who_waits_for_their_turn_keeps_nobody_awake_and_gets_it_at_once(d
 
 async def test_what_waits_for_its_turn_comes_up_whenever_the_jobs_before_it_end(database: Database) -> None:
     """Jobs end at any moment, also while others are being claimed. Nothing here is found by looking now and then."""
-    keys = {f"a{n:03}" for n in range(300)}
+    keys = {f"a{n:03}" for n in range(150)}
     await database.run(insert_rows, [{"key": key, "turn": "ann", "due_at": 1.0} for key in keys])
     over = asyncio.Event()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import pytest
@@ -100,19 +99,19 @@ LANDS = {
 }
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(STATES, EVENTS)))
-def test_each_event_lands_or_is_illegal(state: str, event: str) -> None:
+@pytest.mark.parametrize("state", STATES)
+def test_each_event_lands_or_is_illegal(state: str) -> None:
     before = STATES[state]
-    if (state, event) in LANDS:
-        after = step(before, EVENTS[event], 99.0)
-        assert (after.state, after.since) == (LANDS[state, event], 99.0)
-        return
-    with pytest.raises(IllegalStep) as caught:
-        step(before, EVENTS[event], 99.0)
-    assert isinstance(caught.value, Conflict)
-    name = type(EVENTS[event]).__name__.lower()
-    assert str(caught.value) == f"Call c1 is {before.state}: {name} is not possible."
-    assert (caught.value.call, caught.value.event) == (before, EVENTS[event])
+    for name, event in EVENTS.items():
+        if (state, name) in LANDS:
+            after = step(before, event, 99.0)
+            assert (after.state, after.since) == (LANDS[state, name], 99.0)
+            continue
+        with pytest.raises(IllegalStep) as caught:
+            step(before, event, 99.0)
+        assert isinstance(caught.value, Conflict)
+        assert str(caught.value) == f"Call c1 is {before.state}: {type(event).__name__.lower()} is not possible."
+        assert (caught.value.call, caught.value.event) == (before, event)
 
 
 # What the steps carry

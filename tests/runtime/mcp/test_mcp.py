@@ -131,13 +131,6 @@ async def test_a_servers_tools_are_tools(made: Make, server: Server) -> None:
     assert watched.ran() == ["delete_file /tmp/x 1"]
 
 
-async def test_they_are_listed_once_and_the_same_for_all(made: Make, server: Server) -> None:
-    connection, _ = server
-    toolset = made(connection)
-    first, second = await asyncio.gather(toolset.tools(), toolset.tools())
-    assert first is second
-
-
 async def test_people_are_asked_as_the_policy_says(made: Make, shared: Server) -> None:
     connection, _ = shared
     assert await gated(made(connection)) == set()
@@ -382,11 +375,6 @@ async def test_a_server_that_speaks_the_newest_revision_alone_is_used(made: Make
 async def test_a_server_that_cannot_be_used_is_reported(made: Make, unreachable: Connection) -> None:
     with pytest.raises(McpUnavailable, match=r"^The MCP server \S.* cannot be used: .+\. Nothing ran\.$"):
         await made(unreachable).tools()
-
-
-async def test_a_command_that_is_not_there_is_named(made: Make) -> None:
-    with pytest.raises(McpUnavailable, match=r"cannot be used: there is no command no-such-command\. Nothing ran\."):
-        await made(StdioConnection("no-such-command")).tools()
 
 
 # The end

@@ -183,8 +183,7 @@ async def transcript(url: str, played: Scene, *, sse: bool) -> list[object]:
         return client.transcript
 
 
-@pytest.mark.parametrize("sse", [False, True], ids=["run", "run_sse"])
-@pytest.mark.parametrize("played", SCENES, ids=lambda played: played.__name__)
+@pytest.mark.parametrize(("played", "sse"), [*((one, True) for one in SCENES), *((one, False) for one in SCENES[:4])])
 async def test_a_client_sees_the_same(adk: str, ours: str, played: Scene, sse: bool) -> None:
     theirs = await transcript(adk, played, sse=sse)
     assert await transcript(ours, played, sse=sse) == theirs

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adk_confirm import Agent, Content, FunctionCall, FunctionResponse, ModelRequest, Part, Runner
+from adk_confirm import Agent, Content, ModelRequest, Runner
 from adk_confirm.examples import offline, sentences
 from adk_confirm.examples.oncall import agent as oncall
 from adk_confirm.examples.oncall import plan_deploy
@@ -43,19 +43,6 @@ async def approved(client: Client, number: int = -1, **answer: object) -> list[s
     return texts(await client.answer((client.request_id(number), {"confirmed": True, **answer})))
 
 
-async def test_a_denial_is_reported_with_its_reason(ada: Client, tmp_path: Path) -> None:
-    await said(ada, "deploy checkout 2.4.1 to prod")
-    denial = {"confirmed": False, "payload": {"reason": "Not before the release freeze ends"}}
-    [sentence] = texts(await ada.answer((ada.request_id(), denial)))
-    assert sentence.startswith("The deployment of checkout 2.4.1 was not approved, so I did nothing.")
-    assert "The reason: Not before the release freeze ends. Tell me what would fit" in sentence
-    await said(ada, "deploy checkout 2.4.1 to staging")
-    assert texts(await ada.answer((ada.request_id(), {"confirmed": False}))) == [
-        "The deployment of checkout 2.4.1 was not approved, so I did nothing."
-    ]
-    assert log(tmp_path) == []
-
-
 async def test_a_limit_in_the_reason_becomes_the_next_proposal(ada: Client, tmp_path: Path) -> None:
     await said(ada, "reimburse 1800 for the offsite")
     denial = {"confirmed": False, "payload": {"reason": "Max €1,200"}}
@@ -65,17 +52,6 @@ async def test_a_limit_in_the_reason_becomes_the_next_proposal(ada: Client, tmp_
     assert log(tmp_path) == []
     await approved(ada)
     assert [line["amount"] for line in log(tmp_path)] == [1200]
-
-
-async def test_days_off_are_granted_as_far_as_the_manager_says(ada: Client, tmp_path: Path) -> None:
-    assert await said(ada, "I need 3 days off") == []
-    assert ada.asked[0]["args"]["toolConfirmation"]["payload"] == {"approved_days": 3}
-    assert await approved(ada, payload={"approved_days": 2}) == ["You have 2 days off."]
-    await said(ada, "I need a day off")
-    assert await approved(ada, payload={"approved_days": 0}) == ["No days off were approved."]
-    await said(ada, "I need 2 days off")
-    assert await approved(ada) == ["You have 2 days off."]
-    assert [line["days"] for line in log(tmp_path)] == [2, 0, 2]
 
 
 async def test_several_wishes_at_once_are_several_requests(ada: Client, tmp_path: Path) -> None:
@@ -90,16 +66,6 @@ async def test_several_wishes_at_once_are_several_requests(ada: Client, tmp_path
     assert [line["tool"] for line in log(tmp_path)] == ["deploy", "reimburse"]
 
 
-async def test_it_remembers_what_it_did(ada: Client, tmp_path: Path) -> None:
-    assert await said(ada, "what was refunded?") == ["Nothing was refunded."]
-    for wish in ("deploy checkout 2.4.2 to prod", "deploy checkout 3.0 to staging", "refund Ada 20 for the mug"):
-        await said(ada, wish)
-        await approved(ada)
-    assert await said(ada, "what runs as checkout?") == ["checkout runs in version 2.4.2, and 3.0 on staging."]
-    assert await said(ada, "what was refunded?") == ["Refunds so far: 20 to Ada."]
-    assert len(log(tmp_path)) == 3
-
-
 def test_a_preview_of_a_deployment_is_a_diff_of_what_runs_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,16 +76,6 @@ def test_a_preview_of_a_deployment_is_a_diff_of_what_runs_there(
     (tmp_path / "log").write_text('{"tool": "deploy", "service": "Checkout", "version": "2.4.1", "env": "prod"}\n')
     assert plan_deploy("checkout", "2.4.1", "prod") == "Nothing would change: checkout 2.4.1 runs on prod."
     assert "-checkout 2.4.1" in plan_deploy("checkout", "2.4.2", "prod")
-
-
-async def test_what_it_cannot_do_it_says(ada: Client) -> None:
-    for text in ("Sing me a song", "Hello, what can you do?"):
-        [sentence] = await said(ada, text)
-        assert sentence.startswith("I can do this: “reimburse 1500 for the team dinner”, ")
-    assert await said(ada, "look up payroll") == [
-        "lookup did not work: Nothing is known about payroll. Known are: checkout, search, billing, on-call, refunds."
-    ]
-    assert await said(ada, "who is on call?") == ["On call: the people of the user group @oncall, this week."]
 
 
 def reimburse(amount: float, purpose: str) -> tuple[str, JsonObject]:
@@ -202,14 +158,6 @@ async def test_what_is_left_out_is_reported_and_the_rest_is_done(ada: Client, tm
     first, second = await said(ada, "reimburse 40 for the taxi and deploy checkout")
     assert first == "I did not understand all of that. Say it like this: “deploy checkout 2.4.1 to prod”."
     assert second == "I reimbursed 40 for the taxi."
-
-
-def test_what_people_found_out_about_a_call_is_reported_in_sentences() -> None:
-    asked = FunctionCall(id="1", name="refund", args={"customer": "Ada"})
-    result = FunctionResponse(id="1", name="refund", response={"status": "It took effect: people looked."})
-    turns = [Content(parts=[Part(function_call=asked)]), Content(parts=[Part(function_response=result)])]
-    said = offline.reply(ModelRequest("", turns, tools=[]))
-    assert said == "The refund for Ada is done. It took effect: people looked."
 
 
 def test_each_agent_offers_what_it_has_tools_for() -> None:

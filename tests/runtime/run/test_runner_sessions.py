@@ -300,6 +300,7 @@ class Brief:
         yield ModelResponse(Content.of_text("Read.", "model"))
 
 
+@pytest.mark.parametrize("either_store", ["sqlite"], indirect=True)
 async def test_what_people_attached_does_not_stay_in_memory(run: MakeRunner) -> None:
     """Sixty conversations, with a file of a megabyte in each."""
     runner = run(Agent("reader", Brief()))

@@ -47,11 +47,9 @@ def test_a_ledger_line_reads_as_in_the_audit_with_names(
     assert sentence in explain_line(line, names)
 
 
-@pytest.mark.parametrize("kind", LineKind)
-def test_every_kind_of_ledger_line_has_a_sentence_of_its_own(names: Names, kind: LineKind) -> None:
-    line = append(Head(), "s", kind, {"who": OLGA}, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
-    others = {explain_line(replace(line, kind=each), names) for each in LineKind if each is not kind}
-    assert explain_line(line, names) not in others
+def test_every_kind_of_ledger_line_has_a_sentence_of_its_own(names: Names) -> None:
+    line = append(Head(), "s", LineKind.ASKED, {"who": OLGA}, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
+    assert len({explain_line(replace(line, kind=kind), names) for kind in LineKind}) == len(LineKind)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,8 @@ def mcp_files() -> str:
 class Kind:
     """`keeps`: its sessions outlive its process. `quick`: it is our stand-in and starts at once. `usual`: the real one
     that the fast tests use. `waits`: it runs one session at a time. By the names of scenes: `lacks` has what it can't
-    do, `how` what it needs, `never` what can't occur, or not the same way each time."""
+    do, `how` what it needs, `never` what can't occur, or not the same way each time. `like`: the kind that it is like
+    but for restarts, so that it plays those alone."""
 
     name: str
     title: str
@@ -35,6 +36,7 @@ class Kind:
     quick: bool = False
     usual: bool = False
     waits: bool = False
+    like: str = ""
     lacks: dict[str, str] = field(default_factory=dict)
     how: dict[str, str] = field(default_factory=dict)
     never: dict[str, str] = field(default_factory=dict)
@@ -94,11 +96,17 @@ KINDS = (
         how={"settled": AS_RESULT},
         never=NO_BRANCHES,
     ),
-    Kind("adk-2", "google-adk 2, in memory", lacks=IN_MEMORY, how=ONE_ASKED),
+    Kind("adk-2", "google-adk 2, in memory", like="adk-2-database", lacks=IN_MEMORY, how=ONE_ASKED),
     Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True, how=ONE_ASKED),
     Kind("adk-2-resumable", "google-adk 2, resumable app", keeps=True, how=ONE_ASKED),
     Kind("adk-2-plugin", "google-adk 2, database, our plugin", keeps=True, waits=True, how=ONE_ASKED),
-    Kind("adk-1.39", "google-adk 1.39, in memory", lacks={**IN_MEMORY, **LOSES_BRANCHES}, how=ONE_ASKED),
+    Kind(
+        "adk-1.39",
+        "google-adk 1.39, in memory",
+        like="adk-1.39-database",
+        lacks={**IN_MEMORY, **LOSES_BRANCHES},
+        how=ONE_ASKED,
+    ),
     Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True, lacks=LOSES_BRANCHES, how=ONE_ASKED),
     Kind(
         "adk-1.39-plugin",
