@@ -149,13 +149,6 @@ def test_what_cannot_be_called_makes_no_tool() -> None:
             FunctionTool(**wrong)
 
 
-def test_a_type_without_a_json_form_is_refused_where_it_is_given() -> None:
-    def deploy(when: threading.Thread) -> None: ...
-
-    with pytest.raises(BadTool, match="deploy: the argument when is of type Thread, which has no JSON form"):
-        tool(deploy)
-
-
 # The gate
 
 
@@ -219,15 +212,6 @@ async def test_a_predicate_that_says_nothing_lets_nothing_through() -> None:
 
     with pytest.raises(BadTool, match="forgetful returned nothing: a predicate says True or False"):
         await tool(require_confirmation=forgetful).gated({"purpose": "p"}, context())
-
-
-async def test_a_predicate_cannot_ask_people() -> None:
-    def asking(tool_context: ToolContext) -> bool:
-        tool_context.request_confirmation(hint="?")
-        return False
-
-    with pytest.raises(Invalid, match="cannot ask for a confirmation; only a tool's body can"):
-        await tool(require_confirmation=asking).gated({"purpose": "p"}, context(request_id=None))
 
 
 @pytest.mark.parametrize("role", ["require_confirmation", "verify"])

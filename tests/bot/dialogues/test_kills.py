@@ -98,7 +98,7 @@ async def is_posted_whole_and_once(at: Staff) -> None:
 
 
 @pytest.mark.every_case
-@pytest.mark.parametrize("nth", range(1, 28))
+@pytest.mark.parametrize("nth", range(1, 19))
 async def test_killed_after_any_transaction(at: Staff, bot: Serving, nth: int) -> None:
     """All of them in turn, whatever they are; where the tool had been begun, people are asked."""
     await bot.starts(ANY, nth)

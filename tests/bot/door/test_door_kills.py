@@ -21,10 +21,10 @@ from adk_confirm.sandbox.server.server import FakeSlack
 from tests.bot.dialogues.test_kills import DEAD_LETTERS, somebody
 from tests.support.door import CLAIM, DEPLOYS, ENV, TOKENS, settings
 from tests.support.mcp_servers import Watched
-from tests.support.office import IN_CI_ON_BOTH, ONE, Staff
+from tests.support.office import ONE, Staff
 from tests.support.serving import ANY, Serving, serving
 
-pytestmark = [pytest.mark.slow, IN_CI_ON_BOTH]
+pytestmark = pytest.mark.slow
 
 PATIENCE = 90.0
 
@@ -63,8 +63,11 @@ async def calls(port: int, ran: list[JsonObject]) -> JsonObject:
         return await door.ask(body, "build 7", PATIENCE, until="over")
 
 
+KILLED = [*(("sqlite", nth) for nth in range(1, 21)), *(("postgresql", nth) for nth in range(2, 21, 4))]
+
+
 @pytest.mark.every_case
-@pytest.mark.parametrize("nth", range(1, 25))
+@pytest.mark.parametrize(("database_url", "nth"), KILLED, indirect=["database_url"])
 async def test_killed_after_any_transaction(at: Staff, bot: Serving, port: int, nth: int) -> None:
     """At the ask, the card, the click, the claim, the start, the permit, and the report."""
     ran: list[JsonObject] = []

@@ -133,7 +133,6 @@ async def test_the_documented_settings_of_claude_code(at: AtTheDoor, which: int)
     assert isinstance(await runs(hook, as_documented("ls")), str)  # without a door nothing runs
 
 
-@ON_EITHER
 async def test_an_approval_lets_the_call_run_once(at: AtTheDoor) -> None:
     asked = asyncio.create_task(hooked(at))
     card = await at.card()

@@ -381,32 +381,44 @@ async def test_an_agent_on_a_server(at: Setup, tmp_path_factory: pytest.TempPath
     assert 'has no app "another"; it has' in said
 
 
+Asked = tuple[str | None, str | None, set[str]]
+"""With which secret, what `check` says of the plugin, and which warnings stay: none of what it prevents."""
+
+UNSIGNED: list[Asked] = [
+    (None, None, {"port", "denials", "edits"}),
+    (SECRET, "warn plugin The agent's server asks for no signature, although", {"port", "denials", "edits"}),
+]
+SIGNED: list[Asked] = [
+    (SECRET, "ok plugin it answers on the server, and takes only", set()),
+    (None, "FIX plugin The agent's server accepts only signed answers", set()),
+    (SECRET[::-1], "FIX plugin The agent's server refuses answers: its", set()),
+]
+
+
 @pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 @pytest.mark.parametrize(
-    ("server", "secret", "says", "stays"),
+    ("server", "asked"),
     [
-        ({}, None, None, {"port", "denials", "edits"}),
-        ({}, SECRET, "warn plugin The agent's server asks for no signature, although", {"port", "denials", "edits"}),
-        ({"PLUGIN": "1"}, None, "ok plugin it answers on the server, and asks for no signature", {"port"}),
-        ({"PLUGIN": "1", "SECRET": SECRET}, SECRET, "ok plugin it answers on the server, and takes only", set()),
-        ({"PLUGIN": "1", "SECRET": SECRET}, None, "FIX plugin The agent's server accepts only signed answers", set()),
-        ({"PLUGIN": "1", "SECRET": SECRET}, SECRET[::-1], "FIX plugin The agent's server refuses answers: its", set()),
+        ({}, UNSIGNED),
+        ({"PLUGIN": "1"}, [(None, "ok plugin it answers on the server, and asks for no signature", {"port"})]),
+        ({"PLUGIN": "1", "SECRET": SECRET}, SIGNED),
     ],
+    ids=["no plugin", "without a secret", "with a secret"],
 )
 async def test_whether_the_plugin_answers_on_a_real_server(
-    at: Setup, server: dict[str, str], secret: str | None, says: str | None, stays: set[str]
+    at: Setup, server: dict[str, str], asked: list[Asked]
 ) -> None:
-    """What it prevents is no warning any more."""
     at.people()
-    agent = 'app = "clerk"' if secret is None else 'app = "clerk"\nsecret_env = "ITS_SECRET"'
-    with foreign(at.folder / "adk", *google_adk(), **server) as there:
-        fix = says is not None and says.startswith("FIX")
-        said = await at.says(f'url = "{there.url}"\n{agent}', code=int(fix), ITS_SECRET=secret)
-    assert says is None or says in said
-    assert any(line.split()[1:2] == ["plugin"] for line in said.splitlines()) is (says is not None)
     sentences = {"port": PORT, "denials": DENIALS, "edits": EDITS}
-    assert {name for name, sentence in sentences.items() if sentence in said} == stays
-    assert BROKEN in said
+    with foreign(at.folder / "adk", *google_adk(), **server) as there:
+        for secret, says, stays in asked:
+            agent = 'app = "clerk"' if secret is None else 'app = "clerk"\nsecret_env = "ITS_SECRET"'
+            fix = says is not None and says.startswith("FIX")
+            said = await at.says(f'url = "{there.url}"\n{agent}', code=int(fix), ITS_SECRET=secret)
+            assert says is None or says in said
+            assert any(line.split()[1:2] == ["plugin"] for line in said.splitlines()) is (says is not None)
+            assert {name for name, sentence in sentences.items() if sentence in said} == stays
+            assert BROKEN in said
 
 
 async def test_tools_on_a_server_that_is_down(at: Setup) -> None:
