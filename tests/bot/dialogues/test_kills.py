@@ -204,7 +204,6 @@ def words(args: JsonObject) -> bool:
     return "adk_confirmation_said" in str(args.get("metadata"))
 
 
-@pytest.mark.every_case
 @pytest.mark.parametrize("acted", [True, False], ids=["done", "not-done"])
 @pytest.mark.parametrize(
     ("method", "what"),

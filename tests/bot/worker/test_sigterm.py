@@ -64,8 +64,7 @@ async def test_with_nothing_to_do_it_ends_at_once(sqlite_url: str, tmp_path: Pat
     assert "nothing that runs was left behind" in stopped.log
 
 
-@BOTH_WAYS
-@pytest.mark.parametrize("tool", ["work", "sleeps", "freezes"])
+@pytest.mark.parametrize(("tool", "socket"), [("work", True), ("sleeps", False), ("freezes", False)])
 async def test_a_tool_that_hangs(sqlite_url: str, tmp_path: Path, tool: str, socket: bool) -> None:
     """Nobody knows what it did: at the next start people are asked."""
     async with watch(sqlite_url, tmp_path, socket=socket) as on:
@@ -86,9 +85,8 @@ async def test_a_tool_that_hangs(sqlite_url: str, tmp_path: Path, tool: str, soc
     assert [line["tool"] for line in on.at.ran()] == ["begins"]
 
 
-@BOTH_WAYS
-async def test_a_slack_that_hangs(sqlite_url: str, tmp_path: Path, socket: bool) -> None:
-    async with watch(sqlite_url, tmp_path, socket=socket) as on:
+async def test_a_slack_that_hangs(sqlite_url: str, tmp_path: Path) -> None:
+    async with watch(sqlite_url, tmp_path, socket=False) as on:
         on.goes_on()
         card = await on.at.ask('work {"on": "x"}')
         hanging = on.at.slack.faults.hangs("chat.*", times=None)
@@ -125,9 +123,8 @@ async def test_a_drawing_that_slack_does_after_the_next_start_does_not_stay(sqli
             await on.at.slack.until(lambda: "Approve" not in on.at.bob.now(card).buttons, what="the end once more")
 
 
-@BOTH_WAYS
-async def test_a_reply_that_does_not_end(sqlite_url: str, tmp_path: Path, socket: bool) -> None:
-    async with watch(sqlite_url, tmp_path, socket=socket) as on:
+async def test_a_reply_that_does_not_end(sqlite_url: str, tmp_path: Path) -> None:
+    async with watch(sqlite_url, tmp_path, socket=True) as on:
         said = await on.at.ann.says("@adk-confirm speak", on.at.deploys)
         await on.at.ann.finds("goes on", on.at.deploys, thread=said)
         stopped = in_time(await on.bot.stops())

@@ -19,7 +19,6 @@ from adk_confirm.runtime.wire import Dialect, FunctionCall
 from tests.support.served import browsing, served
 from tests.support.twins.adk import adk_server
 from tests.support.twins.client import Client, responses, texts
-from tests.support.twins.improvised import improvise
 from tests.support.twins.ours import our_server
 from tests.support.twins.repertoire import SCENES, Scene
 from tests.support.twins.scenes import Plain
@@ -61,32 +60,6 @@ def words(text: str) -> dict[str, Any]:
 
 
 REIMBURSE = call("reimburse", purpose="a chair", amount=1500)
-
-
-async def test_the_boolean_confirmation_asks_yes_or_no(database_url: str) -> None:
-    model = ScriptedModel(REIMBURSE, "You have it back.", call("reimburse", purpose="tea", amount=3), "I may not.")
-    async with played(seeds.asking_always(model), database_url) as user:
-        await user.send(words("A chair, 1500."))
-        events = await user.answer((user.request_id(), {"confirmed": True}))
-        assert responses(events) == [{"status": "ok", "purpose": "a chair", "amount": 1500}]
-        assert texts(events) == ["You have it back."]
-        await user.send(words("And tea, 3."))
-        assert len(user.asked) == 2
-        events = await user.answer((user.request_id(), {"confirmed": False}))
-        assert responses(events) == [{"error": "tool call was rejected by the user"}]
-        assert texts(events) == ["I may not."]
-
-
-@pytest.mark.parametrize(("amount", "asks"), [(1000, False), (1001, True)])
-async def test_the_predicate_asks_above_its_threshold(database_url: str, amount: int, asks: bool) -> None:
-    model = ScriptedModel(call("reimburse", purpose="a chair", amount=amount), "You have it back.")
-    async with played(seeds.asking_above(model), database_url) as user:
-        events = await user.send(words("A chair."))
-        assert len(user.asked) == int(asks)
-        if asks:
-            events = await user.answer((user.request_id(), {"confirmed": True}))
-        assert responses(events)[-1] == {"status": "ok", "purpose": "a chair", "amount": amount}
-        assert texts(events) == ["You have it back."]
 
 
 @pytest.mark.parametrize(
@@ -188,18 +161,6 @@ async def test_a_client_sees_the_same(adk: str, ours: str, played: Scene, sse: b
     theirs = await transcript(adk, played, sse=sse)
     assert await transcript(ours, played, sse=sse) == theirs
     assert theirs
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 13))])
-async def test_in_scenes_that_nobody_wrote_too(adk: str, ours: str, seed: int) -> None:
-    async def improvised(url: str) -> list[object]:
-        async with browsing(url) as http:
-            client = Client(http, user=f"improvised-{seed}")
-            await improvise(client, seed)
-            return client.transcript
-
-    theirs = await improvised(adk)
-    assert await improvised(ours) == theirs
 
 
 FIELDS: list[Plain] = [
