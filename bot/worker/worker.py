@@ -44,8 +44,9 @@ from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.jobs import JobKind, LeaseLoop, NotNow, settle
+from adk_confirm.runtime.store.jobs import JobKind, NotNow, settle
 from adk_confirm.runtime.store.lease import TERM, Lease
+from adk_confirm.runtime.store.lease_loop import LeaseLoop
 from adk_confirm.runtime.telemetry.logs import log_context
 
 AT_ONCE, LATER = 2.0, 1.0

@@ -41,8 +41,9 @@ from adk_confirm.runtime.run.journal import Position, SessionNews
 from adk_confirm.runtime.run.sequencer import Run, Sequencer
 from adk_confirm.runtime.run.turn_loop import AppContext
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.jobs import AGAIN, JobKind, LeaseLoop, settle
+from adk_confirm.runtime.store.jobs import JobKind, settle
 from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease
+from adk_confirm.runtime.store.lease_loop import AGAIN, LeaseLoop
 from adk_confirm.runtime.store.seal import Seal
 from adk_confirm.runtime.store.sessions import (
     OnChange,

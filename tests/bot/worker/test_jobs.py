@@ -17,18 +17,17 @@ from adk_confirm.runtime.errors import ConfirmError, Invalid, StoreError
 from adk_confirm.runtime.store import jobs
 from adk_confirm.runtime.store.database import Clocks, Database, Limits, OutcomeUnknown, Tx
 from adk_confirm.runtime.store.jobs import (
-    AGAIN,
     LONGEST_LAG,
     MOST_FAILURES,
     AtWork,
     JobKind,
-    LeaseLoop,
     NotNow,
     owe,
     postpone,
     settle,
 )
 from adk_confirm.runtime.store.lease import TERM, Lease
+from adk_confirm.runtime.store.lease_loop import AGAIN, LeaseLoop
 from adk_confirm.runtime.store.postgres import SESSION
 from tests.support.counting import counted_work
 from tests.support.postgres import frozen
@@ -478,7 +477,7 @@ async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_tak
 
 
 async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "adk_confirm.runtime.store.jobs")
+    caplog.set_level(logging.DEBUG, "adk_confirm.runtime.store.lease_loop")
     await with_rows(database, "x")
     tries = 0
     finished = asyncio.Event()

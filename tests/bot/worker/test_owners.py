@@ -11,8 +11,9 @@ import pytest
 
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.jobs import JobKind, LeaseLoop, owe, settle
+from adk_confirm.runtime.store.jobs import JobKind, owe, settle
 from adk_confirm.runtime.store.lease import TERM, Lease
+from adk_confirm.runtime.store.lease_loop import LeaseLoop
 from tests.support.counting import counted_work
 from tests.support.stores import nothing
 from tests.support.waiting import until
