@@ -103,6 +103,8 @@ async def test_it_is_there_within_three_seconds(tmp_path: Path) -> None:
         async with demo(tmp_path, CI="true") as (_, process):
             times = psutil.Process(process.pid).cpu_times()
             worked.append(times.user + times.system)
+        if worked[-1] < 3:
+            break
     assert min(worked) < 3, worked
 
 

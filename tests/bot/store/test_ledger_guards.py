@@ -56,12 +56,12 @@ def perform(tx: Tx, statement: str) -> None:
     tx.run(statement)
 
 
-@pytest.mark.parametrize("statement", REFUSED)
-async def test_no_line_is_changed_or_removed(at: Backoffice, statement: str) -> None:
+async def test_no_line_is_changed_or_removed(at: Backoffice) -> None:
     before = await at.lines()
-    with pytest.raises(Exception, match="the ledger is append-only"):
-        await at.database.run(perform, statement)
-    assert await at.lines() == before
+    for statement in REFUSED:
+        with pytest.raises(Exception, match="the ledger is append-only"):
+            await at.database.run(perform, statement)
+        assert await at.lines() == before, statement
     assert (await at.command("audit", "verify")).code == 0
 
 

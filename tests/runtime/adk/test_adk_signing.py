@@ -82,15 +82,15 @@ FORGERIES: dict[str, Forgery] = {
 }
 
 
-@pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
-async def test_what_the_bot_did_not_sign_changes_nothing(forge: Forgery) -> None:
+async def test_what_the_bot_did_not_sign_changes_nothing() -> None:
     at = Alone(ConfirmationPlugin(secret=SECRET))
     asked = await at.asks("please pay 1500")
     before = await at.events()
-    with pytest.raises(RuntimeError, match="Not signed"):
-        await at.answer(asked, forge(verdict(at, asked)))
-    assert ran() == []
-    assert await at.events() == before
+    for forgery, forge in FORGERIES.items():
+        with pytest.raises(RuntimeError, match="Not signed"):
+            await at.answer(asked, forge(verdict(at, asked)))
+        assert ran() == [], forgery
+        assert await at.events() == before, forgery
 
     await at.answer(asked, signed(verdict(at, asked)))
     assert ran() == [{"tool": "reimburse", "amount": 1500}]

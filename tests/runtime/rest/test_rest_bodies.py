@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from functools import cache
 from typing import Any
 
 import pytest
@@ -94,21 +93,17 @@ async def test_a_body_that_is_too_large_is_not_read(quick: Client, raw: bytes) -
     assert await nothing_stored(quick)
 
 
-@cache
-def bomb() -> bytes:
-    return gzip.compress(b" " * (1 << 26))
-
-
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "GZIP", "identity, gzip", "made-up"])
-async def test_a_body_that_claims_to_be_compressed_is_refused_whatever_it_is(quick: Client, encoding: str) -> None:
+async def test_a_body_that_claims_to_be_compressed_is_refused_whatever_it_is(quick: Client) -> None:
     """A bomb is not unpacked, and what is no gzip at all is no fault of ours."""
-    headers = {**JSON, "Content-Encoding": encoding}
-    for raw in (bomb(), b"no gzip", json.dumps(run()).encode()):
-        for path in ("/run", "/run_sse", quick.sessions, f"{quick.sessions}/other"):
-            status, refused = await quick.request("POST", path, data=io.BytesIO(raw), headers=headers)
-            assert (status, "uncompressed" in refused["detail"]) == (400, True)
-    status, _ = await quick.request("GET", quick.sessions, data=io.BytesIO(b"no gzip"), headers=headers)
-    assert status == 400
+    bomb = gzip.compress(b" " * (1 << 26))
+    for encoding in ("gzip", "deflate", "br", "zstd", "GZIP", "identity, gzip", "made-up"):
+        headers = {**JSON, "Content-Encoding": encoding}
+        for raw in (bomb, b"no gzip", json.dumps(run()).encode()):
+            for path in ("/run", "/run_sse", quick.sessions, f"{quick.sessions}/other"):
+                status, refused = await quick.request("POST", path, data=io.BytesIO(raw), headers=headers)
+                assert (status, "uncompressed" in refused["detail"]) == (400, True), encoding
+        status, _ = await quick.request("GET", quick.sessions, data=io.BytesIO(b"no gzip"), headers=headers)
+        assert status == 400, encoding
     assert await nothing_stored(quick)
 
 
@@ -149,27 +144,27 @@ async def test_a_large_and_deep_body_within_the_limits_is_taken(ada: Client) -> 
     assert (await ada.request("GET", f"{ada.sessions}/big"))[1]["state"] == state
 
 
-@pytest.mark.parametrize("wrong", ["a\u0000b", "a\nb", "a\u2028b", "x" * 257, "\x7f"])
-async def test_ids_that_could_be_no_key_are_refused(ada: Client, wrong: str) -> None:
-    quoted = "".join(f"%{byte:02X}" for byte in wrong.encode())
-    users = f"/apps/clerk/users/{quoted}/sessions"
-    for method, path, body in (
-        ("POST", "/run", run(sessionId=wrong)),
-        ("POST", "/run_sse", run(userId=wrong)),
-        ("POST", ada.sessions, {"sessionId": wrong}),
-        ("POST", f"{ada.sessions}/{quoted}", {}),
-        ("GET", f"{ada.sessions}/{quoted}", None),
-        ("DELETE", f"{ada.sessions}/{quoted}", None),
-        ("PATCH", f"{ada.sessions}/{quoted}", {"stateDelta": {}}),
-        ("GET", users, None),
-        ("GET", f"{ada.sessions}/{quoted}/calls", None),
-        ("POST", f"{ada.sessions}/s/calls/{quoted}", {"word": "it happened"}),
-    ):
-        status, refused = await ada.request(method, path, json=body)
-        assert (status, refused["detail"][0]["type"]) in (
-            (422, "string_length"),
-            (422, "string_pattern_mismatch"),
-        ), (method, path)
+async def test_ids_that_could_be_no_key_are_refused(ada: Client) -> None:
+    for wrong in ("a\u0000b", "a\nb", "a\u2028b", "x" * 257, "\x7f"):
+        quoted = "".join(f"%{byte:02X}" for byte in wrong.encode())
+        users = f"/apps/clerk/users/{quoted}/sessions"
+        for method, path, body in (
+            ("POST", "/run", run(sessionId=wrong)),
+            ("POST", "/run_sse", run(userId=wrong)),
+            ("POST", ada.sessions, {"sessionId": wrong}),
+            ("POST", f"{ada.sessions}/{quoted}", {}),
+            ("GET", f"{ada.sessions}/{quoted}", None),
+            ("DELETE", f"{ada.sessions}/{quoted}", None),
+            ("PATCH", f"{ada.sessions}/{quoted}", {"stateDelta": {}}),
+            ("GET", users, None),
+            ("GET", f"{ada.sessions}/{quoted}/calls", None),
+            ("POST", f"{ada.sessions}/s/calls/{quoted}", {"word": "it happened"}),
+        ):
+            status, refused = await ada.request(method, path, json=body)
+            assert (status, refused["detail"][0]["type"]) in (
+                (422, "string_length"),
+                (422, "string_pattern_mismatch"),
+            ), (method, path)
     assert await nothing_stored(ada)
 
 

@@ -177,10 +177,10 @@ async def test_a_history_that_cannot_be_stored_makes_no_session(run: MakeRunner,
     assert await runner.get_session(user_id="ann", session_id="odd") is None
 
 
-@pytest.mark.parametrize("name", ["", "x" * 257, "nul\0", "half \ud800"])
-async def test_names_that_a_store_cannot_keep_are_refused(run: MakeRunner, name: str) -> None:
+async def test_names_that_a_store_cannot_keep_are_refused(run: MakeRunner) -> None:
     runner = run(operator("Hello."))
-    for user, session in (("ann", name), (name, "s")):
+    names = ("", "x" * 257, "nul\0", "half \ud800")
+    for user, session in (*(("ann", name) for name in names), *((name, "s") for name in names)):
         with pytest.raises(Invalid, match="id is a text of 1 to 256 characters"):
             await Chat(runner, session or "", user).say("Hello") if session else await runner.start(
                 user_id=user, session_id=session, message="Hello", create=True

@@ -188,8 +188,7 @@ def raises(error: BaseException | type[BaseException], *, asynchronous: bool) ->
     return raise_it_asynchronously if asynchronous else raise_it
 
 
-@GATED
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(("asynchronous", "gated"), [(False, False), (True, True)], ids=["at once", "async, gated"])
 @pytest.mark.parametrize(
     ("error", "words"),
     [
