@@ -20,25 +20,10 @@ from urllib.parse import urlencode
 import aiohttp
 
 from bench.figures import Rounds
+from bench.filling import CONFIG, KEY, VOTERS, fill
 from bench.processes import first_line, free_ports, process, usage
 
 SECRET = "bench-signing-secret"
-VOTERS = [f"U0VOTER{number:02}" for number in range(24)]
-"""Many people, because the votes of one person take turns."""
-
-CONFIG = f"""
-[agent]
-target = "adk_confirm.examples.oncall:agent"
-[slack]
-listen = "127.0.0.1:{{port}}"
-[limits]
-waiting_per_session = 1000
-waiting_per_person = 100000
-[[policy]]
-tools = ["*"]
-approvers = [{", ".join(f'"user:{voter}"' for voter in VOTERS)}]
-quorum = 2
-"""
 OURS, BARE = "ours", "a bare Bolt app"
 _RATE = 100.0
 
@@ -112,8 +97,6 @@ async def throughput(url: str, bodies: list[bytes], connections: int = 32) -> fl
 
 async def compared(folder: Path, clicks: int) -> ClickFigures:
     """Measures three rounds of this many clicks for each side, in turn."""
-    from bench.filling import KEY, fill
-
     store, found = f"sqlite:///{folder / 'clicks.db'}", Rounds()
     refs = await fill(store, clicks * 3 + 1 + clicks // 2)
     bodies = [click(ref, number) for number, ref in enumerate(refs)]

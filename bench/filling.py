@@ -9,9 +9,23 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from bench.clicks import CONFIG
-
 KEY = "not a secret, but long enough"
+VOTERS = [f"U0VOTER{number:02}" for number in range(24)]
+"""Many people, because the votes of one person take turns."""
+
+CONFIG = f"""
+[agent]
+target = "adk_confirm.examples.oncall:agent"
+[slack]
+listen = "127.0.0.1:{{port}}"
+[limits]
+waiting_per_session = 1000
+waiting_per_person = 100000
+[[policy]]
+tools = ["*"]
+approvers = [{", ".join(f'"user:{voter}"' for voter in VOTERS)}]
+quorum = 2
+"""
 
 
 async def fill(

@@ -26,7 +26,7 @@ from adk_confirm.sandbox.server.delivery import Delivery
 from adk_confirm.sandbox.server.server import FakeSlack
 from adk_confirm.sandbox.workspace.messages import Happening
 from adk_confirm.sandbox.workspace.records import Channel
-from bench.clicks import CONFIG, VOTERS
+from bench.filling import CONFIG, VOTERS
 from bench.processes import first_line, process, usage
 
 _LOG, _NO_LIMITS = "BENCH_TOOL_LOG", "BENCH_NO_LIMITS"

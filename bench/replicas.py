@@ -14,10 +14,10 @@ import psycopg
 
 from adk_confirm import Agent, Answer, FunctionTool, Runner, ScriptedModel, requests_in
 from adk_confirm.runtime.models.scripted import call
-from bench.clicks import CONFIG, SECRET
+from bench.clicks import SECRET
 from bench.cycle import Ours, reimburse
 from bench.figures import Rounds, number, table
-from bench.filling import KEY, fill
+from bench.filling import CONFIG, KEY, fill
 from bench.processes import busy_seconds, cores, first_line, free_ports, process, until_ready, usage
 from bench.scripted_gemini import MODEL, scripted_gemini
 

@@ -9,8 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.clicks import CONFIG, SECRET
+from bench.clicks import SECRET
 from bench.figures import Goal, Rounds, goals, table
+from bench.filling import CONFIG
 from bench.processes import first_line, free_ports, process, until_ready, usage
 
 _IMPORTS = (

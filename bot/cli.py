@@ -1,7 +1,7 @@
 """The command line `adk-confirm`. Each command is imported when it is called, so that `adk-confirm --help` is fast.
 
-A command is a function of its own name in a module of `bot/ops`; it may return an exit code. A `ConfirmError` is
-printed as one sentence, with exit code 2; after `--json` as `{"error": "…"}`.
+A command is a function of its own name in a module of `bot/ops`, or of a room above `bot`; it may return an exit code.
+A `ConfirmError` is printed as one sentence, with exit code 2; after `--json` as `{"error": "…"}`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PROGRAM = "adk-confirm"
 
 class CommandEntry(NamedTuple):
     task: str
-    module: str  # in `bot/ops`; of what is here, none
+    module: str  # in `bot/ops`, or with a dot in the package; of what is here, none
     summary: str
 
 
 COMMANDS: dict[str, CommandEntry] = {
-    "demo": CommandEntry("Try", "demo", "try it in a local workspace: no Slack, no API key, no database"),
+    "demo": CommandEntry("Try", "demo.command", "try it in a local workspace: no Slack, no API key, no database"),
     "init": CommandEntry("Set up", "setup", "write a commented adk-confirm.toml"),
     "manifest": CommandEntry("Set up", "setup", "print the manifest to create the Slack app from"),
     "ids": CommandEntry("Set up", "ids", "find the ids of people, groups and channels for the settings"),
@@ -69,9 +69,8 @@ class CommandGroup(click.Group):
         find_users_modules()
         command = self.commands.get(cmd_name)
         if command is None:
-            command = getattr(
-                importlib.import_module(f"adk_confirm.bot.ops.{entry.module}"), cmd_name.replace("-", "_")
-            )
+            module = entry.module if "." in entry.module else f"bot.ops.{entry.module}"
+            command = getattr(importlib.import_module(f"adk_confirm.{module}"), cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         command.short_help = entry.summary
         command.help = command.help or f"{entry.summary[0].upper()}{entry.summary[1:]}."

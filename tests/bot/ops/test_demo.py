@@ -18,7 +18,7 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from adk_confirm.bot.cli import main
-from adk_confirm.bot.ops.demo import has_screen
+from adk_confirm.demo.command import has_screen
 from adk_confirm.sandbox.people.waiting import PATIENCE
 from tests.support.forked import Process, adk_confirm
 
