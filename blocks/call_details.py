@@ -492,7 +492,8 @@ def _say_preview(view: Shown, plan: Plan, drawing: Drawing) -> None:
     room = drawing.room
     facts: list[TextSpan] = [code(plan.files[0], 80)] if len(plan.files) == 1 and plan.files[0] else []
     facts += [Say(plan.size)] if plan.size else []
-    title = words.PLAN_TITLES[_tense(view)][bool(plan.files)]
+    decided = view.stage is not State.WAITING and (view.approved_by or isinstance(view.stage, OutcomeKind))
+    title = "Approved plan" if decided else "Plan"
     title += ", changed by the edit" if view.changed_by_edit and not drawing.over else ""
     drawing.add(Line((Say(title, bold=True), *(span for one in facts for span in (Say(words.DOT), one)))))
     if (
@@ -510,12 +511,6 @@ def _say_preview(view: Shown, plan: Plan, drawing: Drawing) -> None:
 
 
 _SHORT_PLAN = 8
-
-
-def _tense(view: Shown) -> str:
-    if view.stage is State.WAITING:
-        return "would"
-    return "approved" if view.approved_by or isinstance(view.stage, OutcomeKind) else "would have"
 
 
 def differences(changes: Sequence[FieldDiff], of: Sequence[Argument]) -> tuple[Piece, ...]:

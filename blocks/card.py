@@ -186,8 +186,8 @@ def revoke_button(grant: GrantView) -> JsonObject:
 
 def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     return [
-        _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_HAPPENED),
-        _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_NOT_HAPPENED),
+        _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_OUTCOME),
+        _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_OUTCOME),
         button(Action.RUN_AGAIN_OPEN, words.RUN_AGAIN, view.ref.encode(), about=view.tool)
         if blind
         else _asking(view, Action.RUN_AGAIN, words.RUN_AGAIN, words.CONFIRM_RUN_AGAIN, "danger"),
@@ -204,7 +204,7 @@ def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), tro
             "The card for {call} can't be posted in {where}. {why}", call=call, where=where, why=prose(trouble, 300)
         )
     elif channel is not None:
-        sentence = line("The card for {call} is in {channel}", call=call, channel=Channel(channel))
+        sentence = line("The card for {call} is in {channel}.", call=call, channel=Channel(channel))
     else:
         sentence = line(
             "The card for {call} went to {people} as a direct message.", call=call, people=people_names(people)
@@ -350,7 +350,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             return say("The agent asked again. Use the newer card.")
         case State.APPROVED:
             waits = " It starts when the agent is free." if runs else " The agent gets it when it is free."
-            late = f" It must {'start' if runs else 'be sent'} by {{when}}." if view.start_by else ""
+            late = f" {'Start deadline' if runs else 'Deadline'}: {{when}}." if view.start_by else ""
             begins = say("" if _problems(view) else waits)
             return decided(yes) + begins + say(late, when=When(view.start_by or 0))
         case OutcomeKind.RUNNING:
@@ -360,12 +360,12 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             return decided(yes, " The agent has the answer.")
         case OutcomeKind.DONE | OutcomeKind.FAILED:
             time = took(view.duration)
-            said = say("reported by {who}", who=code(view.reported_by)) if view.reported_by else ()
+            said = say("reported by {who}", who=name(view.reported_by)) if view.reported_by else ()
             if view.became == words.HANDED_OVER and isinstance(view.result, dict):
                 whom, time = code(str(view.result["handed to"])), ""
                 said = say(
                     "{who} handed it to {whom}, which does not report back. Check the system that it changes.",
-                    who=code(view.reported_by or ""),
+                    who=name(view.reported_by or ""),
                     whom=whom,
                 )
             ran = join([*filter(None, (approved, say(time) if time else (), said))], words.DOT) or say("It ran")
@@ -376,13 +376,13 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             votes = votes_of(view, len(view.voted))
             return say(f"Expired {{when}} with {{votes}}. {no}", votes=votes, when=When(view.expires_at))
         case State.LAPSED if runs:
-            then = say("by {when}", when=When(view.start_by)) if view.start_by else say("in time")
-            return say("Approved by {people}, but it did not start {then}.", people=people, then=then)
+            then = "missed its start, {when}." if view.start_by else "did not start in time."
+            return say(f"Approved by {{people}}, but {then}", people=people, when=When(view.start_by or 0))
         case State.LAPSED:
             return say(f"{yes} by {{people}}, but the agent could not be reached in time.", people=people)
         case State.ELSEWHERE:
             may = "" if view.outside is False else "It may have run: check the system that it changes. "
-            return say("Somebody answered the agent directly, so no vote here counted. " + may + "Find out who it was.")
+            return say("Somebody answered the agent directly, so no vote here counted. " + may + "Find out who.")
         case OutcomeKind.HAPPENED | OutcomeKind.DID_NOT | OutcomeKind.NOBODY_KNOWS:
             ended = f"{{who}} said that it {words.STATES[view.stage]}."
             if view.stage is OutcomeKind.NOBODY_KNOWS:
@@ -393,7 +393,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
         return say("The agent did not accept the answer.")
     if view.drifted:
         newer = (Link(view.newer_link, "Open the newer card"),) if view.newer_link else say("Use the newer card.")
-        return (*decided(yes), Say(" Before it started, what it would do changed. "), *newer)
+        return (*decided(yes), Say(" Before it started, its plan changed. "), *newer)
     refused = " Then it was refused." if view.reason else ""
     return decided(yes, refused) if view.decided_by else say(no + refused)
 
@@ -430,7 +430,7 @@ def notices(view: Shown) -> list[Line]:
 def preview_notices(view: Shown, length: int = 300) -> list[Line]:
     """Why nobody sees what the call would do, and whether it can be approved all the same."""
     if view.awaits_preview:
-        return [line("What the edited call would do is being looked up. It can be approved after that.")]
+        return [line("The edited call gets its plan. It can be approved after that.")]
     if view.stage is not State.WAITING or view.preview is None or view.preview.failed is None:
         return []
     then, why = "Edit it to try again, or deny it." if _edits(view) else "Deny it, and ask again.", view.preview.failed
@@ -452,15 +452,15 @@ def small_facts(view: Shown) -> list[Line]:
 
 
 def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
-    """`Approved by @ops · Needs 1 more approval from @oncall · expires today at 09:05`."""
+    """`Needs 1 more approval from @oncall · approved by @ops · expires today at 09:05`."""
     if view.stage is OutcomeKind.UNKNOWN:
         count = (Say(f"{len(view.voted)} of {view.quorum} to run it again", bold=True),)
-        votes = say("{count}: {people}. ", count=count, people=people_names(view.voted)) if view.voted else ()
-        return (*votes, *deciders(view, "{approvers} can answer", most))
+        votes = say("{count}: {people}\n", count=count, people=people_names(view.voted)) if view.voted else ()
+        return (*votes, *deciders(view, "{approvers} can answer.", most))
     if view.stage is not State.WAITING:
         return ()
     verb = "answer" if view.question else "approve"
-    parts = [say("Approved by {people}", people=people_names(view.voted))] if view.voted else []
+    parts: list[tuple[TextSpan, ...]] = []
     needed = (Say(words.needed(len(view.voted), view.quorum, view.approve_note == "required"), bold=True),)
     template = "{approvers} can answer" if view.question else "{needed} from {approvers}"
     if view.too_few_may:
@@ -470,6 +470,7 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     else:
         template = "{approvers} can deny this" if view.lacks_preview else template
         parts.append(deciders(view, template, most, needed=needed))
+    parts += [say("approved by {people}", people=people_names(view.voted))] if view.voted else []
     if view.too_few_now and view.escalates_at and (leads := approver_names(view.escalates_to)):
         parts.append(say(f"{{leads}} can {verb} from {{when}}", leads=leads, when=When(view.escalates_at)))
     parts.append(say(words.UNTIL, when=When(view.expires_at)))
@@ -530,12 +531,12 @@ def _grant_offered(view: Shown) -> list[Line]:
     return [line(words.GRANT_OFFERED, more=(Say(words.ALLOW_MORE, bold=True),), time=time, free=free)]
 
 
-def grant_scope(offer: GrantOffer) -> list[Line]:
+def grant_scope(tool: str, offer: GrantOffer) -> list[Line]:
     """What the next calls may be that run without asking."""
     rows = [say("with the same {on}", on=_bound(offer.on))] if offer.free and offer.on else []
     rows.append(whatever(offer.free))
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
-    return [line("Only in this conversation:"), *(Line(row, item=1) for row in rows)]
+    return [line("Only {tool}, only here:", tool=name(tool)), *(Line(row, item=1) for row in rows)]
 
 
 def _bound(on: Sequence[Argument]) -> tuple[TextSpan, ...]:

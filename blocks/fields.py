@@ -92,7 +92,7 @@ class Field:
     # Drawing
 
     def block(self) -> JsonObject:
-        hints = [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
+        hints = [plain(self.shape.description, _HINT).removesuffix(".")] if self.shape.description.strip() else []
         hints += [words.NOW.format(value=self.note)] if self.note else []
         hints += [words.HINTS[self.kind.name]] if self.kind.name in words.HINTS else []
         hints += ["Empty means no value."] if self.shape.nullable and not self.chooses else []

@@ -162,6 +162,7 @@ class Form:
             blocks = [_heading(view), rich([line(words.NO_ROOM_TO_EDIT)], "no_room")]
             return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, None)
         intro = words.EDIT_INTRO[view.previews_edits] + (words.EDIT_VOTED if view.voted else "")
+        intro = words.EDIT_LAST if view.quorum == 1 and not view.previews_edits else intro
         does = line(words.EDIT_INTRO_DENIES if view.edit_denies else intro, people=people_names(view.voted))
         submit = words.SUBMIT_EDIT[view.previews_edits] if self.inputs else None
         blocks = [_heading(view), *above.blocks, rich([does], "consequence"), *inputs, *below.blocks]
@@ -207,7 +208,7 @@ class Form:
         for path in reversed(taken_out):
             self._change(changes, path, ABSENT)
         if must_change and self.fields and not changes and not errors:
-            raise FormErrors({self.fields[0].block_id: "Nothing has changed yet. Change a field, or cancel."})
+            raise FormErrors({self.fields[0].block_id: "Nothing has changed yet. Change a field, or go back."})
         wrong_values = problems(self._schema, changes) if self._schema is not None and changes else {}
         for called, problem in wrong_values.items():
             at, inside = self._place(called, problem.where, exactly=not taken_out)
@@ -269,7 +270,7 @@ def _blocks(fields: Sequence[Field]) -> list[JsonObject]:
 
 def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) -> JsonObject:
     """What Approve opens if a click is not enough, and Review: everything that would run, the form of the answer if the
-    call wants one, and Deny. `grant`: its box is ticked, because the menu's entry was picked that says so."""
+    call wants one, and Deny. `grant`: similar calls are allowed next, as the button says that opened it."""
     inputs, fixed = (form.inputs, form.fixed_content()) if form else ([], [])
     room = room_beside([*inputs, *note_blocks(view)])
     around = [*people_said(view), *preview_notices(view), *notices(view)]
@@ -281,19 +282,19 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
     if may:
         blocks += form.answer_blocks() if form else []
         blocks += note_blocks(view)
-        blocks += _grant_blocks(view.grant_offer, ticked=grant) if view.grant_offer is not None else []
+        blocks += _grant_blocks(view.tool, view.grant_offer) if grant and view.grant_offer is not None else []
     title, submit = ("Answer", "Send answer") if view.question else (words.APPROVE, words.APPROVE)
     if grant and view.grant_offer is not None:
         title = submit = words.APPROVE_AND_ALLOW
     return _modal(Callback.APPROVE, title, blocks, view, submit if may else None)
 
 
-def _grant_blocks(offer: GrantOffer, *, ticked: bool) -> list[JsonObject]:
-    label = f"Run the next ones without asking, for {words.duration(offer.seconds)} after approval"
+def _grant_blocks(tool: str, offer: GrantOffer) -> list[JsonObject]:
+    label = f"Run more calls without asking, for {words.duration(offer.seconds)} after approval"
     options: list[JsonValue] = [option(_terms(offer), label)]
-    box = part("checkboxes", action_id=ACTION, options=options, initial_options=options if ticked else None)
-    offered = input_block(plain_text("After this one"), box, GRANT, optional=True)
-    return [offered, rich(grant_scope(offer), "grant_scope")]
+    box = part("checkboxes", action_id=ACTION, options=options, initial_options=options)
+    offered = input_block(plain_text("After this call"), box, GRANT, optional=False)
+    return [offered, rich(grant_scope(tool, offer), "grant_scope")]
 
 
 def note_blocks(view: Shown) -> list[JsonObject]:
@@ -349,7 +350,7 @@ def deny_form(view: Shown, *, required: bool) -> JsonObject:
     hint = f"{words.WANTED} {words.REASON_HINT}" if required else words.REASON_HINT
     reason = input_block(plain_text("Reason"), entry, REASON, optional=not required, hint=hint)
     stops = rich([line("Stops it for everyone.")], "consequence")
-    return _modal(Callback.DENY, words.DENY, [_heading(view), stops, reason], view, words.DENY, "Back")
+    return _modal(Callback.DENY, words.DENY, [_heading(view), stops, reason], view, words.DENY)
 
 
 def read_denial(values: Mapping[str, object], *, required: bool) -> str | None:
@@ -373,15 +374,12 @@ def withdraw_form(view: Shown) -> JsonObject:
     _, consequence = confirm_withdraw(view)
     title = header(f"{words.WITHDRAW}: {plain(headline(view), LONGEST_TITLE)}", "title")
     blocks = [title, rich([line(consequence)], "consequence")]
-    return _modal(Callback.WITHDRAW, words.WITHDRAW, blocks, view, words.WITHDRAW, "Keep it")
+    return _modal(Callback.WITHDRAW, words.WITHDRAW, blocks, view, words.WITHDRAW)
 
 
 def _heading(view: Shown) -> JsonObject:
     return header(heading(view), "title")
 
 
-def _modal(
-    callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None, close: str = "Cancel"
-) -> JsonObject:
-    close = close if submit else words.CLOSE
-    return modal(callback, title, blocks, metadata=view.ref.encode(), submit=submit, close=close)
+def _modal(callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None) -> JsonObject:
+    return modal(callback, title, blocks, metadata=view.ref.encode(), submit=submit)

@@ -89,7 +89,7 @@ def _split(parts: Iterable[Piece]) -> Iterable[Piece]:
 
 def what_runs(view: Shown) -> list[Piece]:
     whole = content(view, WHOLE)
-    return [*whole.runs, *whole.words, asked_by_line(view, exact=True)]
+    return [asked_by_line(view, exact=True), *whole.runs, *whole.words]
 
 
 def room_beside(inputs: Iterable[JsonObject] = ()) -> tuple[int, int]:
@@ -137,7 +137,7 @@ def run_again_form(view: Shown) -> JsonObject:
     pages = split_pages(what_runs(view), _name(view), *room_beside())
     twice = rich([line(f"⚠️ {words.CONFIRM_RUN_AGAIN[1]}")], "twice")
     title = header(plain(headline(view), LONGEST_TITLE), f"title.{_name(view)}")
-    blocks = [title, *pages.blocks, *cut_note(pages), twice]
+    blocks = [title, twice, *pages.blocks, *cut_note(pages)]
     submit = "Run again" if pages.whole else None
     return modal(Callback.RUN_AGAIN, "Run again", blocks, metadata=view.ref.encode(), submit=submit)
 

@@ -25,13 +25,14 @@ from adk_confirm.blocks.click_ids import Action, Callback, block_id, checked_id
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, header, message, section
 from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.rich_text import (
-    Channel,
     Line,
+    Link,
     Piece,
     Say,
     TextSpan,
     User,
     When,
+    code,
     join,
     line,
     linked,
@@ -72,8 +73,8 @@ class HomeView:
 
     @property
     def soon(self) -> int:
-        """Up to when deadlines have a clock: the next one, and those within a quarter of an hour."""
-        return max(self.now + _SOON, min((one.expires_at for one in self.waiting if one.expires_at), default=0))
+        """Up to when deadlines have an alarm clock."""
+        return self.now + _SOON
 
 
 def home_tab(view: HomeView) -> JsonObject:
@@ -87,16 +88,16 @@ def home_tab(view: HomeView) -> JsonObject:
     if view.unsure:
         blocks.append(rich([line(words.HOME_UNSURE)], f"unsure.{view.version}"))
     elif not view.waiting:
-        empty = [line(words.HOME_EMPTY), line("When an agent needs your approval, it appears here and in its thread.")]
+        empty = [line(words.HOME_EMPTY), line("Calls that need your approval appear here and in their threads.")]
         blocks.append(rich(empty, f"empty.{view.version}"))
     blocks += _more_block(view.more_waiting + len(view.waiting[WAITING:]), words.HOME_MORE, "waiting", view)
     if view.asked or view.more_asked:
         open_ = [item for item in view.asked if item.stage in _UNDER_WAY]
         over = [_line_item(item, "a", view.version) for item in view.asked[:ASKED] if item not in open_]
-        blocks += _section("You asked for", len(open_) + view.more_asked, "asked", view) if open_ else []
+        blocks += _section("You asked for", len(open_) + view.more_asked, "asked", view)
         blocks += [_request_item(item, view.version) for item in open_[:ASKED]]
         blocks += _more_block(view.more_asked + len(open_[ASKED:]), words.HOME_MORE, "asked", view)
-        blocks += [*_section("Finished", 0, "over", view), *over] if over else []
+        blocks += over
     if view.decided:
         last = f"Your last {DECIDED} decisions" if len(view.decided) == DECIDED else "Decided by you"
         blocks += _section(last, 0, "decided", view)
@@ -139,9 +140,11 @@ def approvals(view: HomeView) -> Message:
     return Message(text([], pieces, _more_lines(left, words.LIST_MORE), MESSAGE_TEXT), tuple(blocks))
 
 
-def help_message() -> Message:
+def help_message(word: str) -> Message:
+    """What people can do. `word`: what somebody wrote after the command."""
     rows = [tuple(Say(said, bold=at % 2 == 1) for at, said in enumerate(one.split("*")) if said) for one in words.HELP]
-    pieces = [Line(rows[0]), *(Line(row, item=1) for row in rows[1:])]
+    unknown = [] if word == "help" else [line(words.HELP_UNKNOWN, word=code(word))]
+    pieces = [*unknown, Line(rows[0]), *(Line(row, item=1) for row in rows[1:])]
     return message(pieces, rich(pieces, "help"))
 
 
@@ -210,7 +213,7 @@ def _request_item(view: Shown, version: int) -> JsonObject:
 
 def _grant(grant: GrantView, version: int) -> list[JsonObject]:
     block = f"grant.{checked_id(grant.id)}.{version}"
-    place = say("thread in {channel}", channel=Channel(grant.channel)) if grant.channel else "direct message"
+    place = Link(grant.thread, "a thread") if grant.thread else "a thread"
     facts = say(words.GRANT_LISTED, when=When(grant.until), place=place, who=people_names(grant.by))
     uses = say(words.DOT + words.uses(grant.uses, grant.used).strip(" .")) if grant.uses else ()
     return [section([Line(calls_like(grant)), Line((*facts, *uses))], block, revoke_button(grant))]

@@ -63,12 +63,12 @@ def actions(elements: Sequence[JsonObject], block_id: str) -> list[JsonObject]:
 def confirm(what: str, texts: tuple[str, str], verb: str, style: str | None = None) -> JsonObject:
     """A question before something is done: `what` it is about, supplied text, and the consequence."""
     title, consequence = texts
-    text = f"{plain(what, CONFIRM_TEXT - len(consequence) - 2)}: {consequence}"
+    text = f"{plain(what, CONFIRM_TEXT - len(consequence) - 1)}\n{consequence}"
     asked: JsonObject = {
         "title": plain_text(fit(title, CONFIRM_TITLE).text),
         "text": plain_text(fit(text, CONFIRM_TEXT).text),
         "confirm": plain_text(verb),
-        "deny": plain_text("Go back"),
+        "deny": plain_text(words.BACK),
     }
     return asked | {"style": style} if style else asked
 
@@ -115,14 +115,13 @@ def modal(
     *,
     metadata: str = "",
     submit: str | None = None,
-    close: str = words.CLOSE,
 ) -> JsonObject:
     return part(
         "modal",
         callback_id=callback.value,
         title=plain_text(title),
         submit=plain_text(submit) if submit else None,
-        close=plain_text(close),
+        close=plain_text(words.BACK if submit else words.CLOSE),
         blocks=[*blocks],
         private_metadata=metadata or None,
     )

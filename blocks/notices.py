@@ -75,11 +75,11 @@ def verdict(call: Shown, made: Verdict) -> Line:
     """Whether the vote counts, and what to do next, in one or two sentences."""
     if made.refusal is not None:
         return Line(_refusal(call, made.refusal))
-    votes, tool = words.votes(made.votes, call.quorum), name(call.tool)
+    votes, tool = f"{made.votes} of {call.quorum}", name(call.tool)
     if call.question and made.kind in (LineKind.APPROVAL, LineKind.EDITED):
         return line("Your answer counts. {tool} gets it.", tool=tool)
     if made.kind is LineKind.EDITED and not made.votes:
-        return line("You edited {tool}. The card says what it would do now. Approve it there.", tool=tool)
+        return line("You edited {tool}. The card has the new plan. Approve it there.", tool=tool)
     template = _SAID.get(made.kind) or _COUNTS.get(made.kind, _COUNTS[LineKind.APPROVAL])[made.decided]
     return line(template, call=tool if call.question else call_name(headline(call), call.tool), tool=tool, votes=votes)
 

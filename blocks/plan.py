@@ -52,7 +52,8 @@ class Plan:
     def since(self, before: Plan) -> tuple[str, ...]:
         """Only the lines that differ: what stood there then, and what stands there now."""
         found = Preview("\n".join(self.lines)).changes_from(Preview("\n".join(before.lines)))
-        return tuple(f"{_SIDES[line[:1]]}{line[1:]}" for line in found)
+        alike = bool(self.files and before.files) and len({line[1:2] for line in found}) == 1
+        return tuple(f"{_SIDES[line[:1]]}{line[3 if alike else 1 :]}" for line in found)
 
 
 def plan_of(preview: Preview) -> Plan:

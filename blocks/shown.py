@@ -166,8 +166,8 @@ class GrantView:
     uses: int | None = None
     """For how many calls. None: any number."""
     used: int = 0
-    channel: str | None = None
-    """Where its session is, in a list of grants. None: in direct messages."""
+    thread: str | None = None
+    """A link to its session, in a list of grants."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def _edit_words(step: ShownLine) -> str:
     if not step.answer and not step.votes:
         return "✏️ {who} edited {tool}. Earlier approvals no longer count."
     if not step.answer:
-        return "✏️ {who} edited {tool} and approved that. Earlier approvals no longer count."
+        return "✏️ {who} edited and approved {tool}. Earlier approvals no longer count."
     answer, first = describe_answer(step.answer, step.call), step.revision <= 2
     if answer is None:
         return words.LINE_APPROVAL
@@ -224,9 +224,9 @@ LINES: Mapping[LineKind, LineEntry] = {
         end="not started in time{what}.",
         approved=True,
     ),
-    LineKind.PREVIEWED: LineEntry(sentence="👁️ What the edited call would do is on the card.", card=True),
+    LineKind.PREVIEWED: LineEntry(sentence="👁️ The edited call's plan is on the card.", card=True),
     LineKind.PREVIEW_CHANGED: LineEntry(
-        sentence="⚠️ {tool} started, though what it would do has changed since it was approved. The policy allows that.",
+        sentence="⚠️ {tool} started, though its plan has changed since it was approved. The policy allows that.",
         result=True,
     ),
     LineKind.BEGUN: LineEntry(

@@ -51,13 +51,8 @@ TITLES_OPERATION: Mapping[str, str] = {  # and for a long-running operation, whi
 }
 
 PREVIEW_FAILED = {  # by whether nobody may approve
-    True: "⚠️ {nobody}: its preview failed. {then} The reason: {why}",
-    False: "⚠️ What it would do is not known: {why}",
-}
-PLAN_TITLES = {  # a text, or a diff
-    "would": ("What it would do", "What would change"),
-    "approved": ("What was approved", "What was approved"),
-    "would have": ("What it would have done", "What would have changed"),
+    True: "⚠️ {nobody}: its plan failed. {then} The reason: {why}",
+    False: "⚠️ Its plan failed: {why}",
 }
 CHECK_FIRST = "First check the system that it changes."
 FAILED_STATUS = ". It may have done part of it: look before you ask again."
@@ -68,7 +63,7 @@ NOTHING = "nothing"
 NONE = "none"
 YES, NO = "yes", "no"
 EMPTY, EMPTY_LIST = "empty", "empty list"
-RESULT = "Result"
+RESULT = "Returned"
 ARROW = " → "
 
 
@@ -120,7 +115,7 @@ NOT_SEALED = (
 )
 GRANT = "🔓 {free} until {when}: {calls}.{uses}"
 GRANT_OFFERED = "🔓 {more} also lets it run here for {time} without asking, with {free}."
-GRANT_LISTED = "until {when} · in one {place} · allowed by {who}"
+GRANT_LISTED = "until {when} · in {place} · allowed by {who}"
 
 
 def uses(most: int | None, used: int = 0) -> str:
@@ -143,20 +138,19 @@ HAPPENED = "Yes, it did"
 NOT_HAPPENED = "No, it didn't"
 RUN_AGAIN = "Run again…"
 REVOKE = "Revoke grant"
-CLOSE = "Close"
+CLOSE, BACK = "Close", "Back"
 
 
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
 CONFIRM_APPROVE_LAST = ("Approve this call?", "Your approval is the last one needed. Then it runs.")
-CONFIRM_HAPPENED = ("Did it take effect?", "The agent learns that it did. You can't undo this.")
-CONFIRM_NOT_HAPPENED = ("Did it take effect?", "The agent learns that it did not. You can't undo this.")
+CONFIRM_OUTCOME = ("Did it take effect?", "Your word is enough. You can't undo this.")
 CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt did take effect, this makes it happen twice.")
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (
     "Withdraw this question?",
     "Nobody can answer it any more. The agent continues without an answer.",
 )
-CONFIRM_REVOKE = ("Ask again from now on?", "Calls like this one need approval again.")
+CONFIRM_REVOKE = ("Revoke this grant?", "Calls like this one need approval again.")
 
 # -- views
 
@@ -165,8 +159,9 @@ TITLE_EDIT = "Edit"
 
 EDIT_INTRO = {  # by whether what the edited call would do has to be seen before it is approved
     False: "Your edit counts as your approval.",
-    True: "The card then says what the edited call would do. Approve it there.",
+    True: "The card then has the new plan. Approve it there.",
 }
+EDIT_LAST = "It runs with your edit at once."
 SUBMIT_EDIT = {False: "Approve with edits", True: "Edit"}
 EDIT_VOTED = " What {people} approved no longer counts."
 EDIT_INTRO_DENIES = (
@@ -239,7 +234,7 @@ LINE_NOBODY_KNOWS = "❓ Nobody said whether {tool} took effect. The agent knows
 LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
 
 # the thread's own lines
-THREAD_DRIFTED = "{people}, it did not start, because what it would do has changed. Decide again: {tool}"
+THREAD_DRIFTED = "{people}, it did not start, because its plan has changed. Decide again: {tool}"
 THREAD_UNKNOWN = "{able}, did this take effect? {tool}"
 THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} {edited} {tool}."
 THREAD_ASKED_AGAIN = "↘️ {who}, your approval no longer counts. Decide again, because {editor} {edited} {tool}."
@@ -254,7 +249,7 @@ NOTIFIED = "🔔 {approvers}"
 TOO_LATE = "You are too late for {call}. "
 
 WHY = {  # for the voter; what others read is in `Reason`
-    Reason.NOT_APPROVER: "The policy names others.",
+    Reason.NOT_APPROVER: "Others {decide} this.",
     Reason.NO_APPROVERS: "Nobody can {decide} this one: the policy names no one. Ask whoever keeps the policy file.",
     Reason.REQUESTER: "You spoke to the agent in this conversation, so somebody else {decides}.",
     Reason.TURN_AUTHOR: "You asked for this, so somebody else {decides}.",
@@ -274,11 +269,11 @@ WHY = {  # for the voter; what others read is in `Reason`
     Reason.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",
     Reason.NOTE_WANTED: "The policy asks for a note with each approval. Press Approve… on the card and write one.",
     Reason.PAYLOAD_WANTED: "This needs an answer. Press {approve}… on the card and fill in the form.",
-    Reason.NO_PREVIEW: "Nobody can approve this, because what it would do is not known. Deny it, and ask again.",
+    Reason.NO_PREVIEW: "Nobody can approve this, because its plan is not known. Deny it, and ask again.",
     Reason.NOT_EDITABLE: "{fields} can't be edited under this policy.",
     Reason.WRONG_KIND: "{fields} must stay the same kind of value: a text, a number, or yes or no.",
     Reason.REPEATS_HIDDEN: "{fields} would show a value that the policy hides. Leave that value out.",
-    Reason.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
+    Reason.OTHER_POLICY: "With this change another policy would apply. Ask the agent for that instead.",
     Reason.NOTHING_TO_SETTLE: "This has already been answered. The card shows how.",
     Reason.NOTHING_TO_REVOKE: "This grant has already ended: calls like this ask again.",
     Reason.USED_UP: "This grant is used up. Calls like this ask again.",
@@ -300,7 +295,7 @@ REPLY_HINT = (
 )
 REPLY_HINT_VOTE = "Words don't count as a vote, and the agent did not read this. Press a button instead."
 REPLY_HINT_BARS = f"{REPLY_HINT_VOTE} If you mention {{bot}} here, you can't approve any more."
-SPOKE = "You spoke to the agent, so you can't approve what waits here any more: {calls}. You can still deny it."
+SPOKE = "You spoke to the agent, so you can no longer approve {calls}. You can still deny."
 
 # -- Home and lists
 
@@ -323,12 +318,14 @@ STATES: Mapping[str, str] = {
 }
 """What the title says, as a word: `did not run`."""
 
+HELP_UNKNOWN = "{word} is not known here."
 HELP = (  # what is between stars is bold
     "*What you can do*",
-    "*/approvals* lists what waits for you, then the rest of this channel. Only you see it.",
-    "*Approve* counts once. The card says how many are needed.",
+    "*/approvals* lists, for you alone, what waits for you and then in this channel.",
+    "*Approve* counts once.",
     "*Deny* stops the call. One is enough.",
-    "*Edit…* changes the call and counts as your approval. Earlier approvals start over. You see a new plan first.",
+    "*Edit…* changes the call and approves it. Earlier approvals start over. With a plan, approve on the card.",
+    "*Withdraw* takes back your own call.",
 )
 
 

@@ -15,8 +15,8 @@ from adk_confirm.bot.policy.policies import CallRefusal, CallRefusalReason, poli
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
-PREVIEW_CHANGED = "What it would do has changed since it was approved, so it did not start. Use the newer card."
-CHANGED_BY_EDIT = "The edit changed what it would do, so it did not start. Use the newer card."
+PREVIEW_CHANGED = "Its plan has changed since it was approved, so it did not start. Use the newer card."
+CHANGED_BY_EDIT = "The edit changed its plan, so it did not start. Use the newer card."
 ASKED_ANEW = "asked again; the newer request counts"
 QUESTION_WITHDRAWN_TO_MODEL = "the question was withdrawn, so there is no answer"
 
@@ -112,7 +112,7 @@ def ungoverned(found: CallRefusal) -> str:
 
 
 TOO_LONG = "The call is too long for a window in Slack."
-PREVIEW_TOO_LONG = "What it would do is too long for a window in Slack."
+PREVIEW_TOO_LONG = "Its plan is too long for a window in Slack."
 ODD_NAME = "The tool's name is longer than 256 characters, or has characters that can't be stored."
 
 

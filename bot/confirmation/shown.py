@@ -228,11 +228,11 @@ def named_approvers(entries: Iterable[Approver], accounts: Mapping[str, str] = N
     )
 
 
-def grant_view(grant: Grant, row: Confirmation, channel: str | None = None) -> GrantView:
+def grant_view(grant: Grant, row: Confirmation, thread: str | None = None) -> GrantView:
     """`row`: the confirmation that the grant came with."""
     on, _ = masked_arguments(row.redactor, grant.on)
     by, until = user_ids(grant.given_by), epoch(grant.until)
-    return GrantView(grant.id, grant.tool, by, until, on, free_names(row), grant.uses, grant.used, channel)
+    return GrantView(grant.id, grant.tool, by, until, on, free_names(row), grant.uses, grant.used, thread)
 
 
 def free_names(row: Confirmation) -> tuple[str, ...]:

@@ -42,8 +42,8 @@ class Lists:
         """Shows what waits for this person, and what else waits in this channel."""
         await self._tell(reader, url, approvals(await self.query.approvals_list(reader, _version())))
 
-    async def help(self, reader: Seat, url: str) -> None:
-        await self._tell(reader, url, help_message())
+    async def help(self, reader: Seat, url: str, word: str) -> None:
+        await self._tell(reader, url, help_message(word))
 
     async def redraw(self, reader: Seat, url: str) -> None:
         """Draws the list again after a click in it. Buttons that no longer work disappear."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from adk_confirm.blocks.home import ASKED, DECIDED, WAITING, HomeView
-from adk_confirm.blocks.shown import GrantView, Shown
+from adk_confirm.blocks.shown import Shown
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Permission, Reason, Refusal, authorise
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, Seat, State, VoteKind
@@ -70,10 +70,12 @@ class HomeQuery:
         mine = await self._may_decide(reader, names)
         asked = await self._database.read(_own_requests, reader.person)
         voted = await self._database.read(_decided, reader.person)
-        grants = await self._database.read(_grants, reader.person)
+        given = await self._database.read(_grants, reader.person)
         stopped = await self._database.read(read_pause) is not None
         lists = (mine.rows, asked.rows, voted)
         waiting, own, decided = await asyncio.gather(*(self._cards(reader, rows) for rows in lists))
+        threads = await asyncio.gather(*(self._permalink(*thread) for _, _, thread in given))
+        grants = tuple(grant_view(grant, row, link) for (grant, row, _), link in zip(given, threads, strict=True))
         view = HomeView(
             version=version,
             reader=reader.person.user,
@@ -202,18 +204,13 @@ class HomeQuery:
         cards = [place for place in row.places if place.channel and place.ts is not None and not place.pointer]
         own = [place for place in cards if place.person == reader.person]
         place = next((place for place in (*own, *cards) if place.person in (reader.person, None)), None)
-        if place is None or place.ts is None:
-            return None
+        return await self._permalink(place.channel, place.ts) if place else None
+
+    async def _permalink(self, channel: str, ts: str | None) -> str | None:
         try:
-            return await self._slack.permalink(place.channel, place.ts)
+            return await self._slack.permalink(channel, ts) if ts else None
         except SlackTrouble:
             return None  # deleted, or Slack is busy: list it without a link
-
-
-def grant_item(grant: Grant, row: Confirmation) -> GrantView:
-    """A grant in a list: with its channel, and masked by the policy of its confirmation."""
-    channel = row.asked.channel
-    return grant_view(grant, row, None if channel.startswith("D") else channel or None)
 
 
 # Transactions
@@ -257,7 +254,10 @@ def _others_in_channel(tx: Tx, team: str, channel: str, mine: frozenset[str]) ->
     return _Found(tuple(waiting_index.read_rows(tx, [id_ for _, id_ in others])), more)
 
 
-def _grants(tx: Tx, person: Person) -> tuple[GrantView, ...]:
+def _grants(tx: Tx, person: Person) -> list[tuple[Grant, Confirmation, tuple[str, str]]]:
+    """The grants that somebody gave, each with its confirmation and where its thread is."""
     given = grants_by(tx, person)
     rows = {row.id: row for row in waiting_index.read_rows(tx, [grant.id for grant in given])}
-    return tuple(grant_item(grant, rows[grant.id]) for grant in given)
+    sessions = {grant.id: find_session(tx, chain_of(grant.session)) for grant in given}
+    place = {id_: (session.channel, session.thread_ts) if session else ("", "") for id_, session in sessions.items()}
+    return [(grant, rows[grant.id], place[grant.id]) for grant in given]

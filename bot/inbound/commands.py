@@ -45,9 +45,9 @@ class Commands:
         await ack()
         team, url = ident(body.get("team_id")), as_text(body.get("response_url"))
         seat = Seat(person=Person(team, needed(body, "user_id")), team=team, channel=ident(body.get("channel_id")))
-        wants_help = as_text(body.get("text")).strip().casefold() == "help"
-        show = self._lists.help if wants_help else self._lists.show
-        self._after_ack.begin("the list", show(seat, url), seat, url)
+        word = as_text(body.get("text")).strip().casefold()
+        shows = self._lists.help(seat, url, word) if word else self._lists.show(seat, url)
+        self._after_ack.begin("the list", shows, seat, url)
 
     # Messages that an agent could not answer
 

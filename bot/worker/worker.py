@@ -133,7 +133,7 @@ class Worker:
         self._people, self._preview_of, self._drawing, self._rules = people, preview, drawing, rules
         self._session_worker = session_worker
         self._facts = BackgroundLookup[Facts]("Slack has not answered yet who may decide.")
-        self._previews = BackgroundLookup[Preview]("What the edited call would do is not known yet.")
+        self._previews = BackgroundLookup[Preview]("The edited call's plan is not known yet.")
         # One lease is for a thread and all that is done for it. These run side by side, so nothing waits for a drawing.
         self._loop = LeaseLoop(
             database,

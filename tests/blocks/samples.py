@@ -429,6 +429,7 @@ CARDS = {
 }
 
 _CARD = "https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"
+LINKED = replace(CARDS["waiting"], card_link=_CARD)
 HOME = HomeView(
     version=12,
     waiting=(
@@ -444,7 +445,7 @@ HOME = HomeView(
     decided=(
         replace(SETTLED, id="decided", card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000400"),
     ),
-    grants=(replace(GRANT, channel="C0DEPLOYS"),),
+    grants=(replace(GRANT, thread="https://example.slack.com/archives/C0DEPLOYS/p1795262400000100"),),
     more_waiting=3,
 )
 

@@ -118,7 +118,7 @@ def test_any_json_that_is_written_into_a_json_field_arrives_exactly(before: Json
 
 def test_an_edit_that_changes_nothing_is_sent_back() -> None:
     lead = edit(amount=1500, purpose="trip")
-    assert lead.refused("amount") == "Nothing has changed yet. Change a field, or cancel."
+    assert lead.refused("amount") == "Nothing has changed yet. Change a field, or go back."
 
 
 # -- numbers

@@ -43,7 +43,6 @@ SENT: dict[str, JsonObject] = {
     "modal_edit": Form(samples.EDITABLE, samples.SCHEMA).edit_view(),
     "modal_edit_without_schema": Form(samples.LONG_EDITABLE, None).edit_view(),
     "modal_approve_payload": approve_form(samples.TIME_OFF, Form(samples.TIME_OFF, None)),
-    "modal_approve_grant": approve_form(samples.OFFERED),
     "modal_approve_cut": approve_form(samples.LONG),
     "modal_approve_note": approve_form(samples.CARDS["waiting_note"]),
     "modal_approve_and_allow": approve_form(samples.OFFERED, grant=True),
@@ -67,12 +66,14 @@ SENT: dict[str, JsonObject] = {
     "message_hint": hint_message(samples.OPS).payload(),
     "message_hint_vote": hint_message(samples.OPS, [samples.HOME.waiting[0]]).payload(),
     "message_spoke": spoke_message([samples.WAITING]).payload(),
-    "message_help": help_message().payload(),
+    "message_help": help_message("help").payload(),
     "message_thread": thread_messages("slack-T0ACME-C0TALK-1.2", samples.THREAD_LINES)[0].payload(),
     "message_story": thread_messages("slack-T0ACME-C0TALK-1.2", samples.THREAD)[0].payload(),
-    "message_pointer": pointer(samples.CARDS["waiting"], channel="C0DEPLOYS").payload(),
+    "message_pointer": pointer(samples.LINKED, channel="C0DEPLOYS").payload(),
     "message_pointer_people": pointer(samples.CARDS["waiting"], channel=None, people=[samples.LEAD]).payload(),
-    "message_pointer_decided": pointer(samples.CARDS["done"], channel="C0DEPLOYS").payload(),
+    "message_pointer_decided": pointer(
+        replace(samples.DONE, card_link=samples.LINKED.card_link), channel="C0DEPLOYS"
+    ).payload(),
     "message_pointer_trouble": pointer(
         samples.CARDS["waiting"],
         channel="C0DEPLOYS",

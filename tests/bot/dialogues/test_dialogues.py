@@ -200,7 +200,7 @@ async def test_what_is_picked_is_run_and_what_is_not_touched_comes_back_exactly(
     await at.bob.clicks(card, "Edit…")
     form = await at.bob.gets_modal("Edit")
     await form.submits()
-    assert "Nothing has changed yet. Change a field, or cancel." in form.errors.values()
+    assert "Nothing has changed yet. Change a field, or go back." in form.errors.values()
     await form.submits(entered)
     await at.sees(card, "Done:")
     [ran] = at.ran()

@@ -44,7 +44,7 @@ async def granted(at: Office) -> Seen:
     """A first deploy of checkout, approved by bob, and the next ones like it."""
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Allow more")
-    modal = await at.bob.gets_modal("Run the next ones without asking")
+    modal = await at.bob.gets_modal("Run more calls without asking")
     assert "Only in this conversation:" in modal
     assert "with the same service checkout" in modal
     assert "any version, any env" in modal
@@ -77,7 +77,7 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
 async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) -> None:
     card = await at.ask("reimburse 1500 for a train")
     await at.bob.clicks(card, "Allow more")
-    await (await at.bob.gets_modal("Run the next ones without asking")).submits()
+    await (await at.bob.gets_modal("Run more calls without asking")).submits()
     await at.slack.until(lambda: len(at.ran()) == 1 or None)
 
     for count, amount in ((2, 1600), (3, 1700)):
@@ -100,7 +100,7 @@ async def test_without_the_tick_nothing_is_granted(at: Office, unticked: bool) -
     card = await at.ask("deploy checkout 2.4.1 to prod")
     if unticked:
         await at.bob.clicks(card, "Allow more")
-        await (await at.bob.gets_modal("Run the next ones without asking")).submits({"After this one": []})
+        await (await at.bob.gets_modal("Run more calls without asking")).submits({"After this one": []})
     else:
         await at.bob.clicks(card, "Approve")
     done = await at.sees(card, "Done: Deploy")
@@ -118,7 +118,7 @@ async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> No
     assert "Revoke grant" in done.buttons
 
     await at.ann.clicks(done, "Revoke grant", sure=True)
-    await at.ann.gets_modal("The policy names others")
+    await at.ann.gets_modal("Others decide this")
     await at.cyd.clicks(card, "Revoke grant", sure=True)
 
     await at.sees(card, "revoked the grant")
@@ -266,7 +266,7 @@ async def test_a_grant_for_one_agents_tool_lets_no_other_agents_tool_of_that_nam
     async with open_office(WIPES, target=f"{__name__}:staging") as at:
         card = await at.ask("staging: orders")
         await at.bob.clicks(card, "Allow more")
-        await (await at.bob.gets_modal("Run the next ones without asking")).submits()
+        await (await at.bob.gets_modal("Run more calls without asking")).submits()
         await at.sees(card, "allowed more like ", "That was it.")
         await at.ann.says("@adk-confirm prod: orders", at.deploys, thread=card)
         asked = await at.bob.finds("Asked by ann through prod", at.deploys, thread=card)

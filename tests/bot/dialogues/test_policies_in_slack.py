@@ -187,7 +187,7 @@ async def test_a_field_that_is_left_alone_arrives_unchanged(at: Office, value: s
     await at.bob.clicks(card, "Edit…")
     form = await at.bob.gets_modal("Edit")
     await form.submits()
-    assert [*form.errors.values()] == ["Nothing has changed yet. Change a field, or cancel."]
+    assert [*form.errors.values()] == ["Nothing has changed yet. Change a field, or go back."]
     form.closes()
     await at.bob.clicks(card, "Review…" if "Review…" in card.buttons else "Approve")
     if "Review…" in card.buttons:  # the card shortened it: whoever approves reads all of it first
@@ -203,7 +203,7 @@ async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None
         ben = at.slack.person("ben", id="U0BEN")
         at.slack.workspace.directory.set_members(at.deploys.id, add=(rita.id, ben.id))
         card = await at.ask(PAY)
-        await at.refuses(at.bob, card, "Approve", "The policy names others")
+        await at.refuses(at.bob, card, "Approve", "Others decide this")
         for person in (rita, ben):
             await person.clicks(card, "Approve")
         await at.sees(card, ", done")

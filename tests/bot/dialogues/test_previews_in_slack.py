@@ -29,7 +29,7 @@ def _no_plan() -> Iterator[None]:
 async def test_a_diff_is_shown_and_counted_and_the_call_runs_at_one_press(at: Office) -> None:
     lab.plan["shows"] = DIFF
     card = await at.ask('migrate {"table": "users"}')
-    assert "What would change · t.sql · +2 −1" in card.text
+    assert "Plan · t.sql · +2 −1" in card.text
     assert "- old text\n+ new text" in card.text
     await at.bob.clicks(card, "Approve")
     await at.sees(card, ", done")
@@ -48,10 +48,10 @@ async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_ane
     await at.rests()
     assert at.ran() == []
     old = at.ann.now(card)
-    assert "Before it started, what it would do changed. Open the newer card" in old.text
+    assert "Before it started, its plan changed. Open the newer card" in old.text
     there = f"/p{anew.ts.replace('.', '')}"
     assert there in old.text, "it leads there"
-    told = await at.sees(card, "it did not start, because what it would do has changed. Decide again")
+    told = await at.sees(card, "it did not start, because its plan has changed. Decide again")
     assert there in told.fallback, "and so does the thread"
     await at.cyd.clicks(anew, "Approve")
     await at.sees(card, ", done")
@@ -66,7 +66,7 @@ async def test_a_diff_that_changed_shows_then_and_now_and_the_new_one_whole(at: 
     await at.bob.clicks(card, "Approve")
     anew = await at.sees(card, "Changed after bob approved. Those votes no longer count.")
     assert "was  + more text\nnow  + less text" in anew.text
-    assert "+ less text" in anew.text.split("What would change")[1], "and the new one whole"
+    assert "+ less text" in anew.text.split("Plan")[1], "and the new one whole"
 
 
 ALLOWING = ONE + 'preview_drift = "allow"\n'
@@ -77,7 +77,7 @@ async def test_where_the_policy_allows_a_change_it_starts_and_thread_and_ledger_
     card = await at.ask('migrate {"table": "users"}')
     lab.plan["shows"] = "drops users.old\ndrops users.older"
     await at.bob.clicks(card, "Approve")
-    said = await at.sees(card, "started, though what it would do has changed since it was approved")
+    said = await at.sees(card, "started, though its plan has changed since it was approved")
     assert "+drops users.older" in said.text
     await at.sees(card, ", done")
     assert len(at.ran()) == 1
@@ -128,9 +128,9 @@ async def test_an_edited_card_says_what_the_edited_call_would_do_and_that_is_app
     card = await at.ask('migrate {"table": "users"}')
     await at.bob.clicks(card, "Edit…")
     form = await at.bob.gets_modal("Edit")
-    assert "The card then says what the edited call would do. Approve it there." in form.text
+    assert "The card then has the new plan. Approve it there." in form.text
     await form.submits({"table": "orders"})
-    await at.sees(card, "What it would do, changed by the edit")
+    await at.sees(card, "Plan, changed by the edit")
     edited = at.bob.now(card)
     assert "drops orders.old" in edited.text
     assert "since it was approved" not in edited.text
@@ -174,7 +174,7 @@ async def test_where_the_policy_allows_a_change_an_edited_call_starts_too(at: Of
     edited = await changed(at, card, now="drops orders.old")
     lab.plan["shows"] = "drops orders"
     await at.bob.clicks(edited, "Approve")
-    await at.sees(card, "started, though what it would do has changed since it was approved", ", done")
+    await at.sees(card, "started, though its plan has changed since it was approved", ", done")
 
 
 @pytest.mark.office(ONE, target=LAB)
@@ -184,7 +184,7 @@ async def test_while_it_is_looked_up_nobody_can_approve_and_anybody_who_decides_
     monkeypatch.setenv("LAB_GATE", str(tmp_path / "gate"))
     card = await at.ask('migrate {"table": "users"}')
     await at.edits(at.bob, card, table="slow")
-    await at.sees(card, "What the edited call would do is being looked up.")
+    await at.sees(card, "The edited call gets its plan.")
     waiting = at.bob.now(card)
     assert not {"Approve", "Approve…", "Review…"} & {*waiting.buttons}
     assert "drops users.old" not in waiting.text
@@ -268,7 +268,7 @@ async def test_one_that_fails_can_be_denied_and_not_approved(at: Office) -> None
 async def test_one_that_fails_may_be_approved_if_the_policy_says_so(at: Office) -> None:
     lab.plan["shows"] = ConnectionError("no route to the database")
     card = await at.ask('migrate {"table": "users"}')
-    assert "What it would do is not known: ConnectionError" in card.text
+    assert "Its plan failed: ConnectionError" in card.text
     await at.bob.clicks(card, "Approve")
     await at.sees(card, ", done")
 
@@ -293,7 +293,7 @@ async def test_a_hostile_one_is_text_and_what_is_hidden_stays_hidden(at: Office,
         lab.plan["shows"] = HOSTILE[kind]
         card = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
     fails = kind in ("error", "half a character")
-    await at.sees(card, "Nobody can approve this" if fails else "What it would do")
+    await at.sees(card, "Nobody can approve this" if fails else "Plan")
     await at.rests()
     [card] = at.cards()
     assert "hunter2" not in card.text
@@ -370,7 +370,7 @@ async def test_if_it_is_too_long_to_be_shown_the_refusal_names_it(at: Office, le
     table = "orders" if length > 20 else "💥" * 40_000
     said = await at.ann.says(f'@adk-confirm migrate {{"table": "{table}"}}', at.deploys)
     refused = await at.sees(said, "can't be approved")
-    assert ("What it would do is too long for a window in Slack." in refused.text) is (length > 20)
+    assert ("Its plan is too long for a window in Slack." in refused.text) is (length > 20)
 
 
 async def test_another_server_asks_once_more_about_what_an_edit_does(
@@ -386,12 +386,12 @@ async def test_another_server_asks_once_more_about_what_an_edit_does(
         await at.edits(at.bob, card, table="orders")
         edited = await at.sees(card, "That was made before the edit. If the new one differs, you are asked again.")
         await at.cyd.clicks(edited, "Approve")
-        anew = await at.sees(card, "What it would do, changed by the edit")
+        anew = await at.sees(card, "Plan, changed by the edit")
         assert "drops orders.old" in anew.text
         assert "since it was approved" not in anew.text
         await at.rests()
         assert at.ran() == []
-        assert "Before it started, what it would do changed." in at.ann.now(card).text
+        assert "Before it started, its plan changed." in at.ann.now(card).text
         await at.bob.clicks(anew, "Approve")
         await at.cyd.clicks(at.bob.now(anew), "Approve")
         await at.sees(card, ", done")
@@ -403,7 +403,7 @@ async def test_if_it_is_too_long_after_an_edit_nobody_can_approve_that(at: Offic
     card = await at.ask('migrate {"table": "users"}')
     lab.plan["shows"] = "💥" * 90_000
     await at.edits(at.bob, card, table="orders")
-    await at.sees(card, "The reason: What it would do is too long for a window in Slack.")
+    await at.sees(card, "The reason: Its plan is too long for a window in Slack.")
     del lab.plan["shows"]
     await at.edits(at.bob, at.bob.now(card), table="mails")
     await at.sees(card, "drops mails.old")

@@ -81,7 +81,7 @@ async def test_while_it_is_looked_up_what_an_edit_does_lists_say_that_it_can_be_
     monkeypatch.setenv("LAB_GATE", str(tmp_path / "gate"))
     card = await at.ask('migrate {"table": "users"}')
     await at.edits(at.cyd, card, table="slow")
-    why = "What the edited call would do is being looked up. It can be approved after that."
+    why = "The edited call gets its plan. It can be approved after that."
     await at.sees(card, why)
     await says_why(at, why)
 
@@ -91,9 +91,7 @@ async def test_while_it_is_looked_up_what_an_edit_does_lists_say_that_it_can_be_
 async def test_lists_say_that_nobody_can_approve_a_call_whose_preview_failed_and_why(at: Office) -> None:
     lab.plan["shows"] = ConnectionError("no route to the database")
     said = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
-    why = (
-        ": its preview failed. Edit it to try again, or deny it. The reason: ConnectionError: no route to the database"
-    )
+    why = ": its plan failed. Edit it to try again, or deny it. The reason: ConnectionError: no route to the database"
     await at.sees(said, why)
     await says_why(at, why)
 

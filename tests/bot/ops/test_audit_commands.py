@@ -144,7 +144,7 @@ async def test_one_story_is_shown_in_full(at: Backoffice) -> None:
     assert [line.removeprefix(f"{when}  ") for line in story] == [
         "⏳ deploy_api needs approval.",
         "✋ U0MALLORY tried to decide on deploy_api, but the vote did not count: the policy names others.",
-        "✏️ U0ANNA edited deploy_api and approved that. Earlier approvals no longer count.",
+        "✏️ U0ANNA edited and approved deploy_api. Earlier approvals no longer count.",
         "    version: 2.4.1 → 2.4.2",
         "👍 U0BEN approved deploy_api: 2 of 2 approvals.",
         "👍 deploy_api is approved by U0ANNA and U0BEN.",
@@ -259,11 +259,11 @@ async def test_a_story_says_what_was_approved_what_changed_leaf_by_leaf_and_why_
     deploy = await at.asks("deploy_api", {"version": "2.4.1", "owner": owner}, preview=plan)
     await at.vote(deploy, ANNA, owner={**owner, "email": "b@acme.example"})
     await at.vote(deploy, BEN)
-    await at.runs(deploy, "what it would do has changed", OutcomeKind.REFUSED)
+    await at.runs(deploy, "its plan has changed", OutcomeKind.REFUSED)
     story = (await at.command("audit", "show", deploy)).lines
     assert story[story.index("    what was approved:") + 1 :][:2] == ["        - replicas: 6", "        + replicas: 12"]
     assert "    owner: email: ben@acme.example → b@acme.example" in story
-    assert story[-1].endswith("⛔ deploy_api did not run. “what it would do has changed”")
+    assert story[-1].endswith("⛔ deploy_api did not run. “its plan has changed”")
 
 
 async def test_a_report_counts_a_call_once_and_tells_what_operators_did_and_why(at: Backoffice) -> None:

@@ -114,7 +114,7 @@ async def test_an_edited_call_is_put_back_as_it_was_before_its_preview(
     lab.plan.clear()
     card = await at.ask('migrate {"table": "users"}')
     await at.edits(at.bob, card, table="slow")
-    await at.sees(card, "What the edited call would do is being looked up.")
+    await at.sees(card, "The edited call gets its plan.")
     looking = await at.bot.database.read(Copy.of)
     (tmp_path / "gate").touch()
     shown = await at.sees(card, "drops slow.old")
