@@ -177,7 +177,7 @@ class Tally:
             "until": stamp(self.until),
             "ledger": {
                 "intact": found.finding is not Integrity.BROKEN,
-                "said": "; ".join(verification_results(found)),
+                "said": " ".join(f"{one[:1].upper()}{one[1:]}." for one in verification_results(found)),
                 "anchored_checkpoint": found.anchored,
                 "lines": self.lines,
                 "purged": self.purged,
@@ -265,11 +265,11 @@ class Section(NamedTuple):
 
 def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
     ledger = as_object(found["ledger"])
-    said = str(ledger["said"])
+    empty = [title.lower() for title, key in _TABLES if not found[key]]
     yield Section(
         "Ledger",
         (
-            f"{said[:1].upper()}{said[1:]}.",
+            str(ledger["said"]),
             f"The period has {ledger['lines']} lines, {ledger['purged']} purged.",
             *([f"Left out, because nothing proves them: {ledger['unproven']}."] if ledger["unproven"] else []),
         ),
@@ -283,9 +283,10 @@ def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
             *([_counted("Programs made free calls", free)] if (free := found.get("free_calls_of_callers")) else []),
             _counted("Decisions", found["decisions"]),
             _counted("How they ended", found["ends"]),
-            _counted("Besides", found["other"]),
+            *([_counted("Besides", other)] if any(as_object(other := found["other"]).values()) else []),
             _counted("Votes that did not count", found["votes_that_did_not_count"]),
             _counted("Alarms", found["alarms"]),
+            *([f"No {', '.join(empty)}."] if empty else []),
         ),
     )
     yield Section("How fast", tuple(_how_fast(as_object(found["approvals"]))))
@@ -293,7 +294,8 @@ def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
         rows = objects(found[key])
         head = tuple(column.replace("_", " ").capitalize() for column in columns)
         cells = [tuple(_said(column, row[column], names) for column in columns) for row in rows]
-        yield Section(title, () if rows else ("None.",), (head, *cells) if rows else ())
+        if rows:
+            yield Section(title, (), (head, *cells))
 
 
 def _how_fast(speed: JsonObject) -> Iterator[str]:

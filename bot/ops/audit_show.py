@@ -104,7 +104,7 @@ def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterat
     """A record, line by line. `full`: with all arguments and texts of each step, and how people acted."""
     yield visible(record.title)
     for row in record.rows.values():
-        yield from _heading(row, names)
+        yield from _heading(row, names, f"; confirmation {row.id}" if row.id not in record.title else "")
     yield ""
     if not record.lines:
         yield "The ledger has no lines about it yet."
@@ -138,7 +138,8 @@ def list_object(row: Confirmation) -> JsonObject:
 
 def list_lines(calls: Sequence[JsonObject], names: KnownNames) -> Iterator[str]:
     """The list of calls as a table."""
-    rows: list[tuple[str, ...]] = [("id", "asked at", "state", "asked by", "decided by", "in", "call")]
+    zone = f"{read_stamp(calls[0]['asked_at']).astimezone():%Z}"
+    rows: list[tuple[str, ...]] = [("id", f"asked ({zone})", "state", "asked by", "decided by", "in", "call")]
     for one in calls:
         at = f"{read_stamp(one['asked_at']).astimezone():%Y-%m-%d %H:%M}"
         who = (", ".join(map(names.short, people)) for people in ([str(one["asked_by"])], texts(one["decided_by"])))
@@ -163,12 +164,12 @@ def _state(one: JsonObject) -> str:
     return ", ".join(dict.fromkeys([*(words.STATES[stage_of(state, kind)] for kind in (None, outcome)), *votes]))
 
 
-def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
-    """The confirmation's state now, what runs, and what it would do."""
+def _heading(row: Confirmation, names: KnownNames, which: str) -> Iterator[str]:
+    """The confirmation's state now, what runs, and its plan."""
     one, call = list_object(row), shown_of(row)
     edits = sum(before.arguments != after.arguments for before, after in pairwise(row.revisions))
     edited = f"; edited version {edits + 1}" if edits else ""
-    yield f"{visible(row.asked.tool)}: {_state(one)}{edited}; confirmation {row.id}"
+    yield visible(f"{one['title']}: {_state(one)}{edited}{which}")
     where = f" in {names.of(row.asked.channel)}" if row.asked.channel else ""
     who = names.of(row.asked.asked_by.user)
     if row.asked.by_caller and row.asked.asked_by.team:
@@ -179,7 +180,7 @@ def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
     if call.why:
         yield f"{INDENT}the agent says: “{visible(call.why)}”"
     if call.preview is not None and call.preview.failed is None:
-        yield f"{INDENT}what it would do:" if call.stage is State.WAITING else f"{INDENT}what was approved:"
+        yield f"{INDENT}plan:" if call.stage is State.WAITING else f"{INDENT}approved plan:"
         yield from (f"{INDENT}{INDENT}{visible(one)}" for one in plan_of(call.preview).lines)
 
 

@@ -103,10 +103,12 @@ def verification_results(report: Report) -> Iterator[str]:
             yield f"the anchor does not know {_count(report.later, 'later checkpoint')}"
     else:
         yield f"consistent: {size}"
-        yield "only an anchor (--anchor FILE) can show that none were cut off at the end"
     if report.loose:
         nothing = ", and nothing else proves them" if report.by_key else ""
-        yield f"no checkpoint covers {_lines_of(report.loose, report.loose_chains)} yet{nothing}"
+        which = "them" if report.loose == report.lines else _lines_of(report.loose, report.loose_chains)
+        yield f"no checkpoint covers {which} yet{nothing}"
+    if report.finding is not Integrity.UNTAMPERED:
+        yield "only an anchor (--anchor FILE) shows that none were cut off at the end"
 
 
 def _lines_of(lines: int, chains: int) -> str:

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 import click
 
+from adk_confirm.blocks import words
 from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.config.settings import Settings
@@ -23,7 +24,6 @@ from adk_confirm.bot.ops.command import CommandLine, Named, completed, json_obje
 from adk_confirm.bot.ops.findings import ListedTool, tools_of
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind, Person
 from adk_confirm.bot.policy.approvers import caller as who_calls
-from adk_confirm.bot.policy.durations import spell_duration
 from adk_confirm.bot.policy.policies import (
     CallFacts,
     CallRefusal,
@@ -70,10 +70,11 @@ async def explain(
         raise click.UsageError("Name either a tool (--tool) or what asks a question (--input).")
     args = given or {}
     settings = call.settings
-    called = await _find_tool(settings, tool) if tool and not caller else None
+    unsure: list[str] = []
+    called = await _find_tool(settings, tool, unsure) if tool and not caller else None
     about |= _of_caller(settings, caller, tool) if caller else {}
     if called is not None and called.ours is not None:
-        args = _as_the_tool_gets_them(called.ours, args, partial=given is None)
+        args = _as_the_tool_gets_them(called.ours, args, unsure, partial=given is None)
     facts = CallFacts(tool=tool or asking, args=args, question=bool(asking), **about)
     policies = settings.policies
     found = policies.resolve(facts)
@@ -92,6 +93,7 @@ async def explain(
     if called is not None and not called.may_ask:
         lines.insert(0, f"{visible(tool)} has no gate: the agent runs it without asking. If it asked, this would hold:")
     call.tell({"governed": governed, "lines": [*lines]}, *lines)
+    print(*map(visible, unsure), sep="\n", end="\n" * bool(unsure), file=sys.stderr)
     concerned = ("policy", *(policies.name(at) for at, policy in enumerate(policies.entries) if policy.covers(facts)))
     for warning in settings.warnings:
         if warning.key in concerned:  # warnings about the others say nothing about the call
@@ -113,7 +115,7 @@ def _of_caller(settings: Settings, name: str, tool: str) -> dict[str, str]:
     return {"asker": asker, "channel": found.channel, "agent": name, "app": DOOR}
 
 
-async def _find_tool(settings: Settings, name: str) -> ListedTool | None:
+async def _find_tool(settings: Settings, name: str, unsure: list[str]) -> ListedTool | None:
     """The tool, if the agent's can be listed. Raises `Invalid` if the agent is known to have none of that name."""
     if settings.agent is None:
         return None
@@ -123,7 +125,7 @@ async def _find_tool(settings: Settings, name: str) -> ListedTool | None:
     except ConfirmError as error:
         tools, why = None, str(error)
     if tools is None:
-        print(visible(f"The agent's tools can't be listed, so nobody looked for {name}: {why}"), file=sys.stderr)
+        unsure.append(f"The agent's tools can't be listed, so nobody looked for {name}: {why}")
         return None
     if name not in tools:
         near = get_close_matches(name, tools, n=1)
@@ -132,14 +134,14 @@ async def _find_tool(settings: Settings, name: str) -> ListedTool | None:
     return tools[name]
 
 
-def _as_the_tool_gets_them(tool: Tool, args: JsonObject, *, partial: bool) -> JsonObject:
+def _as_the_tool_gets_them(tool: Tool, args: JsonObject, unsure: list[str], *, partial: bool) -> JsonObject:
     """The arguments with the tool's defaults and in its types, on which the policies decide."""
     whole = with_defaults(tool.declaration.schema, args)
     try:
         return tool.bind(whole).args
     except BadArguments as error:
         if not partial:
-            print(visible(f"The agent would have to call it again before anybody is asked. {error}"), file=sys.stderr)
+            unsure.append(f"The agent would have to call it again before anybody is asked. {error}")
         return whole
 
 
@@ -185,7 +187,7 @@ def _who_decides(policies: Policies, policy: Policy, call: CallFacts, names: Kno
         yield f"Who may decide: {entries}."
     if policy.escalate_after is not None:
         added = _name_entries(policy.escalate_to, barred, names)
-        yield f"After {spell_duration(policy.escalate_after)} also: {added}."
+        yield f"After {words.duration(policy.escalate_after.total_seconds())} also: {added}."
     if barred:
         yield f"May not, even if named above: {', '.join(names.of(str(entry)) for entry in barred)}."
     if call.question:
@@ -236,7 +238,7 @@ def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterat
         yield f"May be edited: {', '.join(map(masked.mask_text, fields)) or nothing}."
     if policy.grant is not None:
         terms = policy.grant
-        length = "the session" if terms.length == "session" else spell_duration(terms.length)
+        length = "the session" if terms.length == "session" else words.duration(terms.length.total_seconds())
         length += f", {terms.uses} at most" if terms.uses else ""
         on = "arguments" if policy.grant_on is None else ", ".join(policy.grant_on)
         alike = f"the same tool with the same {on}" if on else "the same tool"

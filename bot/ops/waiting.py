@@ -144,7 +144,7 @@ async def grants(call: CommandLine) -> None:
         found = await database.read(lambda tx: [_grant(tx, grant) for grant in all_grants(tx)])
         names, at = await call.known_names(database), await database.read(now)
     lines = [line for one in found for line in _grant_lines(one, at, names)]
-    call.tell({"grants": [*found]}, *lines or ["No grants are in force: every call needs approval."])
+    call.tell({"grants": [*found]}, *lines or ["No grants are in force."])
 
 
 def _grant(tx: Tx, grant: Grant) -> JsonObject:

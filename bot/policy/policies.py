@@ -19,9 +19,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, StrictBool, StrictInt, StrictStr
 
+from adk_confirm.blocks import words
 from adk_confirm.blocks.shown import Formats
 from adk_confirm.bot.policy.approvers import Approver, ApproverField, ApproverKind
-from adk_confirm.bot.policy.durations import Duration, GrantKey, spell_duration
+from adk_confirm.bot.policy.durations import Duration, GrantKey
 from adk_confirm.bot.policy.redaction import MaskedText, Redactor, own_words
 from adk_confirm.bot.policy.when import NAMES, ExpressionFailed, holds
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
@@ -179,10 +180,11 @@ class Policy(BaseModel):
     def sentences(self) -> Iterator[str]:
         for key, about in type(self).model_fields.items():
             value = getattr(self, key)
+            said = words.duration(value.total_seconds()) if isinstance(value, timedelta) else value
             for says in about.metadata if value else ():
                 if isinstance(says, Says) and says.of in (None, value):
                     sentence = says.question if self.inputs and says.question else says.sentence
-                    yield sentence.format(spell_duration(value) if isinstance(value, timedelta) else value)
+                    yield sentence.format(said)
 
     def freeze(self) -> JsonObject:
         """As it is stored. Nobody may change it: thousands of rows share it."""

@@ -137,7 +137,7 @@ async def test_one_story_is_shown_in_full(at: Backoffice) -> None:
     when = at.clock.now.strftime("%Y-%m-%d %H:%M:%S UTC")
     assert said.lines[:3] == [
         f"Confirmation {deploy}",
-        f"deploy_api: approved, done; edited version 2; confirmation {deploy}",
+        "Deploy api: 2.4.2, =cmd(): approved, done; edited version 2",
         f"    asked for by U0ASKER in C0DEPLOYS; session {SESSION}",
     ]
     story = said.lines[said.lines.index("") + 1 :]
@@ -173,7 +173,7 @@ async def test_people_and_channels_have_names(at: Backoffice) -> None:
     assert story[2] == f"    asked for by zoë (U0ASKER) in #deploys (C0DEPLOYS); session {SESSION}"
     assert story[-1].endswith("  🚫 anna (U0ANNA) denied deploy_api. “not today”")
     header, listed = (await at.command("audit", "list")).lines
-    assert header == "id        asked at          state   asked by  decided by  in        call"
+    assert header == "id        asked (UTC)       state   asked by  decided by  in        call"
     when = f"{at.clock.now.astimezone():%Y-%m-%d %H:%M}"
     assert listed == f"{deploy[:8]}  {when}  denied  zoë       anna        #deploys  Deploy api 2.4.1"
     line = json.loads((await at.command("audit", "export")).lines[-1])
@@ -261,7 +261,7 @@ async def test_a_story_says_what_was_approved_what_changed_leaf_by_leaf_and_why_
     await at.vote(deploy, BEN)
     await at.runs(deploy, "its plan has changed", OutcomeKind.REFUSED)
     story = (await at.command("audit", "show", deploy)).lines
-    assert story[story.index("    what was approved:") + 1 :][:2] == ["        - replicas: 6", "        + replicas: 12"]
+    assert story[story.index("    approved plan:") + 1 :][:2] == ["        - replicas: 6", "        + replicas: 12"]
     assert "    owner: email: ben@acme.example → b@acme.example" in story
     assert story[-1].endswith("⛔ deploy_api did not run. “its plan has changed”")
 
@@ -302,7 +302,7 @@ async def test_a_call_that_nobody_edited_is_no_edited_version(at: Backoffice) ->
     await at.runs(deploy, kind=OutcomeKind.UNKNOWN)
     said = await at.command("audit", "show", deploy)
     assert (await at.row(deploy)).revision.number == 2
-    assert said.lines[1] == f"deploy_api: approved, outcome unknown; confirmation {deploy}"
+    assert said.lines[1] == "Deploy api 2.4.1: approved, outcome unknown"
 
 
 async def test_a_story_that_went_on_in_the_system(at: Backoffice) -> None:
@@ -314,7 +314,7 @@ async def test_a_story_that_went_on_in_the_system(at: Backoffice) -> None:
 async def test_it_verifies(at: Backoffice) -> None:
     assert (await at.command("audit", "verify")).lines == [
         "consistent: 0 lines in 0 chains",
-        "  only an anchor (--anchor FILE) can show that none were cut off at the end",
+        "  only an anchor (--anchor FILE) shows that none were cut off at the end",
     ]
     await deployed(at)
     said = await at.command("audit", "verify")

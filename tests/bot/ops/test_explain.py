@@ -82,19 +82,19 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
         "2 people have to approve. One Deny is enough to stop it.",
         "Who may decide: members of the group S0ONCALL; the account with the address cto@example.com; "
         "those whom this function names: my.rota:on_call.",
-        "After 20m also: members of the group S0LEADS.",
+        "After 20 min also: members of the group S0LEADS.",
         "May not, even if named above: user:U0LEFT.",
         "Nobody who spoke to the agent in the session may approve, U0ASKER included; they may deny.",
-        "A reminder comes after 10m.",
-        "Without a decision it expires after 1h.",
-        "Once approved, it must start within 15m, or it does not run.",
+        "A reminder comes after 10 min.",
+        "Without a decision it expires after 1 h.",
+        "Once approved, it must start within 15 min, or it does not run.",
         "A Deny needs a reason.",
         "After 2 denials of this tool in a session within 10 minutes, nobody is asked.",
         "It may be posted in a channel that is shared with another company.",
         "Arguments: env prod, version 2.4.1, secret_key ••••, note fine.",
         "Hidden everywhere: 1 value, by redact = [secret*].",
         "May be edited: version, token (not in this call).",
-        "Approvers may also allow the next calls like this one for 30m: the same tool with the same service.",
+        "Approvers may also allow the next calls like this one for 30 min: the same tool with the same service.",
         "The card goes to C0DEPLOYS.",
     ]
 
@@ -176,8 +176,8 @@ def test_who_answers_a_question(explained: Explained) -> None:
     assert explained("--input", "ask_days") == [
         "Policy 1 (line 1) applies to this question (inputs ask_*).",
         "Who may answer: U0HR.",
-        "Without an answer it expires after 1d.",
-        "An answer must reach the agent within 15m, or it does not count.",
+        "Without an answer it expires after 1 d.",
+        "An answer must reach the agent within 15 min, or it does not count.",
         "Arguments: none were given with --args.",
         "The card goes to the thread of the session, and its channel shows it.",
     ]
