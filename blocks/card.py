@@ -467,8 +467,8 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
         few = f"{len(view.able)} {'person' if len(view.able) == 1 else 'people'} can approve"
         reason = f"Needs {view.quorum} approvals, but only {few}" if view.able else f"Nobody can {verb} this"
         parts.append((Say(reason, bold=True),))
-    else:
-        template = "{approvers} can deny this" if view.lacks_preview else template
+    if not view.too_few_may or (view.approvers and not view.question):
+        template = "{approvers} can deny this" if view.lacks_preview or view.too_few_may else template
         parts.append(deciders(view, template, most, needed=needed))
     parts += [say("approved by {people}", people=people_names(view.voted))] if view.voted else []
     if view.too_few_now and view.escalates_at and (leads := approver_names(view.escalates_to)):

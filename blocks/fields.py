@@ -92,12 +92,12 @@ class Field:
     # Drawing
 
     def block(self) -> JsonObject:
-        hints = [plain(self.shape.description, _HINT).removesuffix(".")] if self.shape.description.strip() else []
+        hints = [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
         hints += [words.NOW.format(value=self.note)] if self.note else []
         hints += [words.HINTS[self.kind.name]] if self.kind.name in words.HINTS else []
         hints += ["Empty means no value."] if self.shape.nullable and not self.chooses else []
         element = self._choices() if self.chooses else self._box()
-        shown, hint = plain_text(plain(self.label, _LABEL)), words.DOT.join(hints)
+        shown, hint = plain_text(plain(self.label, _LABEL)), words.DOT.join(hints).replace(f".{words.DOT}", words.DOT)
         return input_block(shown, element, self.block_id, optional=self._optional, hint=hint)
 
     @property

@@ -59,7 +59,7 @@ def ledger_item(line: LedgerLine, names: Names, row: Confirmation | None = None)
         "previous": line.previous, "hash": line.hash,
     }  # fmt: skip
     named = _LEDGER_TITLES.get(line.kind, line.kind.value)
-    title = f"{named}: {line.tool}" if line.tool else named
+    title = f"{named}: {line.tool}" if line.tool and line.kind in _OF_NO_CALL else named
     note = explain_line(line, names, row)
     heard = line.kind is LineKind.HEARD  # shown with what Slack sends
     return Item(kind="event" if heard else "ledger", title=title, note=note, body=body, at=line.at.timestamp())

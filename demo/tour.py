@@ -64,26 +64,26 @@ class Tour(Guide):
         expenses = [row for row in self.rows if row.asked.tool == "reimburse"]
         refunds = [row for row in self.rows if row.asked.tool == "refund"]
         if not deployments:
-            story, hint = 1, self._ask(me, FIRST, "Ask for a deployment.")
+            story, hint = 1, self._ask(me, FIRST, "As ana, ask for a deployment.")
         elif deployments[0].state is State.WAITING:
             story, hint = 1, self._decide(me, deployments[0])
         elif not expenses:
-            story, hint = 2, self._ask(me, SECOND, "Approvers can correct a call. Ask for money back.")
+            story, hint = 2, self._ask(me, SECOND, "Approvers can correct a call. As ana, ask for money.")
         elif expenses[0].state is State.WAITING:
             story, hint = 2, self._correct(me, expenses[0])
         elif len(deployments) == 1:
-            story, hint = 3, self._ask(me, THIRD, "And if nobody decides? Ask for another deployment.")
+            story, hint = 3, self._ask(me, THIRD, "And if nobody decides? As ana, ask for another deployment.")
         elif deployments[1].state is State.WAITING:
             story, hint = 3, self._wait(deployments[1])
         elif not refunds:
-            story, hint = 4, self._ask(me, FOURTH, "Now a crash in the middle of a call. Ask for a refund.")
+            story, hint = 4, self._ask(me, FOURTH, "Now a crash in the middle of a call. As ana, ask for a refund.")
         else:
             story, hint = 4, self._crash(me, refunds[0])
         return hint if hint is _END else replace(hint, step=f"{story} of {STORIES}")
 
     def _ask(self, me: str, text: str, why: str) -> Hint:
         if me != "ana":
-            return self._switch_hint("ana", f"{why} ana asks.")
+            return self._switch_hint("ana", why)
         return Hint(why, "Write it for me", {"say": text, "channel": self._channel})
 
     def _decide(self, me: str, row: Confirmation) -> Hint:

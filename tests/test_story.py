@@ -120,17 +120,17 @@ async def test_on_a_phone_hints_lead_time_moves_and_the_bot_crashes_and_comes_ba
         await me.clicks("Hide hints")
         await me.clicks("Let 10 minutes pass")
         await expect(me.page.locator(".control-clock")).to_have_attribute("title", "10 minutes ahead of the real time")
-        await me.clicks("Bot runs")
+        await me.clicks("Bot on")
         await me.page.get_by_role("menuitem", name="Crash now").click()
-        await expect(me.page.get_by_role("button", name="Bot is down")).to_be_visible()
+        await expect(me.page.get_by_role("button", name="Bot off")).to_be_visible()
         rights = "nodes => nodes.map(node => node.getBoundingClientRect().right)"
         assert max(await me.page.locator(".bar button").evaluate_all(rights)) <= 390
         await me.thread.get_by_role("button", name="Deny…").last.click()
         await expect(me.page.get_by_role("alert")).to_be_visible()  # as in Slack: the click did not get through
         assert await audit(me.page) == []
-        await me.clicks("Bot is down")
+        await me.clicks("Bot off")
         await me.page.get_by_role("menuitem", name="Start the bot").click()
-        await expect(me.page.get_by_role("button", name="Bot runs")).to_be_visible(timeout=60_000)
+        await expect(me.page.get_by_role("button", name="Bot on")).to_be_visible(timeout=60_000)
         await me.thread.get_by_role("button", name="Deny…").last.click()
         await expect(me.dialog).to_be_visible()
         await context.close()

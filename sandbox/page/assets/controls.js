@@ -9,7 +9,7 @@ const STEPS = [
   [10, "+10 min", "Let 10 minutes pass"],
   [60, "+1 h", "Let an hour pass"],
 ];
-const STATES = { running: "Bot runs", starting: "Bot starts…", down: "Bot is down" };
+const STATES = { running: "Bot on", starting: "Bot starts…", down: "Bot off" };
 const TICK = 5000;
 
 export class Controls {

@@ -49,8 +49,11 @@ export class Hints {
     if (thread || say) app.uncover(thread);
     if (be) app.be(be);
     else if (thread) app.go(channel, thread);
-    else if (say) app.propose(channel, say);
-    else if (panel) app.togglePanel();
+    else if (say) {
+      app.propose(channel, say);
+      fill(this.text, "Now send it.");
+      this.act.hidden = true;
+    } else if (panel) app.togglePanel();
     else {
       this.act.disabled = true;
       await app.send(gesture, body);

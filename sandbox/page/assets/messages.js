@@ -72,20 +72,18 @@ function entry(app, channel, message, { compact, thread }) {
   const replies = thread ? [] : store.replies(channel.id, message.ts);
   const status = thread ? "" : statusOf(channel, message.ts);
   const editing = app.editing === message.ts;
-  const echo = !thread && message.subtype === "thread_broadcast" && message.thread_ts === app.thread;
   const signature = JSON.stringify([
     written(message),
     compact,
     editing,
     status,
-    echo,
     replies.map((each) => [each.ts, each.user]),
     store.me,
   ]);
   return {
     key: message.ts,
     signature,
-    make: () => item(app, channel, message, { compact, thread, replies, status, editing, echo }),
+    make: () => item(app, channel, message, { compact, thread, replies, status, editing }),
   };
 }
 
@@ -97,8 +95,7 @@ function written(message) {
   return texts.get(message);
 }
 
-/** `echo`: the thread that it is from is open beside it. So it needs its title only. */
-function item(app, channel, message, { compact, thread, replies, status, editing, echo }) {
+function item(app, channel, message, { compact, thread, replies, status, editing }) {
   const author = nameOf(app.store, message.user);
   const at = time.seconds(message.ts);
   const { tz } = app.store.person;
@@ -110,7 +107,6 @@ function item(app, channel, message, { compact, thread, replies, status, editing
   const classes = [
     "message",
     compact && "compact",
-    echo && "echo",
     message.is_ephemeral && "ephemeral",
     message.streaming && "streaming",
   ];

@@ -60,7 +60,7 @@ async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
         at = Staff.of(slack, tmp_path / "tools.log")
         card = await at.ask(PAY)
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Approved by bob · *Needs 1 more approval", at.deploys, thread=card)
+        await at.ann.finds("· approved by bob ·", at.deploys, thread=card)
 
         file.write_text(policies(1).replace("quorum = 1", "quorum = 0"))
         wrong = await running.logs("the policies stay as they were")
@@ -72,7 +72,7 @@ async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
 
         await at.cyd.clicks(at.cyd.now(card), "Approve")
         await at.ann.finds("The approval of Pay: Ada, amount 20 by bob no longer counts", at.deploys, thread=card)
-        await at.ann.finds("Approved by cyd · *Needs 1 more approval", at.deploys, thread=card)
+        await at.ann.finds("· approved by cyd ·", at.deploys, thread=card)
         await at.bob.clicks(at.bob.now(card), "Approve")
         await at.bob.gets_modal("Your account is barred")
         assert at.ran() == []

@@ -45,7 +45,7 @@ async def granted(at: Office) -> Seen:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Allow more")
     modal = await at.bob.gets_modal("Run more calls without asking")
-    assert "Only in this conversation:" in modal
+    assert "Only deploy, only here:" in modal
     assert "with the same service checkout" in modal
     assert "any version, any env" in modal
     assert modal.title == "Approve and allow"
@@ -100,9 +100,11 @@ async def test_without_the_tick_nothing_is_granted(at: Office, unticked: bool) -
     card = await at.ask("deploy checkout 2.4.1 to prod")
     if unticked:
         await at.bob.clicks(card, "Allow more")
-        await (await at.bob.gets_modal("Run more calls without asking")).submits({"After this one": []})
-    else:
-        await at.bob.clicks(card, "Approve")
+        form = await at.bob.gets_modal("Run more calls without asking")
+        assert await form.submits({"After this call": []}) is None
+        assert [*form.errors.values()] == ["Please complete this required field."], "the button says that it allows"
+        form.closes()
+    await at.bob.clicks(card, "Approve")
     done = await at.sees(card, "Done: Deploy")
     assert "Revoke grant" not in done.buttons
 

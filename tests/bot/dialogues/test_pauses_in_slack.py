@@ -272,7 +272,7 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
         assert "@ann can answer" in card
 
         await at.bob.clicks(card, "Answer…")
-        (await at.bob.gets_modal("Others decide this")).closes()
+        (await at.bob.gets_modal("Others answer this")).closes()
 
         await at.ann.clicks(card, "Answer…")
         modal = await at.ann.gets_modal("Answer")

@@ -68,7 +68,7 @@ async def test_a_card_that_too_few_can_approve_says_so_and_has_no_dead_button(at
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
     await at.sees(card, "bob can't approve: they spoke to the agent here.")
     stuck = at.bob.now(card)
-    assert "*Needs 2 approvals, but only 1 person can approve* · expires" in stuck
+    assert "*Needs 2 approvals, but only 1 person can approve* · @lead or @ann can deny this" in stuck
     assert "ann can't approve: they asked for it." in stuck
     assert stuck.buttons == ("All details", "Withdraw…", "History", "Deny…")
 
@@ -216,7 +216,7 @@ async def test_an_edit_that_would_choose_its_own_policy_is_refused_at_the_field(
         await at.bob.clicks(card, "Edit…")
         form = await at.bob.gets_modal("Edit")
         await form.submits({"amount": "5000"})
-        assert form.errors == {"amount": "With this change another policy would apply. Ask the agent for it instead."}
+        assert form.errors == {"amount": "With this change another policy would apply. Ask the agent for that instead."}
         await form.submits({"amount": "500"})
         await at.sees(card, ", done")
         assert [line["amount"] for line in at.ran()] == [500]

@@ -49,7 +49,7 @@ async def test_an_approver_who_mentions_the_agent_learns_it_and_the_card_names_t
     card = await at.ask(PAY)
     assert "can't approve" not in at.ann.sees(at.deploys)
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
-    told = await at.bob.finds("You spoke to the agent, so you can't approve", at.deploys, thread=card)
+    told = await at.bob.finds("You spoke to the agent, so you can no longer approve", at.deploys, thread=card)
     assert told.ephemeral
     assert "Pay: Ada, amount 20" in told
     await at.sees(card, "bob can't approve: they spoke to the agent here.")

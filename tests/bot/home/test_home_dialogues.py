@@ -155,7 +155,7 @@ async def test_after_my_vote_it_waits_for_others_only(at: Office) -> None:
 
     for one in (at.bob, at.lead):
         assert "Decided by you" in await one.opens_home(" · done")
-    assert "Decided by you" not in await at.ann.opens_home("Finished")
+    assert "Decided by you" not in await at.ann.opens_home("You asked for")
 
 
 async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Office) -> None:
@@ -169,7 +169,10 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
     others = await at.oscar.finds("Waiting in this channel (1)", at.deploys)
     assert others.buttons == ()
     await at.oscar.commands("/approvals", "help", at.deploys)
-    assert (await at.oscar.finds("Only you see it", at.deploys)).ephemeral
+    assert (await at.oscar.finds("for you alone", at.deploys)).ephemeral
+    await at.oscar.commands("/approvals", "history", at.deploys)
+    unknown = await at.oscar.finds("history is not known here.", at.deploys)
+    assert "What you can do" in unknown
 
     await at.bob.clicks(listed, "Review…")
     await (await at.bob.gets_modal("Approve")).submits()
