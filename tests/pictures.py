@@ -1,6 +1,6 @@
 """Makes the README's animated picture from the demo's own page: `make picture`.
 
-ana asks, ben and chris see what would change and approve, it is done.
+ana asks, ben and chris see the plan and approve, it is done.
 The picture is an animated PNG, put together from the browser's own: the conversation alone, without what the page has
 around it, and with a label that says who acts.
 """

@@ -113,7 +113,7 @@ async def test_a_card_elsewhere_that_was_deleted_before_the_thread_leads_to_it_c
 
     (card,) = out.cards_in(leads, out.lead)
     assert card.ts != first.ts
-    assert out.posted() == ["The card for Deploy: 2.4.1, 3 replicas is in #leads\n[Withdraw]"]
+    assert out.posted() == ["The card for Deploy: 2.4.1, 3 replicas is in #leads.\n[Withdraw]"]
 
 
 async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoing) -> None:
@@ -151,7 +151,7 @@ async def test_a_channel_that_the_app_is_not_in_is_reported_in_the_thread_until_
     out.slack.workspace.directory.set_members("C0LEADS", add=(out.slack.install.bot_user_id,))
     await out.drawn()
     (line,) = out.posted()
-    assert line == "The card for Deploy: 2.4.1, 3 replicas is in #leads\n[Withdraw]"
+    assert line == "The card for Deploy: 2.4.1, 3 replicas is in #leads.\n[Withdraw]"
     assert len(out.cards_in(leads, out.lead)) == 1
 
 
