@@ -63,7 +63,8 @@ def actions(elements: Sequence[JsonObject], block_id: str) -> list[JsonObject]:
 def confirm(what: str, texts: tuple[str, str], verb: str, style: str | None = None) -> JsonObject:
     """A question before something is done: `what` it is about, supplied text, and the consequence."""
     title, consequence = texts
-    text = f"{plain(what, CONFIRM_TEXT - len(consequence) - 1)}\n{consequence}"
+    said = plain(what, CONFIRM_TEXT - len(consequence) - 2)
+    text = f"{said}{'' if said.endswith(('.', '?', '!', '…')) else '.'} {consequence}"
     asked: JsonObject = {
         "title": plain_text(fit(title, CONFIRM_TITLE).text),
         "text": plain_text(fit(text, CONFIRM_TEXT).text),

@@ -254,13 +254,13 @@ def test_a_question_before_a_click_names_the_call_and_says_what_follows() -> Non
         view = replace(view, confirm_dialog=True, grant_offer=None, title="Refund {service}")
         shown = dialogs(card(view).payload())
         assert shown
-        assert all(text.startswith("Refund checkout\n") for text in shown)
+        assert all(text.startswith("Refund checkout. ") for text in shown)
     (last,) = dialogs(card(replace(samples.ONE_VOTE, confirm_dialog=True, grant_offer=None)).payload())
     assert last.endswith("Your approval is the last one needed. Then it runs.")
     many = replace(samples.ONE_VOTE, confirm_dialog=True, grant_offer=None, quorum=3)
     assert "It runs once enough people approve" in dialogs(card(many).payload())[0]
     (revokes,) = dialogs(card(replace(samples.DONE, grant=samples.GRANT)).payload())
-    assert revokes.startswith("deploy with service checkout, any version, any env, any replicas\n")
+    assert revokes.startswith("deploy with service checkout, any version, any env, any replicas. ")
 
 
 ALARM = "🚨 Somebody answered the agent directly, outside this app. Find out who."

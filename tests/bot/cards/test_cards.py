@@ -125,7 +125,7 @@ async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoi
     (card,) = out.cards_in(leads, out.lead)
     assert "Conversation" in card
     assert f"p{out.thread.ts.replace('.', '')}" in str(card.message.blocks)
-    line = "The card for Deploy: 2.4.1, 3 replicas is in #leads"
+    line = "The card for Deploy: 2.4.1, 3 replicas is in #leads."
     assert out.posted() == [f"{line}\n[Withdraw]"]
     out.desk.approve(LEAD)
     await out.drawn()

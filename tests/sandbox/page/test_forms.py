@@ -128,7 +128,7 @@ async def test_slacks_own_question_comes_before_the_click(scene: Scene, visits: 
     await me.clicks("Approve: deploy")
     question = me.page.get_by_role("alertdialog", name="Approve this call?")
     await expect(question).to_have_accessible_description(re.compile(re.escape(CONFIRM_APPROVE[1])))
-    await me.clicks("Go back")
+    await me.clicks("Back")
     await expect(me.page.get_by_role("button", name="Approve: deploy")).to_be_focused()
     await me.clicks("Approve: deploy")
     await me.presses("Escape")

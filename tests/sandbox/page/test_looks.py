@@ -184,23 +184,6 @@ async def test_a_new_message_is_announced_by_its_text(scene: Scene, visits: Visi
     await expect(news).not_to_contain_text("elsewhere")
 
 
-async def test_what_a_thread_shows_is_not_shown_twice(scene: Scene, visits: Visits) -> None:
-    me = await visits(width=1280, height=800)
-    said = await scene.dana.says("hello", scene.deploys)
-    body = drawn(scene.app.view)
-    place: Body = {"channel": scene.deploys.id, "thread_ts": said.ts, "reply_broadcast": True}
-    await scene.app.client.chat_postMessage(**place, **body)
-    approve = me.page.get_by_role("button", name="Approve: deploy")
-    await expect(me.panel).to_be_hidden()  # three columns have no room for it
-    await expect(approve).to_have_count(1)
-    await me.opens_thread()
-    await expect(me.thread.get_by_role("button", name="Approve: deploy")).to_be_visible()
-    await expect(approve).to_have_count(1)
-    await expect(me.chat.get_by_role("heading", name=heading(scene.app.view))).to_be_visible()
-    await me.thread.get_by_role("link", name="Close thread").click()
-    await expect(me.chat.get_by_role("button", name="Approve: deploy")).to_be_visible()
-
-
 async def _walk(me: Visitor) -> None:
     """Through every kind of surface, looking at each."""
     assert await audit(me.page) == []

@@ -90,7 +90,7 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
         tool="deploy",
     )
     noted.note(ledger_item(line, scene.slack.page.items.names))
-    await me.sees("denied: deploy", within=me.panel)
+    await me.sees("denied deploy", within=me.panel)
     await me.sees("🚫 @dana denied deploy.", within=me.panel)
     kinds = me.panel.locator(".panel-item:visible .kind")
     await expect(kinds).to_have_text(["Request", "Click", "Answer", "Ledger"])
