@@ -41,7 +41,7 @@ Your agent, with the policies of {file}. A change of its policies holds at once.
   Other commands, such as check, explain and audit, in another terminal:
     export {variables}
     adk-confirm pending --config {file}
-  To run `adk-confirm serve` there, choose “Crash now” under “Bot runs” on the page first.
+  To run `adk-confirm serve` there, choose “Crash now” under “Bot on” on the page first.
 """
 _POINTS = ("SLACK_API_URL", "SLACK_BOT_TOKEN", "DATABASE_URL", "ADK_CONFIRM_SECRET")
 

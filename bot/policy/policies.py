@@ -128,7 +128,7 @@ class Policy(BaseModel):
     preview: Annotated[
         Literal["optional", "required"],
         CALLS_ONLY,
-        Says("It may be approved though its preview failed.", of="optional"),
+        Says("It may be approved though its plan failed.", of="optional"),
     ] = "required"
     preview_drift: Annotated[
         Literal["allow", "ask"],
