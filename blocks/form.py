@@ -154,7 +154,7 @@ class Form:
         """What Edit… opens: editable values as fields, the rest as text. Submitting it is a vote for the edited
         call."""
         view = self.view
-        about = [*content(replace(view, arguments=()), WHOLE).words, asked_by_line(view, exact=True)]
+        about = [asked_by_line(view, exact=True), *content(replace(view, arguments=()), WHOLE).words]
         inputs = [*self.inputs, *([] if view.previews_edits else note_blocks(view))]
         above = split_pages(about, "intro", *room_beside(inputs))
         below = split_pages(self.fixed_content(), "page", *above.left)
