@@ -79,7 +79,7 @@ def card(view: Shown) -> Message:
     became, returned, cut = outcome(view, CARD)
     blind = what.blind and view.stage is State.WAITING
     runs = [*became, *what.runs, *([Line(returned)] if returned else ())]
-    said = [*what.words, *people_said(view), *notices(view), *_grant_offered(view)]
+    said = [*people_said(view), *what.words, *notices(view), *_grant_offered(view)]
     if len(what.small) > _BESIDE and not view.diff:  # so many values in grey would be a wall
         runs.append(Line(join(what.small, words.DOT)))
         what.small.clear()
