@@ -17,7 +17,7 @@ _QUORUM = {tool.name: tool.quorum for tool in TOOLS}
 May = Callable[[str, str, str], bool]
 """Whether this person was able to decide on a tool's calls at some time since they, or who is named second, acted."""
 HOUR = 3600.0
-START_WITHIN = {"ship": 10.0}
+START_WITHIN = {"ship": 7.0}
 """Seconds within which an approved call must start, for tools that have no hour."""
 
 
@@ -40,6 +40,7 @@ class Ballots:
     attempts: int = 1
     begun: int = 0
     unknown: bool = False
+    unknown_until: float = math.inf
     start_by: float = math.inf
     reminded: bool = False
     falls: set[str] = field(default_factory=set)
@@ -112,7 +113,9 @@ class Ballots:
                 if self.decided != "approved" or self.begun > self.attempts:
                     yield "an approved call runs once", f"{self.decided}, begun {self.begun} of {self.attempts} times"
             case "unknown":
-                self.unknown, self.again = True, set()
+                self.unknown, self.again, self.unknown_until = True, set(), now + 24 * HOUR
+            case "settled" | "nobody knows" | "done" | "failed":
+                self.unknown = False
 
     def _completed(self, votes: set[str], content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         named = {str(person["user"]) for person in content.get("people", ())}

@@ -12,7 +12,12 @@ T = TypeVar("T")
 Kind = str
 """A name from the lists below."""
 
-OF_REPLICAS: tuple[Kind, ...] = ("kill", "kill", "kill", "freeze", "freeze", "freeze", "stand still", "restart")
+OF_REPLICAS: tuple[Kind, ...] = (
+    *("kill", "kill", "kill", "freeze", "freeze", "freeze", "stand still", "restart"),
+    *("suspend", "suspend", "doze"),
+)
+"""Suspended: it stands still, and its wall clock is set back meanwhile. It dozes: it is frozen, and once more when it
+asks the store whether it still has its lease."""
 OF_CLOCKS: tuple[Kind, ...] = ("clock jumps",)
 OF_THE_STORE: tuple[Kind, ...] = (
     *("cut off", "commit fails", "commit is late", "answer is lost", "answer is lost", "answer is late"),
@@ -26,19 +31,24 @@ OF_AGENTS: tuple[Kind, ...] = ("agent is cut", "agent is cut", "agent is late", 
 """On the way to a server of others."""
 OF_WRITERS: tuple[Kind, ...] = (
     *("amount of a confirmation", "amount of a call", "older confirmation"),
-    *("older call", "call is ready", "letter again", "forged letter"),
+    *("older call", "call is ready", "letter again", "forged letter", "nobody spoke"),
 )
 """What somebody changes who can write to the database, and has no secret."""
-OF_PEOPLE: tuple[Kind, ...] = ("group changes", "pause", "pause", "policy changes", "policy changes", "reapply")
+OF_PEOPLE: tuple[Kind, ...] = (
+    *("group changes", "pause", "pause", "policy changes", "policy changes", "reapply", "leaves meanwhile"),
+)
 OF_CLICKS: tuple[Kind, ...] = (
     *("old card", "old card", "rush", "rush", "again", "stranger", "last moment"),
-    *("speaks", "edits the approved", "approves the rest"),
+    *("speaks", "edits the approved", "approves the rest", "nobody answers"),
 )
 """What people press: buttons of a card as it was before, all at once, twice, where they have no say, right before it
-expires, after they spoke to the agent, and on what others have approved."""
+expires and at that very instant, after they spoke to the agent, on what others have approved, and there while Slack
+says of nobody who they are."""
 
-Moment = Literal["", "commit", "post", "update", "tool", "ack"]
-"""What a fault of a replica waits for: the replica is hit when it has just done this, before it knows."""
+Moment = Literal["", "commit", "post", "update", "tool", "ack", "start", "count", "sure", "tell"]
+"""What a fault waits for: a replica is hit when it has just done this, before it knows; or when the start of a call,
+or the count of a vote, is on its way to the store; or the answer whether it has its lease is on the way back; or a
+message on the way to a server of others."""
 
 METHODS = (
     *("chat.postMessage", "chat.postMessage", "chat.postMessage", "chat.update", "chat.update"),
@@ -100,6 +110,10 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     ("group changes", "policy changes", "reapply", "reapply", *OF_CLICKS),
     ("kill", "kill", "kill", "Slack loses", "answer is lost"),
     ("pause", "pause", "commit is late", "answer is late", "approves the rest"),
+    ("suspend", "suspend", "doze", "freeze"),
+    ("leaves meanwhile", "group changes", "approves the rest", "nobody answers"),
+    ("last moment", "last moment", "again", "stranger"),
+    ("Slack loses", "Slack is late", "Slack is late", "restart"),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
 )
@@ -110,25 +124,31 @@ def make_faults(dice: Random, *, replicas: int, seconds: float, lease: float, fo
     kinds, most = dice.choice(PROFILES), dice.choice((2, 4, 8, 12, 16))
     if foreign:
         kinds = (*kinds, *OF_AGENTS, *OF_AGENTS)
-    found = [_fault(dice, dice.choice(kinds), replicas, seconds, lease) for _ in range(most if kinds else 0)]
+    last: Moment = "tell" if foreign else "count"
+    found = [_fault(dice, dice.choice(kinds), replicas, seconds, lease, last) for _ in range(most if kinds else 0)]
     return tuple(sorted(found, key=lambda one: one.at))
 
 
-_MOST = {"": 600, "commit": 120, "post": 8, "update": 8, "tool": 4, "ack": 8}
+_MOST = {"": 600, "commit": 120, "post": 8, "update": 8, "tool": 4, "ack": 8, "start": 3, "count": 4, "sure": 2}
+_MOST |= {"tell": 3}
 """How often a small storm has such a moment, and how many steps it has."""
 
 
-def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float) -> Fault:
+def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float, last: Moment) -> Fault:
     """Half of the faults are spread over what happens, and the others over time: most of that is quiet."""
     at, replica, early = dice.uniform(0, seconds), dice.randrange(replicas), dice.random() < 0.5
     at = dice.uniform(0, 0.5) if early else at
     on: Moment = ""
     count, times, lasts, method = 1, 1, 0.0, ""
     if kind in OF_REPLICAS:
-        on = dice.choice(("", "commit", "commit", "post", "update", "tool", "tool", "ack"))
+        on = dice.choice(("", "commit", "commit", "post", "update", "tool", "tool", "ack", "start", "sure", last))
         count = dice.randrange(1, _MOST[on] + 1) if early or not on else dice.choice((1, 1, 2, 4))
         long = lease + dice.uniform(0.05, 3)
         lasts = dice.choice((dice.uniform(0.05, lease * 0.9), long, long, long))
+        if kind == "suspend":
+            lasts = lease + dice.uniform(0.05, 1.5)
+        if kind == "doze":
+            lasts = dice.uniform(2.1, 5.5)
         if kind == "kill":
             lasts = dice.choice((dice.uniform(0.05, 2), lease + dice.uniform(0, 5)))
     elif kind == "clock jumps":
@@ -151,7 +171,9 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
     elif kind in OF_PEOPLE:
         lasts = dice.choice((dice.uniform(0.1, 8), dice.uniform(20, 50)))
         count = dice.randrange(1, 4)
-        on = dice.choice(("", "", "ack", "commit")) if kind == "pause" else ""
+        on = dice.choice(("", "start", "start", "ack", "commit")) if kind == "pause" else ""
+        if kind == "leaves meanwhile":
+            on, lasts = "count", dice.uniform(31, 45)
     return Fault(kind, at, replica, on, count, lasts, times, method, dice.random() < 0.5)
 
 
@@ -185,6 +207,9 @@ class Weather:
             if one.fault.kind in kinds and not one.fault.on and one.fault.method in ("", method):
                 return one.fault if self._strikes(one) else None
         return None
+
+    def disarm(self, fault: Fault) -> None:
+        self._armed = [one for one in self._armed if one.fault is not fault]
 
     def moment(self, on: Moment) -> list[Fault]:
         """The faults of replicas that strike at this moment."""

@@ -116,7 +116,7 @@ class ForeignServer:
     app, patience = "chaos", PATIENCE
 
     def __init__(self, agents: ForeignAgents, replica: Replica) -> None:
-        self._office, self._agents = replica.office, agents
+        self._office, self._agents, self._replica = replica.office, agents, replica
 
     async def about(self) -> ServerInfo:
         return ServerInfo(name="a storm's agents", metadata=True)
@@ -135,6 +135,9 @@ class ForeignServer:
     async def run(self, session: SessionId, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
         """The server goes on with what was sent to it, whoever listens."""
         office, weather = self._office, self._office.weather
+        chain = f"{session.app}/{session.user_id}/{session.id}"
+        if office.store.others(chain, self._replica):
+            office.watch.sends_for_others(self._replica, chain)
         if weather.take("agent is away"):
             await self._away()
         said = json.loads(json.dumps(message.to_dict()))
@@ -145,8 +148,10 @@ class ForeignServer:
         work = self._agents.runs(session, said, extra, out)
         if late is not None:  # whoever sent it hears that the connection broke, and it arrives nevertheless
             office.goes_on(min(late.seconds, PATIENCE - 1), work)
+            office.struck("tell", self._replica)
             raise DeliveryUnknown("The connection broke.")
         office.goes_on(office.wire.latency(), work)
+        office.struck("tell", self._replica)
         count = 0
         while (event := await out.get()) is not None:
             if isinstance(event, Exception):

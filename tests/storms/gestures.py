@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.storms.office import Office
 
 _BUTTONS = {words.APPROVE, words.HAPPENED, words.NOT_HAPPENED, words.RUN_AGAIN}
-_GLANCE, _PATIENCE, _SOON = 0.2, 12.0, 20.0
+_GLANCE, _PATIENCE, _SOON = 0.2, 12.0, 14.0
 
 
 async def presses(office: Office, fault: Fault) -> None:
@@ -44,6 +44,18 @@ async def presses(office: Office, fault: Fault) -> None:
                 await _press(office, card, who, dice.choice(_buttons(card)))
         case "last moment":
             await _presses_in_time(office, dice)
+        case "nobody answers":
+            await asyncio.sleep(dice.uniform(31, 40))
+            silent = [Fault("Slack fails", 0.0, times=9, method=name) for name in _ASKED]
+            for one in silent:
+                office.weather.arm(one)
+            for who in APPROVERS[::-1]:
+                await _press(office, card, who, words.APPROVE)
+            await asyncio.sleep(8)
+            for one in silent:
+                office.weather.disarm(one)
+        case "asker":
+            await _press(office, card, fault.method, words.APPROVE)
         case "speaks" if card.thread_ts:
             who, place, words_ = dice.choice(ASKERS), card.channel_id, f"s{office.loop.steps}"
             channel = next(name for name, one in office.people._channels.items() if one.id == place)
@@ -66,17 +78,22 @@ async def presses(office: Office, fault: Fault) -> None:
 
 
 async def _presses_in_time(office: Office, dice: Random) -> None:
-    """What expires first is approved right before that."""
+    """What ends first is decided right before that, or at that very instant."""
     waiting = {id_: until for id_, until in office.watch.ends_of_time().items() if until - office.loop.now < _SOON}
+    waiting = {id_: until for id_, until in waiting.items() if until > office.loop.now}
     if not waiting:
         return
-    confirmation = min(waiting, key=lambda id_: waiting[id_])
-    office.weather.arm(Fault("Slack is slow", 0.0, seconds=2.0, method="users.info"))
-    await asyncio.sleep(max(0.0, waiting[confirmation] - dice.uniform(0.01, 0.6) - office.loop.now))
+    confirmation, at_once = min(waiting, key=lambda id_: waiting[id_]), dice.random() < 0.5
+    if not at_once:
+        office.weather.arm(Fault("Slack is slow", 0.0, seconds=2.0, method="users.info"))
+    before = dice.uniform(0.4, 0.8) if at_once else dice.uniform(0.01, 0.6)
+    await asyncio.sleep(max(0.0, waiting[confirmation] - before - office.loop.now))
+    office.store.ends_at = waiting[confirmation] if at_once else 0.0
     for card in _open_cards(office):
         if _confirmation(card) == confirmation:
             office.note(f"in time: {office.people.ticket_of(confirmation, card)}")
-            await _press(office, card, dice.choice(APPROVERS), words.APPROVE)
+            button = dice.choice([one for one in _buttons(card) if one != words.RUN_AGAIN])
+            await _press(office, card, dice.choice(APPROVERS), button)
 
 
 def _open_cards(office: Office) -> Sequence[Message]:
@@ -95,7 +112,11 @@ def _old_cards(office: Office) -> Sequence[Message]:
     return [one for at, one in enumerate(office.copies) if at < newest[one.channel_id, one.ts] and _buttons(one)]
 
 
-_FIND = {"old card": _old_cards, "edits the approved": _half_approved, "approves the rest": _half_approved}
+_FIND = {
+    **{"old card": _old_cards, "edits the approved": _half_approved, "approves the rest": _half_approved},
+    "nobody answers": _half_approved,
+}
+_ASKED = ("users.info", "usergroups.users.list")
 
 
 def _is_card(message: Message) -> bool:

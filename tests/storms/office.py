@@ -23,6 +23,7 @@ from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.slack.calls import CallLimits, Slack
 from adk_confirm.bot.slack.directory import Directory
+from adk_confirm.bot.store.cast_vote import SubmittedVote
 from adk_confirm.bot.store.pause import mark_for_drawing, pause_runs, resume_runs
 from adk_confirm.bot.worker.supervision import RestartPauses
 from adk_confirm.demo.slack_app import our_app
@@ -138,7 +139,7 @@ class Office:
         self.people = People(self.slack, cast_, everywhere(self.slack, cast_))
         self.wire = SlackWire(self.slack, loop, self.dice, self.weather)
         self.slack.outbox._transmit = partial(transmit, self)  # type: ignore[method-assign]
-        self.store = StormStore(template, loop, self.dice, self.weather, self._committed, self._unheld)
+        self.store = StormStore(template, loop, self.dice, self.weather, self._committed, self._unheld, self.struck, self._stored)
         self.settings = settings(foreign=foreign)
         self.agents = ForeignAgents(self) if foreign else None
         self.watch = Watch(self)
@@ -170,9 +171,14 @@ class Office:
         self.watch.look()
         self.struck("commit", replica)
 
-    def struck(self, on: Moment, replica: Replica) -> None:
-        for fault in self.weather.moment(on):
+    def _stored(self, vote: SubmittedVote, at: float) -> None:
+        self.watch.stored[vote.voter.user, vote.confirmation].append(at)
+
+    def struck(self, on: Moment, replica: Replica) -> bool:
+        found = self.weather.moment(on)
+        for fault in found:
             self.strikes(fault, replica)
+        return bool(found)
 
     def acked(self, replica: Replica, made: Delivery) -> None:
         self.watch.acked(made)
@@ -218,12 +224,17 @@ class Office:
             case "kill":
                 replica.dies()
                 self._later(fault.seconds, replica.reborn)
-            case "freeze" | "stand still":
+            case "freeze" | "stand still" | "suspend" | "doze":
                 if process.frozen:
                     return
                 process.frozen = True
-                if fault.kind == "stand still":
+                if fault.kind in ("stand still", "suspend"):
                     self.loop.shift_timers(process, fault.seconds)
+                if fault.kind == "suspend":  # by less than what a lease has left when it counts as fresh
+                    back = min(fault.seconds - LEASE + self.dice.uniform(0.1, 1.5), LEASE / 2)
+                    replica.ahead = process.ahead = process.ahead - (3600.0 if fault.acted else back)
+                if fault.kind == "doze":
+                    self.weather.arm(Fault("freeze", 0.0, on="sure", seconds=LEASE + 1))
                 self._later(fault.seconds, partial(setattr, process, "frozen", False))
             case "restart":
                 self._start_task(self._restarts(replica))
@@ -243,10 +254,17 @@ class Office:
                 self._start_task(self._puts_back(fault, "runtime_calls"))
             case "call is ready":
                 self._makes_ready(fault)
+            case "nobody spoke":
+                self._silences()
             case "letter again":
                 self._sends_again(fault)
             case "forged letter":
                 self._forges(fault)
+            case "leaves meanwhile":  # what was asked about them is old when the process goes on
+                process.frozen = True
+                self._later(fault.seconds, partial(setattr, process, "frozen", False))
+                self._leaves(self.watch.last_actor())
+                self._later(fault.seconds + 3, partial(self._leaves, ""))
             case "policy changes":
                 self._start_task(self._policies_change(fault))
             case "reapply":
@@ -291,13 +309,13 @@ class Office:
         self.slack.group("oncall", *(self.cast[name] for name in APPROVERS if name != away), id="S0ONCALL")
         self.changes_who_may()
 
-    def changes_who_may(self) -> None:
+    def changes_who_may(self, by_command: str = "") -> None:
         """Somebody who is barred in some replicas only may still decide in the others."""
         able = {tool.name: {*APPROVERS, *(ASKERS if tool.name == "pay" else ())} for tool in TOOLS_HERE}
         for tool in TOOLS_HERE:
             able[tool.name] -= {self.away} if _GROUP in tool.approvers else set()
         named = {tool: frozenset(f"U0{one.upper()}" for one in names) for tool, names in able.items()}
-        self.watch.able(named, [f"U0{one.upper()}" for one in self.barred])
+        self.watch.able(named, [f"U0{one.upper()}" for one in (*self.barred, *filter(None, [by_command]))])
 
     def read_file(self, replica: Replica) -> None:
         """A replica reads its settings file."""
@@ -347,6 +365,13 @@ class Office:
         self.store.connection.execute("UPDATE jobs SET due_at = 0 WHERE kind = 'session'")
         self.tampered.add(fault.kind)
 
+    def _silences(self) -> None:
+        """Somebody makes nobody have spoken to the agent, and those who did approve."""
+        self.store.connection.execute("UPDATE bot_sessions SET speakers = '[]'")
+        self.tampered.add("nobody spoke")
+        for who in ASKERS:
+            self._start_task(presses(self, Fault("asker", 0.0, method=who)))
+
     def _forges(self, fault: Fault) -> None:
         """Somebody has the agent hear what nobody said."""
         rows = self.store.look("SELECT * FROM bot_mail WHERE kind = 'words' ORDER BY id")
@@ -378,13 +403,14 @@ class Office:
                 await asyncio.sleep(self.dice.uniform(0, 1))
                 self.read_file(replica)
             if reapplies:
-                await self._reapplies(bars)
+                await self._reapplies(self.bars)
             if bars:
                 await presses(self, replace(fault, kind="approves the rest", seconds=0.0))
             await asyncio.sleep(fault.seconds)
 
     async def _reapplies(self, bars: str) -> None:
         """As the command does. What it leaves as it was, it says."""
+        self.changes_who_may(bars)
         rules, command = Rules(self._policies(bars)), cast("Any", _Beside(self))
         people = Directory(Slack(cast("Any", StormClient(self.wire, command))), rules)
         async for done in Reapplying(self.beside(), people, rules.policies).rows():
@@ -440,8 +466,14 @@ class Office:
         await self.quiet(300.0)
         if voters := sorted({name for names in self.watch.half_decided().values() for name in names}):
             self._leaves(voters[0])
-        self.loop.now += seconds
-        self.note(f"{seconds:g} s pass")
+        until = self.loop.now + seconds
+        if (end := self.watch.next_end(until)) is not None:
+            self.loop.now = max(self.loop.now, end - 1.0)
+            await presses(self, Fault("last moment", 0.0, count=int(end)))
+        self.loop.now = max(self.loop.now, until)
+        self.note(f"{seconds:g} s have passed")
+        await self.quiet(300.0)
+        self.watch.looks_for_overdue()
 
     async def is_prompt(self) -> None:
         """In calm weather nothing fails, and what is due is done at once, not when a loop looks again."""

@@ -57,7 +57,8 @@ class StormClient:
 class StormSlack(Slack):
     async def _call_once(self, method: Any, given: JsonObject) -> JsonObject:
         replica = cast("StormClient", self.client)._replica
-        if self._lease is not None and not replica.office.store.held_by(self._lease):
+        store = replica.office.store
+        if self._lease is not None and (not store.held_by(self._lease) or store.is_over(self._lease)):
             replica.office.watch.unheld(replica, self._lease, method.name)
         return await super()._call_once(method, given)
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from adk_confirm.bot.store.cast_vote import SubmittedVote, count_next
+from adk_confirm.bot.store.transactions import hand_over
+from adk_confirm.runtime.calls.call import CallState
 from adk_confirm.runtime.errors import StoreError
-from adk_confirm.runtime.store.lease import Lease
+from adk_confirm.runtime.store.lease import Lease, remaining
+from adk_confirm.runtime.store.sessions import SessionChange
 from adk_confirm.runtime.store.sqlite import as_store_error
 from adk_confirm.runtime.store.transaction import Job, OutcomeUnknown, R, SqlDialect, Tx
 from adk_confirm.runtime.store.wakeups import Hub, topic_key
-from tests.storms.faults import Fault, Kind, Weather
+from tests.storms.faults import Fault, Kind, Moment, Weather
 from tests.storms.loop import StormLoop
 
 if TYPE_CHECKING:
@@ -28,7 +33,8 @@ AWAY_SAID = "The store can't be reached now. Nothing was stored."
 
 class StormStore:
     """`committed` is called after each commit, before anybody has its answer; `unheld` after one by a lease that was
-    lost."""
+    lost; `coming` when a transaction of such a moment is on its way, and says whether something happens meanwhile;
+    `stored` when somebody's vote is stored."""
 
     def __init__(
         self,
@@ -38,8 +44,16 @@ class StormStore:
         weather: Weather,
         committed: Callable[[Replica], None],
         unheld: Callable[[Replica, Lease], None],
+        coming: Callable[[Moment, Replica], bool],
+        stored: Callable[[SubmittedVote, float], None],
     ) -> None:
         self.loop, self.dice, self.weather, self.committed, self.unheld = loop, dice, weather, committed, unheld
+        self.coming, self.stored = coming, stored
+        self.ends_at = 0.0
+        """When something ends: a vote that comes right before that is stored at that very instant."""
+        self._at: float | None = None
+        self.holders: dict[str, int] = {}
+        """Which process has written by a lease, by its token."""
         self.connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=1000)
         self.connection.deserialize(template)
         self.connection.execute("PRAGMA foreign_keys=ON")
@@ -50,7 +64,7 @@ class StormStore:
         self.told: Callable[[Replica, str], None] | None = None
 
     def now(self) -> float:
-        return self.loop.now
+        return self.loop.now if self._at is None else self._at
 
     def look(self, sql: str, **values: object) -> list[Any]:
         """Reads, beside everybody."""
@@ -61,7 +75,18 @@ class StormStore:
         rows = self.look("SELECT lease_token FROM jobs WHERE kind = :kind AND key = :key", **lease.job._asdict())
         return bool(rows) and rows[0].lease_token == lease.token
 
-    def perform(self, job: Job[Any]) -> None:
+    def others(self, chain: str, replica: Replica) -> bool:
+        """Whether another process is known to hold this session."""
+        held = self.look("SELECT lease_token AS token FROM jobs WHERE kind = 'session' AND key = :key", key=chain)
+        by = self.holders.get(held[0].token) if held and held[0].token else None
+        return by not in (None, replica.process.index)
+
+    def is_over(self, lease: Lease) -> bool:
+        found = self.look("SELECT lease_until AS at FROM jobs WHERE kind = :kind AND key = :key", **lease.job._asdict())
+        return bool(found) and found[0].at is not None and found[0].at < self.loop.now
+
+    def perform(self, job: Job[Any], at: float | None = None) -> None:
+        self._at = at
         connection = self.connection
         connection.execute("BEGIN")
         changes = connection.total_changes
@@ -75,6 +100,7 @@ class StormStore:
                 job.error = as_store_error(job.error, writing=not job.read_only)
         else:
             connection.execute("COMMIT")
+        self._at = None
 
     def latency(self) -> float:
         return self.dice.choice((0.0001, 0.0005, 0.002, 0.01)) * (0.5 + self.dice.random())
@@ -117,6 +143,8 @@ class StormEngine:
         late = store.latency()
         if not read_only and (fault := take("commit is late")):
             late += fault.seconds
+        if not read_only and (moment := _moment(work)) and self.replica.number >= 0:
+            late += store.dice.uniform(0.05, 0.5) if store.coming(moment, self.replica) else 0.0
         loop.call_later(late, self._perform, job, loop.time() + AWAY)
         return await job.future
 
@@ -138,9 +166,22 @@ class StormEngine:
             job.fail(StoreError(FULL))
             loop.call_later(store.latency(), self._answer, job)
             return
-        lease = None if job.read_only else _lease_in(job.work)
-        held = lease is None or store.held_by(lease)
-        store.perform(job)
+        inside = [] if job.read_only else [*_inside(job.work)]
+        lease = next((one for one in inside if isinstance(one, Lease)), None)
+        vote = next((one for one in inside if isinstance(one, SubmittedVote)), None)
+        if lease is not None:
+            store.holders[lease.token] = self.replica.process.index
+        held, at = lease is None or store.held_by(lease), None
+        if vote is not None and loop.now < store.ends_at + 0.001:
+            if loop.now < store.ends_at:
+                loop.call_later(store.ends_at - loop.now, self._perform, job, until)
+                return
+            at = store.ends_at
+        store.perform(job, at)
+        if vote is not None and job.error is None:
+            store.stored(vote, at or loop.now)
+        if job.read_only and any(one is remaining for one in _inside(job.work)):
+            store.coming("sure", self.replica)
         if lease is not None and not held and job.error is None:
             store.unheld(self.replica, lease)
         late = store.latency()
@@ -175,17 +216,30 @@ def _nothing(*_: Kind) -> Fault | None:
     return None
 
 
-def _lease_in(work: object, depth: int = 6) -> Lease | None:
-    """The lease by which a transaction writes."""
-    if isinstance(work, Lease):
-        return work
+def _inside(work: object, depth: int = 7) -> Iterator[object]:
+    """What a transaction is made of: functions, what they were given, and the lease by which it writes."""
+    yield work
     if isinstance(held := getattr(work, "_lease", None), Lease):
-        return held
-    if depth and callable(work):
-        for cell in getattr(work, "__closure__", None) or ():
-            if (found := _lease_in(cell.cell_contents, depth - 1)) is not None:
-                return found
-    return None
+        yield held
+    if depth == 0:
+        return
+    parts = [cell.cell_contents for cell in getattr(work, "__closure__", None) or ()]
+    parts += [work.func, *work.args] if isinstance(work, partial) else []
+    parts += [*work] if type(work) is tuple else []
+    for part in parts:
+        if callable(part) or isinstance(part, tuple | Lease | SessionChange | SubmittedVote):
+            yield from _inside(part, depth - 1)
+
+
+def _moment(work: object) -> Moment:
+    for one in _inside(work):
+        if one is count_next:
+            return "count"
+        if one is hand_over:
+            return "start"
+        if isinstance(one, SessionChange) and any(call.state is CallState.RUNNING for call in one.calls.values()):
+            return "start"
+    return ""
 
 
 def _names(work: Callable[..., Any]) -> str:

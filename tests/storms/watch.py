@@ -46,6 +46,8 @@ class Watch:
         """What of that was acknowledged: when."""
         self._able: list[tuple[float, Mapping[str, frozenset[str]], Sequence[str]]] = []
         self._spoke: dict[str, set[str]] = defaultdict(set)
+        self.stored: dict[tuple[str, str], list[float]] = defaultdict(list)
+        """When somebody's votes about a confirmation were stored."""
 
     def _find(self, promise: str, what: str, ticket: str = "") -> None:
         self.found.append(Finding(promise, what, ticket))
@@ -106,6 +108,9 @@ class Watch:
                 acks, acts = self._acks[who, confirmation], self._acts[who, confirmation]
                 if len(acts) == len(acks) and max(acks, default=known.until) < known.until:
                     self._find("an acknowledged click counts", f"{who} was not too late", confirmation)
+            votes = self.stored[who, confirmation]
+            if kind in _VOTED and votes and min(votes) >= (known.unknown_until if known.unknown else known.until):
+                self._find("what comes too late does not count", f"{who}'s {kind}", confirmation)
             for promise, what in known.add(kind, content, self._office.loop.now, ours=ours):
                 self._find(promise, what, confirmation)
 
@@ -137,7 +142,8 @@ class Watch:
         """Whether somebody was named, and not barred, at some time since one of them first did something about it. What
         Slack said half a minute before still counts."""
         since = min(self._acts.get((acted, confirmation), [0.0]))
-        named = any(who in named[tool] for _, named, _ in self._since(since - RIGHTS_KNOWN_FOR))
+        of_late = self._office.loop.now - RIGHTS_KNOWN_FOR
+        named = any(who in named[tool] for _, named, _ in self._since(of_late))
         return named and not all(set(barred) == {who} for _, _, barred in self._since(since))
 
     def _doubted(self, tool: str, who: str) -> bool:
@@ -150,8 +156,21 @@ class Watch:
         return {id_: sorted(names[who] for who in one.approvals) for id_, one in waiting.items() if one.approvals}
 
     def ends_of_time(self) -> dict[str, float]:
-        """When what waits for people expires."""
-        return {id_: one.until for id_, one in self._ballots.items() if not one.decided}
+        """When what waits for people expires, and when nobody knows any more what became of the others."""
+        waiting = {id_: one.until for id_, one in self._ballots.items() if not one.decided}
+        return waiting | {id_: one.unknown_until for id_, one in self._ballots.items() if one.unknown}
+
+    def next_end(self, until: float) -> float | None:
+        return min((at for at in self.ends_of_time().values() if self._office.loop.now < at < until), default=None)
+
+    def looks_for_overdue(self) -> None:
+        for id_, at in self.ends_of_time().items():
+            if at < self._office.loop.now - _SOON:
+                self._find("nothing waits for ever", f"it is over since {self._office.loop.now - at:.0f} s", id_)
+
+    def last_actor(self) -> str:
+        acts = {who: max(at) for (who, _), at in self._acts.items() if at and who in self._office.names}
+        return self._office.names[max(acts, key=lambda who: acts[who])] if acts else ""
 
     def stops(self, replica: Replica) -> None:
         """It stopped as it should: whatever it held is free."""
@@ -177,6 +196,9 @@ class Watch:
 
     def unheld(self, replica: Replica, lease: Lease, what: str) -> None:
         self._find("who lost a lease does nothing", f"{what} of replica {replica.number} for {lease.work}")
+
+    def sends_for_others(self, replica: Replica, chain: str) -> None:
+        self._find("who lost a lease does nothing", f"replica {replica.number} sends to the agent of {chain}")
 
     # What goes to Slack
 
@@ -256,6 +278,8 @@ def _given(part: Mapping[str, Any]) -> str | None:
     return None
 
 
+_VOTED = ("approval", "edited", "denied", "settled", "run again vote")
+_SOON = 30.0
 _LETTER = "SELECT 1 AS there FROM bot_mail WHERE mark = :ts"
 _EVENTS = "SELECT seq, body FROM runtime_events WHERE session = :session AND seq > :after ORDER BY seq"
 _NEW = (
