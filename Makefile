@@ -89,9 +89,9 @@ lock: ## constraints.txt and build.txt: the exact versions and hashes that deplo
 	@$(PYTHON) .ci/lock.py
 
 chaos: dev ## three replicas under random faults: make chaos SECONDS=600 SEED=7; without a seed, another each time
-	@$(BIN)/python -m bench.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m bench.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(POSTGRES),--postgres)
 
-storms: dev ## thousands of faults in one process and virtual time: make storms SECONDS=600 SEED=7
+storms: dev ## thousands of faults in one process and virtual time: make storms SECONDS=600 SEED=7 POSTGRES=1
 	@$(BIN)/python -m tests.storms $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 mutants: dev ## do the tests notice deliberate slips in the code? make mutants SLIPS="ledger voting" for some of them

@@ -14,8 +14,10 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -31,7 +33,11 @@ def main() -> int:
     slip = _chosen(options.slip) if options.slip else None
     if slip is not None:
         _make(slip)
-    storms = _ready()
+    with _ready(postgres=options.postgres) as storms:
+        return _run(storms, options, slip)
+
+
+def _run(storms: Any, options: Any, slip: Slip | None) -> int:
     if options.seeds:
         return _run_these(storms, options)
     began = time.monotonic()
@@ -60,11 +66,13 @@ def _options() -> Any:
     parser.add_argument("--foreign", action="store_true", help="servers of others in all, not in a quarter")
     parser.add_argument("--slip", help="words of a slip in tests/mutants, which is made in the code first")
     parser.add_argument("--said", action="store_true", help="print all that happened")
+    parser.add_argument("--postgres", action="store_true", help="on a real PostgreSQL, which is slower")
     parser.add_argument("--jobs", type=int, default=_JOBS, help="processes, default: %(default)s")
     return parser.parse_args()
 
 
-def _ready() -> Any:
+@contextmanager
+def _ready(*, postgres: bool) -> Iterator[Any]:
     """The simulator. The product is imported here, after its clocks and dice were replaced."""
     from tests.storms import virtual
 
@@ -73,7 +81,17 @@ def _ready() -> Any:
     from tests.storms import storm
 
     made["storms"] = storm
-    storm.TEMPLATE = storm.make_template()
+    with ExitStack() as stack:
+        if postgres:
+            from tests.storms.postgres import PostgresStore, served
+
+            storm.EMPTY = partial(PostgresStore, stack.enter_context(served(storm.SECRET)))
+        else:
+            storm.EMPTY = partial(storm.StormStore, storm.make_template())
+        yield _warm(storm)
+
+
+def _warm(storm: Any) -> Any:
     storm.quiet_python()
     storm.run(replace(storm.make_storm(0), faults=()))  # what is imported or made at the first use is there then
     gc.collect()
@@ -159,7 +177,7 @@ def _print_shortest(storms: Any, seed: int, options: Any) -> None:
     faults = ",".join(str(whole.faults.index(one)) for one in outcome.storm.faults)
     requests = ",".join(str(whole.plan.errands.index(one)) for one in plan.errands)
     print("Again, with all that happens:")
-    more = " --foreign" if options.foreign else ""
+    more = (" --foreign" if options.foreign else "") + (" --postgres" if options.postgres else "")
     print(f"python -m tests.storms {seed}{more} --faults {faults or ','} --requests {requests or ','} --said")
 
 

@@ -102,6 +102,7 @@ class Replica:
     def dies(self) -> None:
         office = self.office
         office.loop.kill(self.process)
+        office.store.ends(self.process)
         self.bolt = None
         for engine in [one for one in office.store.engines if one.replica is self]:
             office.store.engines.remove(engine)
@@ -117,7 +118,7 @@ class Replica:
 
 class Office:
     def __init__(
-        self, seed: int, loop: StormLoop, template: bytes, replicas: int, *, rates: bool, foreign: bool
+        self, seed: int, loop: StormLoop, empty: Callable[..., StormStore], replicas: int, *, rates: bool, foreign: bool
     ) -> None:
         self.loop, self.dice, self.weather = loop, Random(f"world {seed}"), Weather()
         self.effects: list[Effect] = []
@@ -139,7 +140,8 @@ class Office:
         self.people = People(self.slack, cast_, everywhere(self.slack, cast_))
         self.wire = SlackWire(self.slack, loop, self.dice, self.weather)
         self.slack.outbox._transmit = partial(transmit, self)  # type: ignore[method-assign]
-        self.store = StormStore(template, loop, self.dice, self.weather, self._committed, self._unheld, self.struck, self._stored)
+        more = (loop, self.dice, self.weather, self._committed, self._unheld, self.struck, self._stored)
+        self.store: StormStore = empty(*more)
         self.settings = settings(foreign=foreign)
         self.agents = ForeignAgents(self) if foreign else None
         self.watch = Watch(self)
@@ -217,6 +219,8 @@ class Office:
     def strikes(self, fault: Fault, replica: Replica) -> None:
         process = replica.process
         if process.dead or self.weather.over:
+            return
+        if fault.kind in OF_WRITERS and self.store.dialect != "sqlite":
             return
         self.weather.met += not fault.on
         self.note(f"{fault.kind}, replica {replica.number}, {fault.seconds:.3f} s {fault.on}")

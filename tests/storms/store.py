@@ -20,7 +20,7 @@ from adk_confirm.runtime.store.sqlite import as_store_error
 from adk_confirm.runtime.store.transaction import Job, OutcomeUnknown, R, SqlDialect, Tx
 from adk_confirm.runtime.store.wakeups import Hub, topic_key
 from tests.storms.faults import Fault, Kind, Moment, Weather
-from tests.storms.loop import StormLoop
+from tests.storms.loop import Process, StormLoop
 
 if TYPE_CHECKING:
     from tests.storms.office import Replica
@@ -35,6 +35,8 @@ class StormStore:
     """`committed` is called after each commit, before anybody has its answer; `unheld` after one by a lease that was
     lost; `coming` when a transaction of such a moment is on its way, and says whether something happens meanwhile;
     `stored` when somebody's vote is stored."""
+
+    dialect: SqlDialect = "sqlite"
 
     def __init__(
         self,
@@ -51,11 +53,11 @@ class StormStore:
         self.coming, self.stored = coming, stored
         self.ends_at = 0.0
         """When something ends: a vote that comes right before that is stored at that very instant."""
-        self._at: float | None = None
         self.holders: dict[str, int] = {}
         """Which process has written by a lease, by its token."""
         self.connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=1000)
-        self.connection.deserialize(template)
+        if template:
+            self.connection.deserialize(template)
         self.connection.execute("PRAGMA foreign_keys=ON")
         self.connection.execute("PRAGMA journal_mode=MEMORY")
         self.engines: list[StormEngine] = []
@@ -64,11 +66,15 @@ class StormStore:
         self.told: Callable[[Replica, str], None] | None = None
 
     def now(self) -> float:
-        return self.loop.now if self._at is None else self._at
+        return self.loop.now
 
     def look(self, sql: str, **values: object) -> list[Any]:
         """Reads, beside everybody."""
-        return Tx(self.connection, "sqlite", self.now).all(sql, **values)
+        return self.tx().all(sql, **values)
+
+    def tx(self, *, whole: bool = False) -> Tx:  # noqa: ARG002  (PostgreSQL's)
+        """Reads what is there. `whole`: one statement after another sees the same."""
+        return Tx(self.connection, "sqlite", self.now)
 
     def held_by(self, lease: Lease) -> bool:
         """Whether the job belongs to this lease."""
@@ -85,12 +91,12 @@ class StormStore:
         found = self.look("SELECT lease_until AS at FROM jobs WHERE kind = :kind AND key = :key", **lease.job._asdict())
         return bool(found) and found[0].at is not None and found[0].at < self.loop.now
 
-    def perform(self, job: Job[Any], at: float | None = None) -> None:
-        self._at = at
+    def perform(self, _: StormEngine, job: Job[Any], at: float | None, then: Callable[[], None]) -> None:
+        """Runs a transaction, at the store's time or at another one."""
         connection = self.connection
         connection.execute("BEGIN")
         changes = connection.total_changes
-        job.run(Tx(connection, "sqlite", self.now))
+        job.run(Tx(connection, "sqlite", self.now if at is None else lambda: at))
         if job.read_only and connection.total_changes != changes:
             job.fail(StoreError("It reads only."))
         if job.error is not None or job.read_only:
@@ -100,7 +106,13 @@ class StormStore:
                 job.error = as_store_error(job.error, writing=not job.read_only)
         else:
             connection.execute("COMMIT")
-        self._at = None
+        then()
+
+    def ends(self, process: Process) -> None:
+        """Ends what a process that died has begun."""
+
+    def close(self) -> None:
+        self.connection.close()
 
     def latency(self) -> float:
         return self.dice.choice((0.0001, 0.0005, 0.002, 0.01)) * (0.5 + self.dice.random())
@@ -116,9 +128,8 @@ class StormStore:
 class StormEngine:
     """What a replica has of the store."""
 
-    dialect: SqlDialect = "sqlite"
-
     def __init__(self, store: StormStore, replica: Replica, hub: Hub) -> None:
+        self.dialect = store.dialect
         self._store, self.replica, self.hub, self._under_way = store, replica, hub, 0
         store.engines.append(self)
 
@@ -177,13 +188,18 @@ class StormEngine:
                 loop.call_later(store.ends_at - loop.now, self._perform, job, until)
                 return
             at = store.ends_at
-        store.perform(job, at)
+        ahead = (lease if not held else None, vote, at or loop.now)
+        store.perform(self, job, at, lambda: self._performed(job, *ahead))
+
+    def _performed(self, job: Job[Any], lost: Lease | None, vote: SubmittedVote | None, at: float) -> None:
+        store, loop = self._store, self._store.loop
+        take = store.weather.take if self.replica.number >= 0 else _nothing
         if vote is not None and job.error is None:
-            store.stored(vote, at or loop.now)
+            store.stored(vote, at)
         if job.read_only and any(one is remaining for one in _inside(job.work)):
             store.coming("sure", self.replica)
-        if lease is not None and not held and job.error is None:
-            store.unheld(self.replica, lease)
+        if lost is not None and job.error is None:
+            store.unheld(self.replica, lost)
         late = store.latency()
         if job.read_only and (fault := take("read is late")):
             late += fault.seconds

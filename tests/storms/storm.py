@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -22,7 +23,6 @@ from adk_confirm.bot.ops.audit_verify import verification_results
 from adk_confirm.bot.store.audit_log import LineFilter, read_page, verify_ledger
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.open import open_store
-from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
 from bench.chaos import agent as agents
 from bench.chaos.checks import check, ledger_verifies
@@ -35,13 +35,14 @@ from tests.storms import virtual
 from tests.storms.faults import OF_CLICKS, OF_PEOPLE, Fault, make_faults, without
 from tests.storms.loop import StormLoop
 from tests.storms.office import LEASE, SECRET, Office, in_place
+from tests.storms.store import StormStore
 from tests.storms.watch import HEARD_TWICE, POSTED_AGAIN
 
 _GOES_HOME, _QUIET_WITHIN, _ROUNDS = 30.0, 300.0, 6
 LOOP: StormLoop | None = None
 OFFICE: Office | None = None
-TEMPLATE = b""
-"""An empty store."""
+EMPTY: Callable[..., StormStore] = StormStore
+"""Makes the store of a storm, with its tables."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def run(storm: Storm, *, tell: bool = False) -> Outcome:
         if OFFICE is not None:
             outcome.met, outcome.said = OFFICE.weather.met, OFFICE.said
             outcome.commits = OFFICE.store.commits
-            OFFICE.store.connection.close()
+            OFFICE.store.close()
         outcome.steps, outcome.trace, outcome.lasted = loop.steps, loop.trace, loop.now - 1_790_000_000.0
         loop.end()
         offices._here.clear()
@@ -148,7 +149,7 @@ def shortest(storm: Storm) -> Outcome:
 
 async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     global OFFICE
-    at = OFFICE = Office(storm.seed, loop, TEMPLATE, storm.replicas, rates=storm.rates, foreign=storm.foreign)
+    at = OFFICE = Office(storm.seed, loop, EMPTY, storm.replicas, rates=storm.rates, foreign=storm.foreign)
     if tell:
         at.store.told = lambda replica, what: at.note(f"replica {replica.number} {what}")
     at.stops_only = all(fault.kind in ("restart", *OF_CLICKS, *OF_PEOPLE) for fault in storm.faults)
@@ -215,7 +216,7 @@ async def _decide_the_rest(at: Office, storm: Storm) -> list[str]:
 
 
 def _history(at: Office, owed: list[str]) -> History:
-    tx, seal = Tx(at.store.connection, "sqlite", at.store.now), Seal(SECRET)
+    tx, seal = at.store.tx(whole=True), Seal(SECRET)
     tx.context = seal
     report = verify_ledger(tx, seal)
     lines = [line for line in read_page(tx, LineFilter(), None, 10_000) if line.chain != SYSTEM]

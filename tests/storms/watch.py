@@ -33,7 +33,6 @@ class Watch:
         self._seen: dict[str, int] = {}  # lines of each chain that were looked at
         self._ballots: dict[str, Ballots] = {}
         self._began: Counter[str] = Counter()
-        self._changes = 0
         self._read: dict[int, int] = {}  # events of each session that were looked at
         self._events_of: dict[int, int] = {}  # how many each had then
         self._given: Counter[tuple[int, str]] = Counter()  # what a session was given: answers, results, words
@@ -56,10 +55,6 @@ class Watch:
     def look(self) -> None:
         """After each commit: the new lines of the ledger."""
         store = self._office.store
-        changes = store.connection.total_changes
-        if changes == self._changes:
-            return
-        self._changes = changes
         for row in store.look("SELECT chain, seq FROM bot_chains"):
             before = self._seen.get(row.chain, 0)
             if row.seq == before:
