@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -111,13 +111,19 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     ("kill", "kill", "kill", "Slack loses", "answer is lost"),
     ("pause", "pause", "commit is late", "answer is late", "approves the rest"),
     ("suspend", "suspend", "doze", "freeze"),
+    ("freeze@start", "freeze@start", "kill@tell", "kill@start"),
+    ("freeze@start", "freeze@start", "suspend@update", "doze"),
+    ("suspend@post", "suspend@update", "suspend@commit", "doze"),
+    ("pause@start", "leaves meanwhile", "kill@tell", "agent is late"),
     ("leaves meanwhile", "group changes", "approves the rest", "nobody answers"),
+    ("nobody answers", "nobody answers", "leaves meanwhile"),
+    ("nobody spoke", "speaks", "amount of a call"),
     ("last moment", "last moment", "again", "stranger"),
     ("Slack loses", "Slack is late", "Slack is late", "restart"),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
 )
-"""What goes wrong together. A storm in which everything does shows less of each."""
+"""What goes wrong together, some of it at a moment. A storm in which everything does shows less of each."""
 
 
 def make_faults(dice: Random, *, replicas: int, seconds: float, lease: float, foreign: bool) -> tuple[Fault, ...]:
@@ -136,6 +142,7 @@ _MOST |= {"tell": 3}
 
 def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float, last: Moment) -> Fault:
     """Half of the faults are spread over what happens, and the others over time: most of that is quiet."""
+    kind, _, moment = kind.partition("@")
     at, replica, early = dice.uniform(0, seconds), dice.randrange(replicas), dice.random() < 0.5
     at = dice.uniform(0, 0.5) if early else at
     on: Moment = ""
@@ -174,6 +181,8 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
         on = dice.choice(("", "start", "start", "ack", "commit")) if kind == "pause" else ""
         if kind == "leaves meanwhile":
             on, lasts = "count", dice.uniform(31, 45)
+    if moment:
+        on, count, at = cast("Moment", moment), dice.choice((1, 1, 2, 3)), dice.uniform(0, 0.5)
     return Fault(kind, at, replica, on, count, lasts, times, method, dice.random() < 0.5)
 
 

@@ -54,13 +54,13 @@ async def presses(office: Office, fault: Fault) -> None:
             await asyncio.sleep(8)
             for one in silent:
                 office.weather.disarm(one)
-        case "asker":
-            await _press(office, card, fault.method, words.APPROVE)
-        case "speaks" if card.thread_ts:
+        case "speaks" | "nobody spoke" if card.thread_ts:
             who, place, words_ = dice.choice(ASKERS), card.channel_id, f"s{office.loop.steps}"
             channel = next(name for name, one in office.people._channels.items() if one.id == place)
             office.people._says(who, channel, card.thread_ts, [words_], f"You said {words_}.")
             await asyncio.sleep(dice.uniform(0.2, 3))
+            if fault.kind == "nobody spoke":
+                office.silences()
             await _press(office, card, who, words.APPROVE)
         case "edits the approved" | "approves the rest":
             voters = office.watch.half_decided().get(_confirmation(card), APPROVERS)
@@ -106,6 +106,10 @@ def _half_approved(office: Office) -> Sequence[Message]:
     return [one for one in _open_cards(office) if _confirmation(one) in office.watch.half_decided()]
 
 
+def _open_to_askers(office: Office) -> Sequence[Message]:
+    return [one for one in _open_cards(office) if office.watch.tool_of(_confirmation(one)) == "pay"]
+
+
 def _old_cards(office: Office) -> Sequence[Message]:
     """Cards that asked something before they were drawn again."""
     newest = {(one.channel_id, one.ts): at for at, one in enumerate(office.copies)}
@@ -114,7 +118,7 @@ def _old_cards(office: Office) -> Sequence[Message]:
 
 _FIND = {
     **{"old card": _old_cards, "edits the approved": _half_approved, "approves the rest": _half_approved},
-    "nobody answers": _half_approved,
+    **{"nobody answers": _half_approved, "nobody spoke": _open_to_askers},
 }
 _ASKED = ("users.info", "usergroups.users.list")
 

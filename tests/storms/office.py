@@ -259,7 +259,7 @@ class Office:
             case "call is ready":
                 self._makes_ready(fault)
             case "nobody spoke":
-                self._silences()
+                self._start_task(presses(self, fault))
             case "letter again":
                 self._sends_again(fault)
             case "forged letter":
@@ -369,12 +369,10 @@ class Office:
         self.store.connection.execute("UPDATE jobs SET due_at = 0 WHERE kind = 'session'")
         self.tampered.add(fault.kind)
 
-    def _silences(self) -> None:
-        """Somebody makes nobody have spoken to the agent, and those who did approve."""
+    def silences(self) -> None:
+        """Somebody makes nobody have spoken to any agent."""
         self.store.connection.execute("UPDATE bot_sessions SET speakers = '[]'")
         self.tampered.add("nobody spoke")
-        for who in ASKERS:
-            self._start_task(presses(self, Fault("asker", 0.0, method=who)))
 
     def _forges(self, fault: Fault) -> None:
         """Somebody has the agent hear what nobody said."""

@@ -155,6 +155,9 @@ class Watch:
         waiting = {id_: one.until for id_, one in self._ballots.items() if not one.decided}
         return waiting | {id_: one.unknown_until for id_, one in self._ballots.items() if one.unknown}
 
+    def tool_of(self, confirmation: str) -> str:
+        return self._ballots[confirmation].tool if confirmation in self._ballots else ""
+
     def next_end(self, until: float) -> float | None:
         return min((at for at in self.ends_of_time().values() if self._office.loop.now < at < until), default=None)
 
