@@ -42,8 +42,8 @@ OF_CLICKS: tuple[Kind, ...] = (
     *("speaks", "edits the approved", "approves the rest", "nobody answers"),
 )
 """What people press: buttons of a card as it was before, all at once, twice, where they have no say, right before it
-expires and at that very instant, after they spoke to the agent, on what others have approved, and there while Slack
-says of nobody who they are."""
+expires and at that very instant, after they spoke to the agent, on what others have approved, and while Slack
+does not say who the others are."""
 
 Moment = Literal["", "commit", "post", "update", "tool", "ack", "start", "count", "sure", "tell"]
 """What a fault waits for: a replica is hit when it has just done this, before it knows; or when the start of a call,
@@ -155,7 +155,7 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
         if kind == "suspend":
             lasts = lease + dice.uniform(0.05, 1.5)
         if kind == "doze":
-            lasts = dice.uniform(2.1, 5.5)
+            lasts = dice.uniform(1.5, 3.4)
         if kind == "kill":
             lasts = dice.choice((dice.uniform(0.05, 2), lease + dice.uniform(0, 5)))
     elif kind == "clock jumps":
@@ -216,9 +216,6 @@ class Weather:
             if one.fault.kind in kinds and not one.fault.on and one.fault.method in ("", method):
                 return one.fault if self._strikes(one) else None
         return None
-
-    def disarm(self, fault: Fault) -> None:
-        self._armed = [one for one in self._armed if one.fault is not fault]
 
     def moment(self, on: Moment) -> list[Fault]:
         """The faults of replicas that strike at this moment."""

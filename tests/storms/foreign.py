@@ -16,6 +16,7 @@ from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, Content, SessionId
 from bench.chaos.agent import _call
 from bench.chaos.plan import TOOLS
+from tests.storms.faults import Fault
 
 if TYPE_CHECKING:
     from tests.storms.office import Office, Replica
@@ -149,6 +150,8 @@ class ForeignServer:
         if late is not None:  # whoever sent it hears that the connection broke, and it arrives nevertheless
             office.goes_on(min(late.seconds, PATIENCE - 1), work)
             office.struck("tell", self._replica)
+            if late.acted:  # and is stopped, so that another process goes on at once
+                office.strikes(Fault("restart", 0.0), self._replica)
             raise DeliveryUnknown("The connection broke.")
         office.goes_on(office.wire.latency(), work)
         office.struck("tell", self._replica)

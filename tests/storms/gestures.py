@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.click_ids import CardMark, parse_mark
+from adk_confirm.bot.worker.worker import HELD_FOR
 from adk_confirm.sandbox.blockkit.elements import element_label
 from adk_confirm.sandbox.people.seen import controls
 from adk_confirm.sandbox.refusals import NotFound, Refused
@@ -46,14 +47,13 @@ async def presses(office: Office, fault: Fault) -> None:
             await _presses_in_time(office, dice)
         case "nobody answers":
             await asyncio.sleep(dice.uniform(31, 40))
-            silent = [Fault("Slack fails", 0.0, times=9, method=name) for name in _ASKED]
-            for one in silent:
-                office.weather.arm(one)
-            for who in APPROVERS[::-1]:
-                await _press(office, card, who, words.APPROVE)
-            await asyncio.sleep(8)
-            for one in silent:
-                office.weather.disarm(one)
+            voters = office.watch.half_decided().get(_confirmation(card), [])
+            office.unknown = {f"U0{who.upper()}" for who in voters}
+            for who in APPROVERS:
+                if who not in voters:
+                    await _press(office, card, who, words.APPROVE)
+            await asyncio.sleep(HELD_FOR + 15)
+            office.unknown = set()
         case "speaks" | "nobody spoke" if card.thread_ts:
             who, place, words_ = dice.choice(ASKERS), card.channel_id, f"s{office.loop.steps}"
             channel = next(name for name, one in office.people._channels.items() if one.id == place)
@@ -120,7 +120,6 @@ _FIND = {
     **{"old card": _old_cards, "edits the approved": _half_approved, "approves the rest": _half_approved},
     **{"nobody answers": _half_approved, "nobody spoke": _open_to_askers},
 }
-_ASKED = ("users.info", "usergroups.users.list")
 
 
 def _is_card(message: Message) -> bool:

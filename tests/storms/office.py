@@ -149,6 +149,8 @@ class Office:
         """Who left the group, who is barred in the file, and who in the file as each replica read it last."""
         self.changes_who_may()
         self.replicas = [Replica(self, number) for number in range(replicas)]
+        self.unknown: set[str] = set()
+        """Of whom Slack does not say who they are."""
         self.lost: list[Message] = []
         """What Slack lost after it had taken it."""
         self.copies: list[Message] = []

@@ -95,6 +95,8 @@ class SlackWire:
                 after = max(1, round(fault.seconds))
                 replica.office.watch.refused(args)
                 done = 429, cast("JsonObject", {"ok": False, "error": "ratelimited"}), {"Retry-After": str(after)}
+            elif method == "users.info" and args["user"] in replica.office.unknown:
+                done = 500, {}, {}
             elif fault is not None and kind in ("Slack fails", "Slack cuts") and not fault.acted:
                 done = 500, {}, {}
             else:

@@ -28,7 +28,7 @@ from bench.chaos import agent as agents
 from bench.chaos.checks import check, ledger_verifies
 from bench.chaos.collecting import entry, messages, messages_to_agent, whispers
 from bench.chaos.history import Finding, History
-from bench.chaos.plan import Plan, make_plan
+from bench.chaos.plan import APPROVERS, Click, Errand, Plan, make_plan
 from bench.chaos.story import Story
 from tests.storms import office as offices
 from tests.storms import virtual
@@ -90,7 +90,20 @@ def make_storm(seed: int, *, foreign: bool = False) -> Storm:
     rates = dice.random() < 0.3
     faults = make_faults(dice, replicas=replicas, seconds=seconds + 4, lease=LEASE, foreign=foreign)
     pause = dice.choice((0.0, 0.0, 0.0, 35.0, 70.0, 70.0, 3700.0, 87_000.0))
+    plan = _half_decided(plan) if dice.random() < 0.35 else plan
     return Storm(seed, replicas, seconds, rates, foreign, plan, faults, pause)
+
+
+def _half_decided(plan: Plan) -> Plan:
+    """With a call in each thread that needs two approvals, and gets one soon."""
+
+    def half(errand: Errand) -> Errand:
+        first, *others = errand.calls
+        if all(call.tool != "deploy" for call in others):
+            first = replace(first, tool="deploy", clicks=(Click(APPROVERS[errand.number % 3], "Approve", 0.3),))
+        return replace(errand, calls=(first, *others))
+
+    return replace(plan, errands=tuple(map(half, plan.errands)))
 
 
 def run(storm: Storm, *, tell: bool = False) -> Outcome:
