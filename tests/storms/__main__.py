@@ -85,9 +85,9 @@ def _ready(*, postgres: bool) -> Iterator[Any]:
         if postgres:
             from tests.storms.postgres import PostgresStore, served
 
-            storm.EMPTY = partial(PostgresStore, stack.enter_context(served(storm.SECRET)))
+            storm.EMPTY = partial(PostgresStore, stack.enter_context(served()))
         else:
-            storm.EMPTY = partial(storm.StormStore, storm.make_template())
+            storm.EMPTY = storm.in_memory()
         yield _warm(storm)
 
 

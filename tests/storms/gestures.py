@@ -63,7 +63,7 @@ async def presses(office: Office, fault: Fault) -> None:
                 office.silences()
             await _press(office, card, who, words.APPROVE)
         case "edits the approved" | "approves the rest":
-            voters = office.watch.half_decided().get(_confirmation(card), APPROVERS)
+            voters = office.watch.half_decided().get(_confirmation(card), [*APPROVERS])
             for who in [who for who in APPROVERS if who not in voters][:1]:
                 if fault.kind == "approves the rest":
                     await _press(office, card, who, words.APPROVE)

@@ -474,6 +474,7 @@ class Office:
         if (end := self.watch.next_end(until)) is not None:
             self.loop.now = max(self.loop.now, end - 1.0)
             await presses(self, Fault("last moment", 0.0, count=int(end)))
+            await self.quiet(300.0)
         self.loop.now = max(self.loop.now, until)
         self.note(f"{seconds:g} s have passed")
         await self.quiet(300.0)

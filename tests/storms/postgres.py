@@ -1,6 +1,6 @@
-"""The store of a storm on a real PostgreSQL. Each transaction has a connection and a thread of its own, and stops before
-each statement: the loop says when it goes on. So transactions are between each other, as the seed wants it, and wait for
-each other's locks. Only one thread ever runs."""
+"""The store of a storm on a real PostgreSQL. Each transaction has a connection and a thread of its own, and stops
+before each statement: the loop says when it goes on. So their statements are mixed as the seed wants it, and they wait
+for each other's locks. Only one thread ever runs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.postgres import ATTEMPTS, SESSION, _Again, _nothing_stored, _roll_back
 from adk_confirm.runtime.store.transaction import Job, SqlDialect, Tx
 from tests.storms.loop import Process
+from tests.storms.office import SECRET
 from tests.storms.store import StormEngine, StormStore
 from tests.support.postgres import PREFIX, PostgresServer
 
@@ -95,7 +96,8 @@ class _Transaction:
         self._go, self._stopped = allocate_lock(), allocate_lock()
         self._go.acquire()
         self._stopped.acquire()
-        self._is_over = self._is_dead = False
+        self._is_over = False
+        self._dies = False
         self._connection = store.connect(read_only=job.read_only)
         start_new_thread(self._run, ())
 
@@ -120,16 +122,16 @@ class _Transaction:
         self._then()
 
     def _if_alive(self) -> None:
-        if not self._is_dead:
+        if self._lives():
             self.goes_on()
 
     def _look_again(self) -> None:
-        if not self._is_dead:
+        if self._lives():
             self._look()
 
     def ends(self) -> None:
         """What is left of a process that died: PostgreSQL undoes it."""
-        self._is_dead = True
+        self._dies = True
         with suppress(psycopg.Error):
             self._connection.cancel()
         if self._go.locked():
@@ -144,28 +146,37 @@ class _Transaction:
     def execute(self, sql: str, values: Any) -> Any:
         self._stopped.release()
         self._go.acquire()
-        if self._is_dead:
+        if not self._lives():
             raise _Over
         return self._connection.execute(sql.encode(), values)
+
+    def _lives(self) -> bool:
+        return not self._dies
+
+    def _runs(self, tx: Tx) -> None:
+        self._job.error = None
+        self._job.run(tx)
+
+    def _now(self) -> float:
+        return self._store.now() if self._at is None else self._at
 
     def cursor(self, name: str) -> Any:
         return self._connection.cursor(name)
 
     def _run(self) -> None:
         self._go.acquire()
-        store, job = self._store, self._job
+        job = self._job
         for attempt in range(1, ATTEMPTS + 1):
-            tx = Tx(self, "postgresql", store.now if self._at is None else lambda: self._at or 0.0)
-            job.error = None
-            job.run(tx)
+            tx = Tx(self, "postgresql", self._now)
+            self._runs(tx)
             try:
                 tx.end()
-                if job.error is None and not self._is_dead:
+                if job.error is None and self._lives():
                     self._connection.commit()
                     break
             except psycopg.Error as error:
                 job.fail(error)
-            if not isinstance(job.error, psycopg.Error) or self._is_dead:
+            if not isinstance(job.error, psycopg.Error) or not self._lives():
                 _roll_back(self._connection)
                 break
             job.fail(_nothing_stored(job.error, self._connection))
@@ -179,16 +190,16 @@ class _Transaction:
 
 
 @contextmanager
-def served(secret: str) -> Iterator[PostgresServer]:
+def served() -> Iterator[PostgresServer]:
     """A server with an empty store, which each storm copies."""
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as folder:
-        os.chmod(folder, 0o755)  # noqa: S103  (the server's user looks into it)
+        os.chmod(folder, 0o755)  # the server's user looks into it
         server = PostgresServer(Path(folder))
         try:
             server._run("CREATE DATABASE empty TEMPLATE template0 STRATEGY FILE_COPY")
 
             async def lay_out() -> None:
-                await (await open_store(server.url("empty"), secret)).close()
+                await (await open_store(server.url("empty"), SECRET)).close()
 
             asyncio.run(lay_out())
             yield server

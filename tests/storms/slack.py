@@ -89,15 +89,15 @@ class SlackWire:
         args = cast("JsonObject", json.loads(json.dumps(given)))
         replica.office.watch.sends(replica, method, args)
 
+        fails = fault is not None and kind in ("Slack fails", "Slack cuts") and not fault.acted
+
         def arrive() -> None:
             if kind == "Slack says 429":
                 assert fault is not None
                 after = max(1, round(fault.seconds))
                 replica.office.watch.refused(args)
                 done = 429, cast("JsonObject", {"ok": False, "error": "ratelimited"}), {"Retry-After": str(after)}
-            elif method == "users.info" and args["user"] in replica.office.unknown:
-                done = 500, {}, {}
-            elif fault is not None and kind in ("Slack fails", "Slack cuts") and not fault.acted:
+            elif fails or (method == "users.info" and args["user"] in replica.office.unknown):
                 done = 500, {}, {}
             else:
                 done = self._act(replica, method, args)

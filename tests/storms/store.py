@@ -15,8 +15,8 @@ from adk_confirm.bot.store.transactions import hand_over
 from adk_confirm.runtime.calls.call import CallState
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.lease import Lease, remaining
-from adk_confirm.runtime.store.sessions import SessionChange
 from adk_confirm.runtime.store.sqlite import as_store_error
+from adk_confirm.runtime.store.stored_session import SessionChange
 from adk_confirm.runtime.store.transaction import Job, OutcomeUnknown, R, SqlDialect, Tx
 from adk_confirm.runtime.store.wakeups import Hub, topic_key
 from tests.storms.faults import Fault, Kind, Moment, Weather

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -41,7 +42,7 @@ from tests.storms.watch import HEARD_TWICE, POSTED_AGAIN
 _GOES_HOME, _QUIET_WITHIN, _ROUNDS = 30.0, 300.0, 6
 LOOP: StormLoop | None = None
 OFFICE: Office | None = None
-EMPTY: Callable[..., StormStore] = StormStore
+EMPTY: Callable[..., StormStore] | None = None
 """Makes the store of a storm, with its tables."""
 
 
@@ -162,6 +163,7 @@ def shortest(storm: Storm) -> Outcome:
 
 async def _weather(storm: Storm, loop: StormLoop, tell: bool) -> list[Finding]:
     global OFFICE
+    assert EMPTY is not None
     at = OFFICE = Office(storm.seed, loop, EMPTY, storm.replicas, rates=storm.rates, foreign=storm.foreign)
     if tell:
         at.store.told = lambda replica, what: at.note(f"replica {replica.number} {what}")
@@ -249,8 +251,8 @@ def _history(at: Office, owed: list[str]) -> History:
     )
 
 
-def make_template() -> bytes:
-    """An empty store with its tables, made before the clocks are replaced."""
+def in_memory() -> Callable[..., StormStore]:
+    """Stores on SQLite, with their tables, which are made before the clocks are replaced."""
     with tempfile.TemporaryDirectory(prefix="adk-confirm-storm-") as folder:
         file = Path(folder) / "empty.db"
 
@@ -262,7 +264,7 @@ def make_template() -> bytes:
         connection.execute("PRAGMA journal_mode=DELETE")
         made = connection.serialize()
         connection.close()
-        return made
+    return partial(StormStore, made)
 
 
 def quiet_python() -> None:
