@@ -3,6 +3,7 @@
 python -m tests.storms                    60 seconds of storms
 python -m tests.storms 84 12 --said       these, and all that happened in them
 python -m tests.storms --slip "a lease"   with this slip of tests/mutants in the code: they should find it
+python -m tests.storms --power            each slip of power.txt in its turn
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import gc
 import importlib.machinery
 import os
+import subprocess
 import sys
 import time
 import traceback
@@ -30,6 +32,8 @@ _JOBS = 2
 
 def main() -> int:
     options = _options()
+    if options.power:
+        return _tries_all(options)
     slip = _chosen(options.slip) if options.slip else None
     if slip is not None:
         _make(slip)
@@ -65,6 +69,7 @@ def _options() -> Any:
     parser.add_argument("--requests", help="and of the only requests that people make")
     parser.add_argument("--foreign", action="store_true", help="servers of others in all, not in a quarter")
     parser.add_argument("--slip", help="words of a slip in tests/mutants, which is made in the code first")
+    parser.add_argument("--power", action="store_true", help="try each slip of power.txt, one after another")
     parser.add_argument("--said", action="store_true", help="print all that happened")
     parser.add_argument("--postgres", action="store_true", help="on a real PostgreSQL, which is slower")
     parser.add_argument("--jobs", type=int, default=_JOBS, help="processes, default: %(default)s")
@@ -182,6 +187,23 @@ def _print_shortest(storms: Any, seed: int, options: Any) -> None:
 
 
 # Slips
+
+
+def power_list() -> list[str]:
+    """Words of each slip that the storms are to find."""
+    lines = (Path(__file__).parent / "power.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _tries_all(options: Any) -> int:
+    slips, found = power_list(), 0
+    for words in slips:
+        given = ["--slip", words, "--seed", str(options.seed or 0), "--seconds", str(options.seconds)]
+        ran = subprocess.run([sys.executable, "-m", "tests.storms", *given], capture_output=True, text=True, cwd=ROOT)
+        found += ran.returncode == 0
+        print(ran.stdout.strip().rpartition("\n")[2], flush=True)
+    print(f"{found} of {len(slips)} found")
+    return 0 if found >= 0.9 * len(slips) else 1
 
 
 def _chosen(words: str) -> Slip:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.mutants import read
+from tests.storms.__main__ import power_list
+
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 
@@ -47,6 +50,18 @@ def test_what_broke_a_promise_once_does_not_again() -> None:
     assert code == 0, said
     code, said = storms("--foreign", *map(str, BROKEN_ELSEWHERE))
     assert code == 0, said
+
+
+def test_on_postgresql_statements_are_mixed_as_the_seed_wants_it() -> None:
+    (code, first), (_, again) = storms("5", "--postgres"), storms("5", "--postgres")
+    assert code == 0, first
+    assert first.splitlines()[-1] == again.splitlines()[-1]
+
+
+def test_each_slip_that_storms_are_to_find_is_one() -> None:
+    assert [len([slip for slip in read() if words in slip.known_by]) for words in power_list()] == [1] * len(
+        power_list()
+    )
 
 
 def test_a_slip_is_found() -> None:
