@@ -269,8 +269,8 @@ class Office:
             case "leaves meanwhile":  # what was asked about them is old when the process goes on
                 process.frozen = True
                 self._later(fault.seconds, partial(setattr, process, "frozen", False))
-                self._leaves(self.watch.last_actor())
-                self._later(fault.seconds + 3, partial(self._leaves, ""))
+                self.leaves(self.watch.last_actor())
+                self._later(fault.seconds + 3, partial(self.leaves, ""))
             case "policy changes":
                 self._start_task(self._policies_change(fault))
             case "reapply":
@@ -304,12 +304,12 @@ class Office:
 
     async def _group_changes(self, fault: Fault) -> None:
         for away in (await self._somebody(fault), ""):
-            self._leaves(away)
+            self.leaves(away)
             await asyncio.sleep(fault.seconds)
             if away:
                 await presses(self, replace(fault, kind="approves the rest", seconds=0.0))
 
-    def _leaves(self, away: str) -> None:
+    def leaves(self, away: str) -> None:
         """This person alone is not in the group."""
         self.away = away
         self.slack.group("oncall", *(self.cast[name] for name in APPROVERS if name != away), id="S0ONCALL")
@@ -469,7 +469,7 @@ class Office:
         the others come back."""
         await self.quiet(300.0)
         if voters := sorted({name for names in self.watch.half_decided().values() for name in names}):
-            self._leaves(voters[0])
+            self.leaves(voters[0])
         until = self.loop.now + seconds
         if (end := self.watch.next_end(until)) is not None:
             self.loop.now = max(self.loop.now, end - 1.0)

@@ -101,7 +101,8 @@ class Watch:
             refusal, who = content.get("refusal") or {}, str((content.get("who") or {}).get("user"))
             if (refusal.get("reason"), refusal.get("state")) == ("too late", "expired"):
                 acks, acts = self._acks[who, confirmation], self._acts[who, confirmation]
-                if len(acts) == len(acks) and max(acks, default=known.until) < known.until:
+                last = max(self.stored[who, confirmation], default=0.0)
+                if len(acts) == len(acks) and max(acks, default=known.until) < known.until and last < known.until:
                     self._find("an acknowledged click counts", f"{who} was not too late", confirmation)
             votes = self.stored[who, confirmation]
             if kind in _VOTED and votes and min(votes) >= (known.unknown_until if known.unknown else known.until):
