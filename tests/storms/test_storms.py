@@ -52,10 +52,9 @@ def test_what_broke_a_promise_once_does_not_again() -> None:
     assert code == 0, said
 
 
-def test_on_postgresql_statements_are_mixed_as_the_seed_wants_it() -> None:
-    (code, first), (_, again) = storms("5", "--postgres"), storms("5", "--postgres")
-    assert code == 0, first
-    assert first.splitlines()[-1] == again.splitlines()[-1]
+def test_on_postgresql_every_promise_holds() -> None:
+    code, said = storms("5", "--postgres")
+    assert code == 0, said
 
 
 def test_each_slip_that_storms_are_to_find_is_one() -> None:
