@@ -171,7 +171,7 @@ Kinds = Sequence[JobKind[Any]]
 
 @dataclass
 class AtWork:
-    """What a process works on: its jobs, also those that its transactions take along just now, with the turns that they
+    """What a process works on: its jobs, and those that its transactions take along just now, with the turns that they
     take; the tokens of the owners that it holds, and which of those it could release; and the owners on which it works
     by leases of another kind.
 
@@ -181,13 +181,14 @@ class AtWork:
     """
 
     jobs: dict[JobKey, str] = field(default_factory=dict)
+    taken: dict[JobKey, str] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
     idle: Collection[str] = ()
     elsewhere: Collection[str] = ()
     drains: bool = False
 
     def turns(self, kind: JobKind[Any]) -> list[str]:
-        return [turn for job, turn in self.jobs.copy().items() if job.kind == kind.name]
+        return [turn for job, turn in {**self.taken, **self.jobs}.items() if job.kind == kind.name]
 
     def may_take(self, owner: str, token: str | None) -> bool:
         """Whether a claim may give this process something of the owner's. `token`: that of its lease."""

@@ -141,7 +141,8 @@ class LeaseLoop:
         self._draining = False  # no job of the first kind is begun any more
         self._over = False  # nothing is begun any more
         self._leaving: asyncio.Task[None] | None = None
-        self._taken: dict[JobKey, str] = {}  # with their turns, by transactions that may not be committed yet
+        # By transactions that may not be committed yet: whose turn each takes, and when it was taken.
+        self._taken: dict[JobKey, tuple[str, float]] = {}
         self._reserving = threading.Lock()
         self._full: set[str] = set()  # kinds of which jobs may be due that wait for one of these to end
         self._waiter: Waiter | None = None
@@ -209,8 +210,10 @@ class LeaseLoop:
         held = {owner: one.lease.token for owner, one in self._held.items()}
         idle = [owner for owner, one in self._held.items() if not one.jobs]
         elsewhere = set(self._keeper.keys(self._leader)) - held.keys()  # what this process began without the loop
-        before = self._taken.copy()
-        at = AtWork({**before, **self._jobs.copy()}, held, idle, elsewhere, self._draining)
+        past = self._database.clocks().running - self._term
+        with self._reserving:  # of a transaction that was rolled back nothing is heard
+            self._taken = {job: taken for job, taken in self._taken.items() if taken[1] > past}
+        at = AtWork(self._jobs.copy(), self._turns_taken(), held, idle, elsewhere, self._draining)
         try:
             claim = await self._database.run(claim_due, [*self._kinds.values()], room, self._term, at)
         except (StoreError, Busy) as error:
@@ -219,10 +222,12 @@ class LeaseLoop:
             self.trouble = str(error)
             return Claim([], AGAIN, set(), [])
         self.trouble = None
-        for job in before:  # of a transaction that was rolled back nothing is heard
-            self._taken.pop(job, None)
         self._full |= claim.full
         return claim
+
+    def _turns_taken(self) -> dict[JobKey, str]:
+        """What transactions have taken along that may not be committed yet, with the turns that it takes."""
+        return {job: turn for job, (turn, _) in self._taken.copy().items()}
 
     def _room(self, kind: JobKind[Any]) -> int:
         if self._draining and kind.name == self._leader:
@@ -255,12 +260,13 @@ class LeaseLoop:
     def _reserve(self, due: Sequence[Due]) -> list[Due]:
         """Those of these jobs for which there is room. Transactions that end at the same time do not exceed it."""
         with self._reserving:
-            at_work, reserved = AtWork({**self._taken.copy(), **self._jobs.copy()}), list[Due]()
+            at_work, reserved = AtWork(self._jobs.copy(), self._turns_taken()), list[Due]()
             for one in due:
                 kind = self._kinds[one.job.kind]
                 room = kind.name not in self._full and self._room(kind) > 0
                 if room and not exceeds_share(one.turn, kind, at_work.turns(kind)):
-                    self._taken[one.job] = at_work.jobs[one.job] = one.turn
+                    at_work.taken[one.job] = one.turn
+                    self._taken[one.job] = one.turn, self._database.clocks().running
                     reserved.append(one)
         return reserved
 

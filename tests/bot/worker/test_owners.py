@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -287,6 +288,43 @@ async def test_a_crowd_takes_turns_also_with_what_is_taken_along(database: Datab
         for key in [*at_work._open]:
             at_work.lets(key)
         await free(loop)
+
+
+async def test_what_a_transaction_takes_along_counts_until_it_is_heard_of(postgres_stocked: str) -> None:
+    """Its commit may take longer than the loop's next claim."""
+    database, at_work = await Database.open(postgres_stocked), Gates()
+    asked, commits = threading.Event(), threading.Event()
+
+    def hold(tx: Tx) -> None:
+        if any(one.job.key == "ann's second" for one in tx.owed):
+            asked.set()
+            commits.wait(60)
+
+    def ask_both(tx: Tx) -> None:
+        ask(tx, "ann's first", "thread 1", "ann")
+        ask(tx, "ann's second", "thread 2", "ann")
+
+    with counted_work() as counted:
+        async with working(database, at_work, at_once=4) as loop:
+            with database.taking(hold):
+                both = asyncio.create_task(database.run(ask_both))
+                await asyncio.to_thread(asked.wait, 60)
+                claims = counted["claim_due"]
+                await database.run(ask, "ann's third", "thread 3", "ann")
+                await until(lambda: counted["claim_due"] > claims)
+                await until(lambda: loop._full)
+                await database.run(ask, "ann's fourth", "thread 4", "ann")
+                commits.set()
+                await both
+            await database.run(ask, "bob's", "bob", "bob")
+            await at_work.until("ann's first", "ann's second", "bob's")
+            for key in [*at_work._open]:
+                at_work.lets(key)
+            await at_work.until("ann's first", "ann's second", "ann's third", "ann's fourth", "bob's")
+            for key in [*at_work._open]:
+                at_work.lets(key)
+            await free(loop)
+    await database.close()
 
 
 async def test_what_can_not_be_read_is_no_trouble_of_who_made_it_due(database: Database) -> None:
