@@ -171,24 +171,21 @@ Kinds = Sequence[JobKind[Any]]
 
 @dataclass
 class AtWork:
-    """What a process works on: its jobs, and those that its transactions take along just now, with the turns that they
-    take; the tokens of the owners that it holds, and which of those it could release; and the owners on which it works
-    by leases of another kind.
+    """What a process works on: its jobs; the tokens of the owners that it holds, and which of those it could release;
+    and the owners on which it works by leases of another kind.
 
     These are left alone by its own claims: if the process was frozen for longer than its leases, they have expired
     although the work goes on. `drains`: the process begins no job of the first kind any more, so others may have an
-    idle owner for which one is due.
+    idle owner for which one is due. `choosing`: nobody else chooses a job while this is held. It gives all jobs that
+    are at work then, or will be in a moment, with the turns that they take, and gets what is chosen.
     """
 
-    jobs: dict[JobKey, str] = field(default_factory=dict)
-    taken: dict[JobKey, str] = field(default_factory=dict)
+    jobs: Collection[JobKey] = ()
+    choosing: Callable[[], AbstractContextManager[dict[JobKey, str]]] = lambda: nullcontext({})
     tokens: dict[str, str] = field(default_factory=dict)
     idle: Collection[str] = ()
     elsewhere: Collection[str] = ()
     drains: bool = False
-
-    def turns(self, kind: JobKind[Any]) -> list[str]:
-        return [turn for job, turn in {**self.taken, **self.jobs}.items() if job.kind == kind.name]
 
     def may_take(self, owner: str, token: str | None) -> bool:
         """Whether a claim may give this process something of the owner's. `token`: that of its lease."""
@@ -216,11 +213,13 @@ def claim_due(tx: Tx, kinds: Kinds, room: Mapping[str, int], term: float, at: At
     due = [row for row in rows if JobKey(row.kind, row.key) not in at.jobs and at.may_take(row.owner, row.token)]
     chosen: list[_Row] = []
     full: set[str] = set()
-    for kind in wanted:
-        ours = [row for row in due if row.kind == kind.name]
-        in_turn = _choose_in_turn(ours, kind, at.turns(kind))
-        full |= {kind.name} if len(in_turn) < len(ours) else set()
-        chosen += sorted(in_turn[: room[kind.name]], key=lambda row: row.due_at)
+    with at.choosing() as busy:
+        for kind in wanted:
+            ours = [row for row in due if row.kind == kind.name]
+            in_turn = _choose_in_turn(ours, kind, turns_beside(busy, kind, [JobKey(row.kind, row.key) for row in ours]))
+            full |= {kind.name} if len(in_turn) < len(ours) else set()
+            chosen += sorted(in_turn[: room[kind.name]], key=lambda row: row.due_at)
+        busy |= {JobKey(row.kind, row.key): _turn(row) for row in chosen}
     taken = _take_owners(tx, kinds, chosen, term, at)
     claimed = [_claimed(tx, kinds, row, taken[row.owner]) for row in chosen if row.owner in taken]
     lost = {row.owner for row in rows if not at.may_take(row.owner, row.token)}
@@ -394,6 +393,11 @@ def _turn_of(turn: str | None, key: str) -> str:
 def _count_owned(turns: Iterable[str]) -> int:
     """How many of these jobs are somebody's."""
     return sum(not turn.startswith(_NOBODYS) for turn in turns)
+
+
+def turns_beside(busy: Mapping[JobKey, str], kind: JobKind[Any], asked: Collection[JobKey]) -> list[str]:
+    """The turns that a kind's busy jobs take, beside those that are `asked` about."""
+    return [turn for job, turn in busy.items() if job.kind == kind.name and job not in asked]
 
 
 def exceeds_share(turn: str, kind: JobKind[Any], at_work: Sequence[str]) -> bool:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from itertools import groupby
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -37,6 +38,7 @@ from adk_confirm.runtime.store.jobs import (
     lead,
     look_at,
     postpone,
+    turns_beside,
 )
 from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, keep_trying, new_token, topic_of
 from adk_confirm.runtime.store.wakeups import until_stopped
@@ -143,6 +145,7 @@ class LeaseLoop:
         self._leaving: asyncio.Task[None] | None = None
         # By transactions that may not be committed yet: whose turn each takes, and when it was taken.
         self._taken: dict[JobKey, tuple[str, float]] = {}
+        self._claiming: set[JobKey] = set()  # those of them that the loop's claim has chosen
         self._reserving = threading.Lock()
         self._full: set[str] = set()  # kinds of which jobs may be due that wait for one of these to end
         self._waiter: Waiter | None = None
@@ -198,6 +201,8 @@ class LeaseLoop:
             if (held := self._held.pop(owner, None)) is not None:
                 held.lease.stop()
         self._begin_jobs(claim.jobs, asked)
+        self._forget(self._claiming)  # what of it is at work is known as such
+        self._claiming.clear()
         if pause:
             await until_stopped(self._stopping, waiter.wait(pause))
 
@@ -211,9 +216,9 @@ class LeaseLoop:
         idle = [owner for owner, one in self._held.items() if not one.jobs]
         elsewhere = set(self._keeper.keys(self._leader)) - held.keys()  # what this process began without the loop
         past = self._database.clocks().running - self._term
-        with self._reserving:  # of a transaction that was rolled back nothing is heard
-            self._taken = {job: taken for job, taken in self._taken.items() if taken[1] > past}
-        at = AtWork(self._jobs.copy(), self._turns_taken(), held, idle, elsewhere, self._draining)
+        # Of a transaction that was rolled back nothing is heard.
+        self._forget([job for job, (_, at) in self._taken.copy().items() if at <= past])
+        at = AtWork({*self._jobs}, partial(self._choosing, self._claiming), held, idle, elsewhere, self._draining)
         try:
             claim = await self._database.run(claim_due, [*self._kinds.values()], room, self._term, at)
         except (StoreError, Busy) as error:
@@ -225,9 +230,25 @@ class LeaseLoop:
         self._full |= claim.full
         return claim
 
-    def _turns_taken(self) -> dict[JobKey, str]:
-        """What transactions have taken along that may not be committed yet, with the turns that it takes."""
-        return {job: turn for job, (turn, _) in self._taken.copy().items()}
+    @contextmanager
+    def _choosing(self, chosen: set[JobKey] | None = None) -> Iterator[dict[JobKey, str]]:
+        """See `AtWork`. `chosen`: what was chosen before, in a transaction that is run again. It gets what is now."""
+        with self._reserving:
+            for job in chosen or ():
+                self._taken.pop(job, None)
+            before = {**{job: turn for job, (turn, _) in self._taken.items()}, **self._jobs.copy()}
+            busy, at = before.copy(), self._database.clocks().running
+            yield busy
+            new = {job: turn for job, turn in busy.items() if job not in before}
+            self._taken |= {job: (turn, at) for job, turn in new.items()}
+            if chosen is not None:
+                chosen.clear()
+                chosen.update(new)
+
+    def _forget(self, jobs: Iterable[JobKey]) -> None:
+        with self._reserving:
+            for job in jobs:
+                self._taken.pop(job, None)
 
     def _room(self, kind: JobKind[Any]) -> int:
         if self._draining and kind.name == self._leader:
@@ -247,7 +268,7 @@ class LeaseLoop:
             token = self._take_owner(tx, owner) if wanted else None
             for job, _, due_at, turn in wanted:
                 if token is None:
-                    self._taken.pop(job, None)
+                    self._forget([job])
                 else:
                     found = look_at(tx, self._kinds[job.kind], job.key)
                     taken.append(ClaimedJob(job, owner, token, due_at, turn, found))
@@ -259,14 +280,13 @@ class LeaseLoop:
 
     def _reserve(self, due: Sequence[Due]) -> list[Due]:
         """Those of these jobs for which there is room. Transactions that end at the same time do not exceed it."""
-        with self._reserving:
-            at_work, reserved = AtWork(self._jobs.copy(), self._turns_taken()), list[Due]()
+        reserved: list[Due] = []
+        with self._choosing() as busy:
             for one in due:
                 kind = self._kinds[one.job.kind]
                 room = kind.name not in self._full and self._room(kind) > 0
-                if room and not exceeds_share(one.turn, kind, at_work.turns(kind)):
-                    at_work.taken[one.job] = one.turn
-                    self._taken[one.job] = one.turn, self._database.clocks().running
+                if room and not exceeds_share(one.turn, kind, turns_beside(busy, kind, [one.job])):
+                    busy[one.job] = one.turn
                     reserved.append(one)
         return reserved
 
@@ -293,8 +313,7 @@ class LeaseLoop:
         """Begins what a transaction has taken along. Called on the event loop, before anybody has its result."""
         if not (isinstance(fact, _Taken) and fact.loop is self):
             return
-        for one in fact.jobs:
-            self._taken.pop(one.job, None)
+        self._forget(one.job for one in fact.jobs)
         for job, seconds in fact.alarms.items():
             self._set_alarm(job, seconds)
         if any(job not in self._jobs for job in fact.due):  # it has ended meanwhile

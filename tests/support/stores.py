@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -93,7 +93,8 @@ def claim_due(
 ) -> tuple[list[tuple[str, ClaimedJob]], float | None, bool]:
     """Takes jobs of one kind that have their own leases: by key, the seconds until the next claim, and whether some
     wait for their turn. `at_work`: their keys, and the turns that they take."""
-    at = AtWork({JobKey(kind.name, key): turn for key, turn in (at_work or {}).items()}, elsewhere=[*(at_work or {})])
+    busy = {JobKey(kind.name, key): turn for key, turn in (at_work or {}).items()}
+    at = AtWork([*busy], lambda: nullcontext(busy), elsewhere=[*(at_work or {})])
     claim = jobs.claim_due(tx, [kind], {kind.name: room}, term, at)
     return [(one.job.key, one) for one in claim.jobs], claim.pause, bool(claim.full)
 

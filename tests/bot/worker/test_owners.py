@@ -45,8 +45,9 @@ async def working(
         poll=NEVER,
         term=term,
     )
+    unclaimed = loop._ended_at
     running = asyncio.create_task(loop.run())
-    await until(lambda: loop._waiter is not None)
+    await until(lambda: loop._ended_at is not unclaimed)  # its first claim is over
     yield loop
     loop.stop()
     await asyncio.wait_for(running, 60)
