@@ -85,7 +85,7 @@ async def reads_the_audit(me: Visitor, done: Locator) -> None:
     await me.page.get_by_role("button", name="Behind the scenes").click()
     lines = list[dict[str, object]]()
     for kind in ("approved", "started"):
-        line = me.panel.locator(".panel-item", has_text=f"{kind}: deploy")
+        line = me.panel.locator(".panel-item", has=me.page.get_by_text(kind, exact=True))
         await line.locator("summary").click()
         shown = line.get_by_role("region", name="JSON")
         await expect(shown).to_contain_text('"hash"')

@@ -246,7 +246,7 @@ async def test_what_nobody_claims_in_time_does_not_begin(
     async with door(database_url, tmp_path / "log", monkeypatch, time_moves=True) as at:
         ask = await is_approved(at, env="prod")
         await at.later(hours=2)
-        await at.sees(at.ann.messages(at.deploys)[0], "did not start")
+        await at.sees(at.ann.messages(at.deploys)[0], "missed its start")
         assert (await ask.now()).is_now == "expired"
         assert (await ask.claims()).status == 409
         waiting = await at.ci.asks("deploy", env="staging")
