@@ -141,15 +141,15 @@ def test_init_writes_settings_that_can_be_read(here: Path, capsys: pytest.Captur
     assert settings.agent.target == "adk_confirm.examples.garden:agent"
     assert "exists already" in refusal(capsys, "init")
     assert main(["init", "--force"]) == 0
-    folder = here / 'C:\\"agents"' / "hr"
+    folder = here / 'C:\\"agents"' / "people_team"
     folder.mkdir(parents=True)
     (folder / "agent.py").write_text(
         "from google.adk.agents import Agent\nroot_agent = Agent(name='hr', model='gemini-2.5-flash')\n"
     )
-    assert main(["init", "--force", "--agent", 'C:\\"agents"/hr']) == 0
+    assert main(["init", "--force", "--agent", 'C:\\"agents"/people_team']) == 0
     settings = load_settings(here / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": "x" * 32})
     assert settings.agent is not None
-    assert settings.agent.target == 'C:\\"agents"/hr'
+    assert settings.agent.target == 'C:\\"agents"/people_team'
     assert [policy.tools for policy in settings.policy] == [("*",)]
 
 
