@@ -1,7 +1,7 @@
 """The command line `adk-confirm`. Each command is imported when it is called, so that `adk-confirm --help` is fast.
 
-A command is a function of its own name in a module of `bot/ops`, or of a room above `bot`; it may return an exit code.
-A `ConfirmError` is printed as one sentence, with exit code 2; after `--json` as `{"error": "…"}`.
+A command is a function of its own name in the module that stands beside it here; it may return an exit code. A
+`ConfirmError` is printed as one sentence, with exit code 2; after `--json` as `{"error": "…"}`.
 """
 
 from __future__ import annotations
@@ -26,35 +26,39 @@ PROGRAM = "adk-confirm"
 
 class CommandEntry(NamedTuple):
     task: str
-    module: str  # in `bot/ops`, or with a dot in the package; of what is here, none
+    module: str  # of what is here, none
     summary: str
 
 
 COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry("Try", "demo.command", "try it in a local workspace: no Slack, no API key, no database"),
-    "init": CommandEntry("Set up", "setup", "write a commented adk-confirm.toml"),
-    "manifest": CommandEntry("Set up", "setup", "print the manifest to create the Slack app from"),
-    "ids": CommandEntry("Set up", "ids", "find the ids of people, groups and channels for the settings"),
-    "check": CommandEntry("Set up", "check", "check settings, Slack, store and agent before starting"),
-    "explain": CommandEntry("Set up", "explain", "show which policy covers a call, and who may decide"),
+    "init": CommandEntry("Set up", "bot.ops.setup", "write a commented adk-confirm.toml"),
+    "manifest": CommandEntry("Set up", "bot.ops.setup", "print the manifest to create the Slack app from"),
+    "ids": CommandEntry("Set up", "bot.ops.ids", "find the ids of people, groups and channels for the settings"),
+    "check": CommandEntry("Set up", "bot.ops.check", "check settings, Slack, store and agent before starting"),
+    "explain": CommandEntry("Set up", "bot.ops.explain", "show which policy covers a call, and who may decide"),
     "completion": CommandEntry("Set up", "", "print the completion script for bash, zsh or fish"),
-    "serve": CommandEntry("Run", "serve", "run the Slack app in front of your agent"),
-    "api": CommandEntry("Run", "api", "serve agents over ADK's HTTP API"),
-    "backup": CommandEntry("Run", "backup", "copy a SQLite store and what is beside it, while the service runs"),
-    "ask": CommandEntry("At the door", "door", "ask people to approve what a script is about to do"),
-    "mcp-proxy": CommandEntry("At the door", "door", "give an MCP client tools that run once people approve"),
-    "permit": CommandEntry("At the door", "door", "check the permits that callers get"),
-    "pending": CommandEntry("Decide", "waiting", "list what waits for approval, and what failed too often"),
-    "grants": CommandEntry("Decide", "waiting", "list the grants in force"),
-    "answer": CommandEntry("Decide", "api", "approve or deny a call of `adk-confirm api`"),
-    "withdraw": CommandEntry("Decide", "changes", "withdraw a call that waits for approval"),
-    "revoke": CommandEntry("Decide", "changes", "end a grant, so that such calls ask again"),
-    "reapply": CommandEntry("Decide", "reapply", "put waiting calls under the policies as they are in the file now"),
-    "retry": CommandEntry("Decide", "changes", "retry failed work"),
-    "pause": CommandEntry("Decide", "changes", "hold approved calls until you resume"),
-    "resume": CommandEntry("Decide", "changes", "start approved calls again"),
-    "reseal": CommandEntry("Audit", "reseal", "seal everything with a new secret, so that the old one can go"),
-    "audit": CommandEntry("Audit", "audit", "read, export, verify or purge the audit"),
+    "serve": CommandEntry("Run", "bot.ops.serve", "run the Slack app in front of your agent"),
+    "api": CommandEntry("Run", "bot.ops.api", "serve agents over ADK's HTTP API"),
+    "backup": CommandEntry(
+        "Run", "bot.ops.backup", "copy a SQLite store and what is beside it, while the service runs"
+    ),
+    "ask": CommandEntry("At the door", "bot.ops.door", "ask people to approve what a script is about to do"),
+    "mcp-proxy": CommandEntry("At the door", "bot.ops.door", "give an MCP client tools that run once people approve"),
+    "permit": CommandEntry("At the door", "bot.ops.door", "check the permits that callers get"),
+    "pending": CommandEntry("Decide", "bot.ops.waiting", "list what waits for approval, and what failed too often"),
+    "grants": CommandEntry("Decide", "bot.ops.waiting", "list the grants in force"),
+    "answer": CommandEntry("Decide", "bot.ops.api", "approve or deny a call of `adk-confirm api`"),
+    "withdraw": CommandEntry("Decide", "bot.ops.changes", "withdraw a call that waits for approval"),
+    "revoke": CommandEntry("Decide", "bot.ops.changes", "end a grant, so that such calls ask again"),
+    "reapply": CommandEntry(
+        "Decide", "bot.ops.reapply", "put waiting calls under the policies as they are in the file now"
+    ),
+    "retry": CommandEntry("Decide", "bot.ops.changes", "retry failed work"),
+    "pause": CommandEntry("Decide", "bot.ops.changes", "hold approved calls until you resume"),
+    "resume": CommandEntry("Decide", "bot.ops.changes", "start approved calls again"),
+    "reseal": CommandEntry("Audit", "bot.ops.reseal", "seal everything with a new secret, so that the old one can go"),
+    "audit": CommandEntry("Audit", "bot.ops.audit", "read, export, verify or purge the audit"),
 }
 
 
@@ -69,8 +73,7 @@ class CommandGroup(click.Group):
         find_users_modules()
         command = self.commands.get(cmd_name)
         if command is None:
-            module = entry.module if "." in entry.module else f"bot.ops.{entry.module}"
-            command = getattr(importlib.import_module(f"adk_confirm.{module}"), cmd_name.replace("-", "_"))
+            command = getattr(importlib.import_module(f"adk_confirm.{entry.module}"), cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         command.short_help = entry.summary
         command.help = command.help or f"{entry.summary[0].upper()}{entry.summary[1:]}."

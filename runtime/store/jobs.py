@@ -311,16 +311,25 @@ def _take_owners(tx: Tx, kinds: Kinds, chosen: list[_Row], term: float, at: AtWo
     taken = {owner: at.tokens[owner] for owner in {row.owner for row in chosen} & at.tokens.keys()}
     for owner in {row.owner for row in chosen} & wanted.keys():
         token = new_token()
-        if owner not in new or lead(tx, leader, owner, token, until):
+        if owner not in new or _lead(tx, leader, owner, token, until):
             taken[owner] = token
         if wanted[owner].token is not None:
             _call_overtaken(tx, kinds, owner)
     old = taken.keys() - at.tokens.keys() - new
-    tx.many(TAKE, [{"kind": leader, "key": owner, "token": taken[owner], "until": until} for owner in old])
+    tx.many(_TAKE, [{"kind": leader, "key": owner, "token": taken[owner], "until": until} for owner in old])
     return taken
 
 
-def lead(tx: Tx, kind: str, key: str, token: str, until: float) -> bool:
+def take_free(tx: Tx, leader: str, owner: str, term: float, *, leads: bool) -> str | None:
+    """Takes the lease of an owner that nobody has, and returns its token. `leads`: there is a row for it, which is
+    locked. None if another process makes one at this moment."""
+    token, until = new_token(), tx.now() + term
+    if leads:
+        tx.run(_TAKE, kind=leader, key=owner, token=token, until=until)
+    return token if leads or _lead(tx, leader, owner, token, until) else None
+
+
+def _lead(tx: Tx, kind: str, key: str, token: str, until: float) -> bool:
     """Makes the row of an owner's lease."""
     return tx.insert("jobs", {"kind": kind, "key": key, "lease_token": token, "lease_until": until}, if_absent=True)
 
@@ -338,7 +347,7 @@ _LOCK_FREE = """
     FOR UPDATE SKIP LOCKED
 """
 _STILL_DUE = "SELECT kind, key FROM jobs WHERE kind IN :kinds AND key IN :keys AND due_at <= :now"
-TAKE = """
+_TAKE = """
     UPDATE jobs SET lease_token = column3, lease_until = CAST(column4 AS DOUBLE PRECISION)
     FROM (VALUES (:kind, :key, :token, :until)) AS taken WHERE kind = column1 AND key = column2
 """

@@ -24,7 +24,6 @@ from adk_confirm.runtime.errors import Busy, ConfirmError, StoreError, was_cance
 from adk_confirm.runtime.store.database import Clocks, Database, Tx, Waiter
 from adk_confirm.runtime.store.jobs import (
     MOST_FAILURES,
-    TAKE,
     AtWork,
     Claim,
     ClaimedJob,
@@ -35,12 +34,12 @@ from adk_confirm.runtime.store.jobs import (
     claim_due,
     exceeds_share,
     give_back,
-    lead,
     look_at,
     postpone,
+    take_free,
     turns_beside,
 )
-from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, keep_trying, new_token, topic_of
+from adk_confirm.runtime.store.lease import TERM, JobKey, Keeper, Lease, LeaseLost, keep_trying, topic_of
 from adk_confirm.runtime.store.wakeups import until_stopped
 
 log = logging.getLogger(__name__)
@@ -301,13 +300,9 @@ class LeaseLoop:
             return None
         if held is not None:
             return held.lease.token if lease is not None and lease.lease_token == held.lease.token else None
-        token, until = new_token(), tx.now() + self._term
-        if lease is None:
-            return token if lead(tx, self._leader, owner, token, until) else None
-        if lease.lease_token is not None:
+        if lease is not None and lease.lease_token is not None:
             return None
-        tx.run(TAKE, kind=self._leader, key=owner, token=token, until=until)
-        return token
+        return take_free(tx, self._leader, owner, self._term, leads=lease is not None)
 
     def _begin_taken(self, fact: object) -> None:
         """Begins what a transaction has taken along. Called on the event loop, before anybody has its result."""
