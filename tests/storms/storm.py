@@ -21,6 +21,7 @@ from adk_confirm.blocks.click_ids import CardMark, parse_mark
 from adk_confirm.bot.audit.ledger import SYSTEM
 from adk_confirm.bot.ops.audit_export import export_object
 from adk_confirm.bot.ops.audit_verify import verification_results
+from adk_confirm.bot.slack.directory import RIGHTS_KNOWN_FOR
 from adk_confirm.bot.store.audit_log import LineFilter, read_page, verify_ledger
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.open import open_store
@@ -226,6 +227,7 @@ async def _decide_the_rest(at: Office, storm: Storm) -> list[str]:
     for number in range(_ROUNDS):
         if number == _ROUNDS // 2:  # else what nobody else may decide would wait for who left
             at.leaves("")
+            await asyncio.sleep(RIGHTS_KNOWN_FOR)
         owed = await at.quiet(_QUIET_WITHIN)
         if owed or not await at.people.decide_open_calls(storm.plan):
             return owed
