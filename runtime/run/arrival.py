@@ -304,6 +304,11 @@ def look_in(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to d
     return "nothing to do" if decided is None else _accept(tx, *decided, session, arrival.held.token)
 
 
+def look_in_or_enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"] | None:
+    """Like `look_in`, and makes the session if it has to be made."""
+    return look_in(tx, arrival) or enter(tx, arrival)
+
+
 def _accept(tx: Tx, arrival: Arrival, known: Mapping[str, Call], session: StoredSession, token: str) -> AcceptedMessage:
     """What the message adds to the session, and what is to be done then."""
     change = SessionChange()

@@ -53,6 +53,9 @@ class SessionCache:
         self._kept: OrderedDict[SessionId, CachedSession] = OrderedDict()
         self._size = 0
 
+    def __contains__(self, name: SessionId) -> bool:
+        return name in self._kept
+
     def take(self, stored: StoredSession) -> CachedSession:
         """Takes the session as far as it is known (events never change). Put it back if its run went well."""
         live = self._kept.pop(stored.name, None)
@@ -158,11 +161,11 @@ class Journal:
         """The history as the agent's model sees it."""
         view = self._live.views.setdefault(agent, ModelHistory(agent))
         if self._live.events > view.seen:
-            events, size = await self._database.read(read_events_and_size, self.stored.key, view.seen)
+            events, size = self._all_events, 0
+            if view.seen or self._since is not None:  # otherwise the session began with this run
+                events, size = await self._database.read(read_events_and_size, self.stored.key, view.seen)
             self._live.size += size
-            for event in events:
-                view.add(event)
-            for event in self._change.events:
+            for event in (*events, *self._change.events):
                 view.add(event)
         return view
 

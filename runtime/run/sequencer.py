@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from adk_confirm.runtime.calls.call import ALTERED, CallState
 from adk_confirm.runtime.errors import Busy, ConfirmError
-from adk_confirm.runtime.run.arrival import AcceptedMessage, Arrival, enter, look_in
+from adk_confirm.runtime.run.arrival import AcceptedMessage, Arrival, enter, look_in, look_in_or_enter
 from adk_confirm.runtime.run.journal import Journal, SessionCache, SessionNews
 from adk_confirm.runtime.run.turn_loop import AppContext, TurnLoop
 from adk_confirm.runtime.store.database import Database, Tx
@@ -133,7 +133,7 @@ class Sequencer:
         try:
             async with turn:
                 app = await self._open_app()
-                message = await _begin(app.database, arrival)
+                message = await _begin(app.database, arrival, known=arrival.name in self._cache)
                 for call in message.altered if message is not None else ():
                     log.error(
                         "call %s (%s) of session %s: %s",
@@ -167,7 +167,7 @@ class Sequencer:
         live.stored = message.stored
         for event in message.change.events:
             live.add(event)
-        if live.views or not message.is_written:  # otherwise they are read with all the others
+        if live.views or not message.is_written or not message.before.events:  # else they are read with the others
             live.size += message.change.size
         async with nullcontext() if lease is arrival.held else lease:
             journal = Journal(app.database, live, lease, run.emit, arrival.on_change, message)
@@ -191,12 +191,13 @@ class Sequencer:
             run.news = journal.news
 
 
-async def _begin(database: Database, arrival: Arrival) -> AcceptedMessage | None:
-    """The message, with its session leased. None: nothing is to be done."""
+async def _begin(database: Database, arrival: Arrival, *, known: bool) -> AcceptedMessage | None:
+    """The message, with its session leased. None: nothing is to be done. `known`: its session is there."""
     message: AcceptedMessage | Literal["nothing to do"] | None
     if arrival.held is not None:
         await arrival.held.write_carried()
-        message = await database.read(look_in, arrival) or await database.run(enter, arrival)
+        found = await database.read(look_in, arrival) if known or not arrival.create else None
+        message = found or await database.run(look_in_or_enter, arrival)
     elif (message := await _enter(database, arrival)) is None:
         with database.waiter(topic(arrival.name)) as waiter:
             while (message := await _enter(database, arrival)) is None:
