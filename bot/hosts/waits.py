@@ -74,8 +74,8 @@ def pause_of(call_id: str) -> str:
 
 def sign_ins_in(event: HostEvent) -> Iterator[str]:
     """The keys of the calls for which the agent asks its clients for a sign-in."""
-    calls = (call for call in waiting_calls(event) if call.name == REQUEST_CREDENTIAL)
-    return (pause_of(as_text(call.arguments.get("functionCallId"))) for call in calls)
+    calls = (call.arguments for call in waiting_calls(event) if call.name == REQUEST_CREDENTIAL)
+    return (pause_of(as_text(args.get("functionCallId", args.get("function_call_id")))) for args in calls)
 
 
 def unanswered(event: HostEvent, call_id: str, kind: str, text: str) -> UnansweredWait:

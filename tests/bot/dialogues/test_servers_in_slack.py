@@ -19,7 +19,7 @@ from adk_confirm.runtime.adk.signing import REQUEST_CREDENTIAL
 from adk_confirm.runtime.jsontypes import JsonObject, as_object
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.ear import Ear, listening
-from tests.support.foreign.kinds import KINDS
+from tests.support.foreign.kinds import KINDS, ONE_ID, Kind
 from tests.support.foreign.passers_by import (
     answered_by_others,
     asked_there,
@@ -38,13 +38,19 @@ SERVERS = [
         for name in ("adk-2-database", "go", "java", "rust")
     ),
 ]
+ON_REAL_ONES = pytest.mark.parametrize("kind", SERVERS[1:], indirect=True)
 LONG = 60
 STEPS = 12  # of a run: adk-rs ends one after 16
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
-    (kind,) = [kind for kind in KINDS if kind.name == request.param]
+def kind(request: pytest.FixtureRequest) -> Kind:
+    (found,) = [kind for kind in KINDS if kind.name == request.param]
+    return found
+
+
+@pytest.fixture(scope="module")
+def server(kind: Kind, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
     with kind.served(tmp_path_factory.mktemp("adk")) as started:
         yield started
 
@@ -71,6 +77,52 @@ async def test_an_approval_runs_the_call_on_their_server(at: Office, server: For
     await at.bob.clicks(card, "Approve")
     await at.sees(card, "Done: Reimburse", "paid")
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+@ON_REAL_ONES
+async def test_a_call_that_no_gate_holds_runs_and_asks_nobody(at: Office, server: Foreign) -> None:
+    said = await at.ann.says("@adk-confirm please pay 20", at.deploys)
+    await at.sees(said, "I got", "paid")
+    assert at.offers(said) == []
+    assert server.ran() == [{"tool": "reimburse", "amount": 20}]
+
+
+@ON_REAL_ONES
+async def test_their_agent_learns_why_a_call_was_denied(at: Office, server: Foreign) -> None:
+    card = await at.ask("please deploy search")
+    await at.denies(at.bob, card, "Not in May")
+    await at.sees(card, "Denied: Deploy search", "I see: The call deploy", "was denied: Not in May")
+    assert server.ran() == []
+
+
+@ON_REAL_ONES
+async def test_what_people_fill_in_is_what_their_tool_gets(at: Office, server: Foreign, kind: Kind) -> None:
+    card = await at.ask("please rest 5")
+    if "payload" in kind.never:
+        await at.bob.clicks(card, "Approve")
+    else:
+        await at.bob.clicks(card, "Approve…")
+        await (await at.bob.gets_modal("Approve")).submits({"approved days": "3"})
+    await at.sees(card, "Done: Request time off")
+    assert server.ran() == [{"tool": "request_time_off", "days": 5 if "payload" in kind.never else 3}]
+
+
+@ON_REAL_ONES
+async def test_two_calls_under_one_id_are_never_taken_for_one_another(at: Office, server: Foreign, kind: Kind) -> None:
+    said = await at.ann.says("@adk-confirm please as one deploy a and deploy b", at.deploys)
+    if kind.how.get("one_id") == ONE_ID:  # adk-rs asks about both as one, ADK Java breaks off
+        await at.sees(said, "have the same id" if kind.name == "rust" else "broke before the agent answered")
+        await at.rests()
+        assert (at.offers(said), server.ran()) == ([], [])
+        return
+    await at.sees(said, "Deploy a?")
+    await at.rests()
+    for card in at.offers(said):
+        await at.bob.clicks(card, "Approve")
+    await at.rests()
+    done = [service for service in "ab" if f"Done: Deploy {service}" in at.ann.sees(at.deploys, thread=said)]
+    assert sorted(str(line["service"]) for line in server.ran()) == done
+    assert done == ([] if "one_id" in kind.how else ["a", "b"])
 
 
 async def test_arguments_that_their_tool_does_not_declare_are_refused(open_office: Opens, tmp_path: Path) -> None:
@@ -220,10 +272,23 @@ async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_an
         assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
+@ON_REAL_ONES
+async def test_a_server_that_dies_while_a_tool_runs_leaves_the_call_to_people(at: Office, server: Foreign) -> None:
+    word = server.holds()
+    card = await at.ask(f"please linger {word}")
+    await at.bob.clicks(card, "Approve")
+    await server.has_begun(word)
+    server.kill()
+    server.start()
+    await at.later(minutes=1)
+    await at.ann.finds("did this take effect? Linger", at.deploys, thread=card, timeout=LONG)
+    assert server.lingered(word) == ["begun"]
+
+
 # Long
 
 
-@pytest.mark.slow
+@ON_REAL_ONES
 async def test_a_session_of_a_thousand_events_is_no_hindrance(at: Office, server: Foreign) -> None:
     said = await at.ann.says("@adk-confirm hello", at.deploys)
     await at.sees(said, "I see: hello")

@@ -346,9 +346,10 @@ class TestHoles:
         events = [*events, answers(True, "c1", id="6"), event("clerk", responded({"paid": 1}), id="7")]
         assert states(events) == [CallState.REFUSED, CallState.DONE]
 
-    def test_a_sign_in_that_a_client_can_answer_is_told_once_and_so(self) -> None:
-        """google-adk asks for it with a call, and notes it with the call's response too."""
-        asking: JsonObject = {"id": "s1", "name": "adk_request_credential", "args": {"functionCallId": "c1"}}
+    @pytest.mark.parametrize("of", ["functionCallId", "function_call_id"], ids=["google-adk", "@google/adk"])
+    def test_a_sign_in_that_a_client_can_answer_is_told_once_and_so(self, of: str) -> None:
+        """ADKs ask for it with a call, and note it with the call's response too."""
+        asking: JsonObject = {"id": "s1", "name": "adk_request_credential", "args": {of: "c1"}}
         events = [
             *python()[:2],
             event("clerk", {"functionCall": asking}, longRunningToolIds=["s1"]),

@@ -53,6 +53,21 @@ def test_a_request_is_read_alike_on_both_sides(program: str, payload: Json) -> N
     assert (request.call.id, request.call.name, request.call.args) == ("c1", "reimburse", {"amount": 1500})
 
 
+@pytest.mark.parametrize("payload", PAYLOADS, ids=json.dumps)
+@pytest.mark.parametrize("confirmed", [True, False])
+@pytest.mark.parametrize("program", ["go", "rust"])
+def test_an_answer_that_they_make_is_read_here(program: str, confirmed: bool, payload: Json) -> None:
+    said: JsonObject = {"hint": "May it?", "confirmed": confirmed, "payload": payload}
+    if program == "go":
+        arguments: JsonObject = {"originalFunctionCall": CALL, "toolConfirmation": said}
+        made = told("go", {"id": "r1", "name": REQUEST_CONFIRMATION, "args": arguments})["confirmation"]
+    else:
+        part: JsonObject = {"functionResponse": {"id": "r1", "name": REQUEST_CONFIRMATION, "response": said}}
+        ((_, made),) = told("rust", {"parts": [part]})["answers"]
+    read = read_answer(FunctionResponse(id="r1", name=REQUEST_CONFIRMATION, response=made))
+    assert (read.confirmed, read.payload) == (confirmed, payload if confirmed else None)
+
+
 @pytest.mark.parametrize(
     ("arguments", "theirs", "ours"),
     [

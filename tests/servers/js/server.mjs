@@ -63,6 +63,11 @@ const tools = () => [
     log('break_down', {word});
     throw new Error(`no ${word} today`);
   }, true),
+  tool('read_calendar', {day: z.string()}, (_, context) => { // needs a sign-in each time
+    const authScheme = {type: 'apiKey', name: 'X-Api-Key', in: 'header'};
+    context.requestCredential({authScheme, credentialKey: 'calendar'});
+    return {pending: true};
+  }, true),
   tool('lookup', {topic: z.string()}, ({topic}) => ({topic})),
   tool('request_time_off', {days: z.number()}, ({days}, context) => {
     const confirmation = context.toolConfirmation;

@@ -134,6 +134,7 @@ def own_tools() -> list[Any]:
         gated(tools.linger),
         gated(tools.break_down),
         gated(tools.launch, tools.is_armed),
+        gated(tools.read_calendar),
         FunctionTool(tools.wipe),
         FunctionTool(tools.lookup),
         FunctionTool(tools.request_time_off),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ import pytest
 from tests.support.environments import environment
 from tests.support.foreign.rig import Foreign, foreign, google_adk, replay
 from tests.support.mcp_servers import OFFICIAL
-from tests.support.programs import PROGRAMS, ToolsMissing, built
+from tests.support.programs import PROGRAMS, SOURCES, ToolsMissing, built
 
 
 def mcp_files() -> str:
@@ -68,6 +69,15 @@ class Kind:
             yield server
 
 
+def pinned(file: str, after: str) -> str:
+    """The version that a file in `tests/servers` names first after these words."""
+    found = re.search(rf"{after}.*?(\d[\d.]*)", (SOURCES / file).read_text(), re.DOTALL)
+    assert found is not None, f"{file} names no version after {after}"
+    return found[1]
+
+
+GOOGLE = f"google-adk {pinned('../../constraints.txt', 'google-adk==')}"
+
 LOST = "its sessions are in memory: a restart loses the calls that wait, and the card says so"
 IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
 CAN_NOT_ASK = dict.fromkeys(
@@ -80,7 +90,10 @@ LOSES_BRANCHES = {"branches": "it ignores these answers, whoever sends them: not
 REFUSED = "it refuses an answer to a tool that asks by itself{}: nothing runs, and people are asked"
 IN_COMPANY = REFUSED.format(", with all that came in the same message")
 REFUSES_PAYLOADS = {"payload": REFUSED.format(""), "parallel_mixed": IN_COMPANY, "one_after_another": IN_COMPANY}
+NO_CLIENT = "it asks no client for one: the card ends as failed, and the thread says so"
+NO_SIGN_INS = {"sign_in": "its tools can't ask for one"}
 ONE_ASKED = {"one_id": "it asks about the first of them and refuses its approval: nothing runs, and people are asked"}
+GOOGLE_S = {**ONE_ASKED, "sign_in": NO_CLIENT}
 ONE_ID = "nobody is asked, nothing runs, and the thread says so"
 ONE_STEP = "of answers to several steps of a turn it takes the last step's: the others do not run, and people are asked"
 NO_GATE = "its MCP tools have no gate: {} asks instead"
@@ -94,63 +107,67 @@ KINDS = (
         keeps=True,
         waits=True,
         how={"settled": AS_RESULT},
-        never=NO_BRANCHES,
+        never={**NO_BRANCHES, **NO_SIGN_INS},
     ),
-    Kind("adk-2", "google-adk 2, in memory", like="adk-2-database", lacks=IN_MEMORY, how=ONE_ASKED),
-    Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True, how=ONE_ASKED),
-    Kind("adk-2-resumable", "google-adk 2, resumable app", keeps=True, how=ONE_ASKED),
-    Kind("adk-2-plugin", "google-adk 2, database, our plugin", keeps=True, waits=True, how=ONE_ASKED),
+    Kind("adk-2", f"{GOOGLE}, in memory", like="adk-2-database", lacks=IN_MEMORY, how=GOOGLE_S),
+    Kind("adk-2-database", f"{GOOGLE}, database", keeps=True, usual=True, how=GOOGLE_S),
+    Kind("adk-2-resumable", f"{GOOGLE}, resumable app", keeps=True, how=GOOGLE_S),
+    Kind("adk-2-plugin", f"{GOOGLE}, database, our plugin", keeps=True, waits=True, how=GOOGLE_S),
     Kind(
         "adk-1.39",
         "google-adk 1.39, in memory",
         like="adk-1.39-database",
         lacks={**IN_MEMORY, **LOSES_BRANCHES},
-        how=ONE_ASKED,
+        how=GOOGLE_S,
     ),
-    Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True, lacks=LOSES_BRANCHES, how=ONE_ASKED),
+    Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True, lacks=LOSES_BRANCHES, how=GOOGLE_S),
     Kind(
         "adk-1.39-plugin",
         "google-adk 1.39, database, our plugin",
         keeps=True,
         waits=True,
         lacks=LOSES_BRANCHES,
-        how=ONE_ASKED,
+        how=GOOGLE_S,
     ),
     Kind(
         "js",
-        "@google/adk 2, in memory",
+        f"@google/adk {pinned('js/package.json', 'google/adk')}, in memory",
         lacks={**REFUSES_PAYLOADS, **IN_MEMORY},
         how={
-            **ONE_ASKED,
+            **GOOGLE_S,
             "mcp": NO_GATE.format("a `FunctionTool` that the agent puts before each of them")
             + ". It accepts no answers to what a callback or `SecurityPlugin` asks",
         },
     ),
-    Kind("go", "ADK Go 2.2.0, SQLite", keeps=True, lacks=TWICE, never=TWICE),
+    Kind(
+        "go", f"ADK Go {pinned('go/go.mod', 'adk/v2')}, SQLite", keeps=True, lacks=TWICE, never={**TWICE, **NO_SIGN_INS}
+    ),
     Kind(
         "java",
-        "ADK Java 1.8.0, in memory",
+        f"ADK Java {pinned('java/pom.xml', '<artifactId>google-adk</artifactId>')}, in memory",
         waits=True,
         lacks={**IN_MEMORY, "one_after_another": ONE_STEP},
         how={"mcp": NO_GATE.format("a callback that the agent runs before the tool"), "one_id": ONE_ID},
+        never=NO_SIGN_INS,
     ),
     Kind(
         "rust",
-        "adk-rs 0.6.0, SQLite",
+        f"adk-rs {pinned('rust/Cargo.toml', 'adk-rs =')}, SQLite",
         keeps=True,
         never=CAN_NOT_ASK,
         how={
             "sub_agent": "each run begins with the root agent, which has to hand over to the sub-agent again",
             "one_id": ONE_ID,
+            "sign_in": "after it, adk-rs asks for the approval again: a new card",
         },
     ),
-    Kind("stand-in", "", keeps=True, quick=True, never={**NO_BRANCHES, "below": "all its tools ask"}),
+    Kind("stand-in", "", keeps=True, quick=True, never={**NO_BRANCHES, **NO_SIGN_INS, "below": "all its tools ask"}),
 )
 
 ALONE = {"elsewhere": "nobody but the bot can reach it", "timed_out": "there is no connection that could break"}
 
 ADK_IN_PROCESS = Kind(
-    "adk-in-process", "google-adk 2, in the bot's process", keeps=True, waits=True, never=ALONE, how=ONE_ASKED
+    "adk-in-process", f"{GOOGLE}, in the bot's process", keeps=True, waits=True, never=ALONE, how=GOOGLE_S
 )
 
 OURS_IN_PROCESS = Kind(
@@ -159,7 +176,7 @@ OURS_IN_PROCESS = Kind(
     keeps=True,
     waits=True,
     how={"settled": AS_RESULT},
-    never={**ALONE, **NO_BRANCHES},
+    never={**ALONE, **NO_BRANCHES, **NO_SIGN_INS},
 )
 
 IN_PROCESS = (OURS_IN_PROCESS, ADK_IN_PROCESS)

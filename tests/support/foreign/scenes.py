@@ -16,8 +16,9 @@ import pytest
 from adk_confirm.bot.confirmation.confirmation import HostRequest, OutcomeKind
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import DeliveryUnknown, RequestLost, Unreachable
+from adk_confirm.runtime.adk.signing import REQUEST_CREDENTIAL
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION
-from tests.support.foreign.kinds import Kind
+from tests.support.foreign.kinds import NO_CLIENT, Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.visit import Visit
 from tests.support.foreign.wishes import IMITATED
@@ -190,6 +191,17 @@ async def mcp(at: Scene) -> None:
     assert "notes.txt" in str(outcome.text)
     await visit.deny(await visit.asks("please delete plans.txt"))
     assert at.ran("delete_file") == ["notes.txt"]
+
+
+@scene("an approved call that needs a sign-in is not taken for done")
+async def sign_in(at: Scene) -> None:
+    visit = at.visit()
+    request = await visit.asks("please read Monday")
+    await visit.approve(request)
+    look = await visit.host.look(visit.session)
+    assert (at.ran("read_calendar"), [one.kind for one in look.waits]) == ([], [REQUEST_CREDENTIAL])
+    no_client = at.kind.how["sign_in"] == NO_CLIENT
+    assert (await visit.became(request)) is (OutcomeKind.FAILED if no_client else OutcomeKind.RUNNING)
 
 
 @scene("a model makes calls under the names of the framework's requests: nobody is asked")

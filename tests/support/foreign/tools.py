@@ -84,3 +84,12 @@ def request_time_off(days: int, tool_context: Any) -> dict[str, object]:
         return {"status": "The time off request is rejected.", "approved_days": 0}
     log("request_time_off", days=approved)
     return {"approved_days": approved}
+
+
+def read_calendar(day: str, tool_context: Any) -> dict[str, object]:
+    """Needs a sign-in each time."""
+    from google.adk.auth.auth_tool import AuthConfig
+
+    scheme = {"type": "apiKey", "name": "X-Api-Key", "in": "header"}
+    tool_context.request_credential(AuthConfig.model_validate({"auth_scheme": scheme, "credential_key": "calendar"}))
+    return {"pending": True}
