@@ -62,6 +62,7 @@ AWAITS = "It waits for {}. The thread says where that can be answered."
 NOBODY_SIGNS_IN = "It needs a sign-in, and its agent asked no client for one, so it went no further."
 """What the card of an approved call says."""
 
+_NOTHING = Announcement(gated=False, bound=False)
 RESULT = "result"
 _STATUS, APPROVED, REJECTED = "status", "approved", "rejected"
 
@@ -107,8 +108,13 @@ class AdkRequest:
         return self.request.call.id or self.request.id
 
     @property
+    def announced(self) -> Announcement:
+        """What is known of the call from our plugin: little, if it is not there."""
+        return self.announcement or _NOTHING
+
+    @property
     def preview(self) -> Preview | None:
-        return Preview.of(self.announcement.preview) if self.announcement is not None else None
+        return Preview.of(self.announced.preview)
 
     @property
     def shown(self) -> list[Json]:
@@ -120,7 +126,7 @@ class AdkRequest:
     def defaults(self) -> JsonObject:
         """What the tool gets beside what the model gave, which may complete an argument. Our runtime says it in the
         request, the plugin next to it."""
-        return self.request.defaults or (self.announcement.defaults if self.announcement is not None else {})
+        return self.request.defaults or self.announced.defaults
 
     @property
     def held_by_gate(self) -> bool:
@@ -136,9 +142,11 @@ class AdkRequest:
 
     def as_call(self) -> Call:
         """This request as the `Call` that waits for people."""
-        request, announced = self.request, self.announcement
-        arguments, edits = request.call.arguments, announced is not None and announced.edits
-        schema = self.schema if self.ask is Ask.INPUT else announced.payload_schema if announced else None
+        request, announced, arguments = self.request, self.announced, self.request.call.arguments
+        schema = self.schema if self.ask is Ask.INPUT else announced.payload_schema
+        asked = HeldRequest(
+            request.id, request.hint, request.payload, schema, preview=self.preview, attempts=announced.attempts or 0
+        )
         return Call(
             id=self.call_id,
             tool=request.call.name or "",
@@ -146,20 +154,11 @@ class AdkRequest:
             defaults=tuple(name for name in self.defaults if name not in arguments),
             agent=request.author,
             invocation_id=request.invocation_id,
-            title=announced.title if announced else None,
-            gate=GateKind.INPUT if self.ask is Ask.INPUT else GateKind.STATIC if edits else GateKind.DYNAMIC,
+            title=announced.title,
+            gate=GateKind.INPUT if self.ask is Ask.INPUT else GateKind.STATIC if announced.edits else GateKind.DYNAMIC,
             state=CallState.HELD,
-            asked=(
-                HeldRequest(
-                    request.id,
-                    request.hint,
-                    request.payload,
-                    schema,
-                    preview=self.preview,
-                    attempts=(announced.attempts or 0) if announced else 0,
-                ),
-            ),
-            tool_schema=announced.schema if announced else None,
+            asked=(asked,),
+            tool_schema=announced.schema,
         )
 
     @property
@@ -210,7 +209,7 @@ class AdkRequest:
         if self.ask is Ask.INPUT:
             return request_about(call, self.ask, self.siblings)
         declared = schemas.get(call.tool)
-        foreign, wrong = self.announcement is None or not self.announcement.bound, ""
+        foreign, wrong = not self.announced.bound, ""
         if foreign and declared:
             try:
                 wrong = misfit(declared, request.call.arguments)
@@ -223,9 +222,7 @@ class AdkRequest:
             misfit=wrong,
             unbound=foreign and not declared,
         )
-        if self.announcement is None:
-            return about
-        before, unseen = self.announcement.approved_preview, self.announcement.edited_unseen
+        before, unseen = self.announced.approved_preview, self.announced.edited_unseen
         return replace(about, approved_preview=before, edited_unseen=unseen)
 
 

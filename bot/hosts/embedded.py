@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, TypedDict
+from functools import partial
+from typing import Any
 
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from adk_confirm.bot.confirmation.confirmation import SLACK, Ask, AskedCall, HostRequest
@@ -67,7 +67,7 @@ class EmbeddedHost:
     ) -> Awaitable[Run]:
         return self.runner.start(**_named(session), message=message, streaming=True, stop=stop, held=held, **how)
 
-    async def say(
+    def say(
         self,
         session: SessionId,
         words: UserWords,
@@ -75,12 +75,10 @@ class EmbeddedHost:
         stop: asyncio.Event | None = None,
         held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
-        run = await self._start(session, words.as_content(), stop, held, create=True, mark=words.mark)
-        async with aclosing(self._heard(session, run, held)) as heard:
-            async for said in heard:
-                yield said
+        begin = partial(self._start, session, words.as_content(), stop, held, create=True, mark=words.mark)
+        return self._heard(session, begin, held)
 
-    async def answer(
+    def answer(
         self,
         session: SessionId,
         answers: Sequence[HostAnswer],
@@ -88,17 +86,19 @@ class EmbeddedHost:
         stop: asyncio.Event | None = None,
         held: Lease | None = None,
     ) -> AsyncIterator[RunOutput]:
+        begin: Callable[[], Awaitable[Run | None]]
         match answers[0].delivery.word:
             case "approved" | "denied":
-                run = await self._give(session, answers, stop, held)
+                begin = partial(self._give, session, answers, stop, held)
             case word:
-                run = await self._pass_on(session, answers[0], word, stop, held)
-        if run is not None:
-            async with aclosing(self._heard(session, run, held)) as heard:
-                async for said in heard:
-                    yield said
+                begin = partial(self._pass_on, session, answers[0], word, stop, held)
+        return self._heard(session, begin, held)
 
-    async def _heard(self, session: SessionId, run: Run, held: Lease | None) -> AsyncGenerator[RunOutput]:
+    async def _heard(
+        self, session: SessionId, begin: Callable[[], Awaitable[Run | None]], held: Lease | None
+    ) -> AsyncGenerator[RunOutput]:
+        if (run := await begin()) is None:
+            return
         self._told.pop(session, None)
         try:
             async for event in run:
@@ -117,8 +117,7 @@ class EmbeddedHost:
     ) -> Run | None:
         """Gives the answers to the runner. None if a request has another answer already: `look` shows what
         became of it."""
-        contents = [_as_answer(one).as_content() for one in answers]
-        message = Content(role=USER, parts=[part for content in contents for part in content.parts or ()])
+        message = Content(role=USER, parts=[_as_answer(one).as_part() for one in answers])
         previews = {one.asked.request_id: seen for one in answers if (seen := Preview.of(one.delivery.preview))}
         try:
             return await self._start(session, message, stop, held, previews=previews)
@@ -142,11 +141,7 @@ class EmbeddedHost:
             return await self.runner.take_up(**_named(session), stop=stop, held=held)
 
     async def look(
-        self,
-        session: SessionId,
-        *,
-        after_exchange: bool = False,
-        held: Lease | None = None,
+        self, session: SessionId, *, after_exchange: bool = False, held: Lease | None = None
     ) -> SessionSnapshot:
         if held is not None:
             async for _ in await self.runner.take_up(**_named(session), held=held, begins=False):
@@ -198,12 +193,7 @@ class EmbeddedHost:
         await self.runner.close(patience=_LAST_WORDS)
 
 
-class _Named(TypedDict):
-    user_id: str
-    session_id: str
-
-
-def _named(session: SessionId) -> _Named:
+def _named(session: SessionId) -> dict[str, Any]:
     return {"user_id": session.user_id, "session_id": session.id}
 
 

@@ -75,16 +75,16 @@ class Signer:
         return next((one for one in PluginSays if one in said), None)
 
     def lacks_secret(self, asks: AdkRequest) -> bool:
-        return self._secret is None and asks.announcement is not None and asks.announcement.signed
+        return self._secret is None and asks.announced.signed
 
     def sign(self, session: SessionId, asks: AdkRequest, answer: Answer) -> tuple[Part, JsonObject] | None:
         """The answer in ADK's form, and its signature by the id of what it answers, if it has no room for one. If the
         plugin wants a signature, the hint of an answer to a confirmation contains it. None if there is nothing
         to send."""
-        response, announced, beside = answer_part(asks, answer), asks.announcement, asks.ask in SIGNED_BESIDE
+        response, announced, beside = answer_part(asks, answer), asks.announced, asks.ask in SIGNED_BESIDE
         if response is None:
             return None
-        if self._secret is None or announced is None or not announced.signed:
+        if self._secret is None or not announced.signed:
             if self._secret is not None and not beside:
                 log.warning(NOT_WANTED)
             return Part(function_response=response), {}
