@@ -23,6 +23,7 @@ from tests.support.foreign.kinds import KINDS, ONE_ID, Kind
 from tests.support.foreign.passers_by import (
     answered_by_others,
     asked_there,
+    forgotten_by_others,
     parts_of,
     sent_by_others,
     session_of,
@@ -219,6 +220,15 @@ async def test_what_google_adk_ran_on_an_answer_that_only_it_reads_is_an_alarm(
             denied = await at.sees(card, "was approved outside this app", "Somebody answered the agent directly")
             assert "It may have run all the same." in denied
             assert "It did not run" not in at.bob.sees(at.deploys, thread=card)
+
+
+@ON_REAL_ONES
+async def test_a_call_that_is_gone_gets_no_answer(at: Office, server: Foreign) -> None:
+    card = await at.ask("please pay 1500")
+    await forgotten_by_others(server, at, card)
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "Did not run: Reimburse", "its session is gone, or was started again")
+    assert server.ran() == []
 
 
 # Down, and back

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +25,7 @@ from tests.support.stores import SECRET, new_store
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
+ROOT = Path(__file__).parents[3]
 TARGETS = "tests.support.foreign.targets"
 YAML = f"""\
 agent_class: SequentialAgent
@@ -149,3 +153,18 @@ async def test_agents_that_follow_each_other_do_so_after_an_approval(tmp_path: P
             assert (await visit.became(request)) is OutcomeKind.DONE
         assert (await visit.host.capabilities()).notes == ()
     assert len(ran()) == 2
+
+
+@pytest.mark.slow
+async def test_commands_pass_on_none_of_google_adk_s_warnings_about_itself(tmp_path: Path) -> None:
+    (tmp_path / "adk-confirm.toml").write_text(f'[agent]\ntarget = "{TARGETS}:archivist"\n')
+    checking = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "adk_confirm.bot.cli", "check"),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src", "DATABASE_URL": new_store(tmp_path)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    said, warned = await checking.communicate()
+    assert b"is archivist, on google-adk" in said
+    assert warned == b""

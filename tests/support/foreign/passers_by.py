@@ -32,11 +32,15 @@ async def asked_there(server: Foreign, at: Staff, card: Seen) -> list[Json]:
 
 async def parts_of(server: Foreign, at: Staff, card: Seen) -> list[JsonObject]:
     """The parts of the session's events."""
-    session = session_of(at, card)
-    there = f"/apps/{session.app}/users/{session.user_id}/sessions/{session.id}"
-    async with aiohttp.ClientSession(server.url) as http, http.get(there) as response:
+    async with aiohttp.ClientSession(server.url) as http, http.get(_place_of(at, card)) as response:
         events = (await response.json())["events"]
     return [part for event in events for part in (event.get("content") or {}).get("parts") or ()]
+
+
+async def forgotten_by_others(server: Foreign, at: Staff, card: Seen) -> None:
+    """Deletes the session without the bot."""
+    async with aiohttp.ClientSession(server.url) as http, http.delete(_place_of(at, card)) as response:
+        assert response.ok
 
 
 async def sent_by_others(server: Foreign, at: Staff, card: Seen, given: JsonObject, takes: int = 200) -> None:
@@ -60,3 +64,8 @@ async def _sent(server: Foreign, at: Staff, card: Seen, part: JsonObject, takes:
     async with aiohttp.ClientSession(server.url) as http, http.post("/run", json=body) as ran:
         assert ran.status == takes
         await ran.read()
+
+
+def _place_of(at: Staff, card: Seen) -> str:
+    session = session_of(at, card)
+    return f"/apps/{session.app}/users/{session.user_id}/sessions/{session.id}"
