@@ -1,6 +1,6 @@
 """ADK Java's server according to the sources of its version 1.8.0 (`dev/…/web/controller`): times in milliseconds, no
 space after `data:`, an existing session is not created again, a failed tool gives no details, and a failed run just
-ends the stream. An MCP tool asks by a callback of its agent, because `McpTool` has no gate.
+ends the stream. It has no MCP server: the real one plays that.
 
 `python -m tests.support.foreign.java`
 """
@@ -40,9 +40,6 @@ class Java(Replay):
 
     def failed(self, call: Plain, error: Exception) -> Plain:  # noqa: ARG002
         return {"status": "error", "message": "An internal error occurred."}
-
-    def from_mcp(self, result: Plain) -> Plain:
-        return {**result, "text_output": [json.loads(part["text"]) for part in result["content"]]}
 
     def as_message(self, event: Plain) -> str:
         return f"data:{json.dumps(event)}\n\n"
