@@ -39,6 +39,7 @@ from adk_confirm.bot.store.transactions import (
 )
 from adk_confirm.runtime.calls.call import ALTERED, Call, CallState
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.run.arrival import RunControl
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import Lease
@@ -65,7 +66,7 @@ class Deliveries:
     ) -> Exchange | None:
         """Starts the exchange with the host for this mail: one letter, or the answers of one turn. Returns None if
         nothing needs to be sent any more. `stop` is set when somebody stops the run."""
-        letter = mail.letters[0]
+        letter, control = mail.letters[0], RunControl(stop, self._lease)
         if letter.kind == "words":
             since = await self._first_attempt(session, letter)
             ago = None
@@ -74,9 +75,9 @@ class Deliveries:
                 ago = await self._lease.run(send_again, session.key, _mark(letter), since, wait)
             text = str(letter.body["text"])
             user_words = UserWords(mark=letter.mark, text=text, since=since, ago=ago, attachments=attachments)
-            return self._host.say(session.session, user_words, stop=stop, held=self._lease)
+            return self._host.say(session.session, user_words, control)
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
-        return self._host.answer(session.session, answers, stop=stop, held=self._lease) if answers else None
+        return self._host.answer(session.session, answers, control) if answers else None
 
     async def record_not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""

@@ -29,6 +29,7 @@ from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text
 from adk_confirm.runtime.mcp.toolset import Connection, HttpConnection, McpToolset, StdioConnection
 from adk_confirm.runtime.models.protocol import ModelRequest, ModelResponse
 from adk_confirm.runtime.rest.listening import CannotServe
+from adk_confirm.runtime.run.arrival import FREE, RunControl
 from adk_confirm.runtime.signature import BadArguments, Bound
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.sessions import OnChange
@@ -208,11 +209,13 @@ class DoorHost(EmbeddedHost):
     async def capabilities(self) -> Capabilities:
         return replace(await super().capabilities(), name="the door for callers")
 
-    async def answer(self, session: SessionId, answers: Sequence[HostAnswer], **how: Any) -> AsyncIterator[RunOutput]:
+    async def answer(
+        self, session: SessionId, answers: Sequence[HostAnswer], control: RunControl = FREE
+    ) -> AsyncIterator[RunOutput]:
         """Takes what people decided. An approval waits for its claim, which comes as a letter of its own."""
         waits = [one for one in answers if one.delivery.approves and not self.runs(one.asked.tool)]
         if due := [one for one in answers if one not in waits or claimed(one.mark)]:
-            async for said in super().answer(session, due, **how):
+            async for said in super().answer(session, due, control):
                 yield said
 
     async def look(self, session: SessionId, **how: Any) -> SessionSnapshot:

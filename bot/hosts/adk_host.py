@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from adk_confirm.bot.confirmation.confirmation import Ask, AskedCall
 from adk_confirm.bot.confirmation.effects import Batch, Delivery
@@ -46,6 +45,7 @@ from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject, same
 from adk_confirm.runtime.requests_and_answers import Answer
+from adk_confirm.runtime.run.arrival import FREE, RunControl
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.wire import Content, Part, SessionId
 
@@ -126,13 +126,6 @@ CLOCK_TOLERANCE = 1.0
 """How many seconds the server's clock may be behind ours when a message is looked for by its time."""
 
 
-class _Caller(NamedTuple):
-    """Who has something sent: `stop` is set when somebody stops the run; `held` is the lease under which it runs."""
-
-    stop: asyncio.Event | None
-    held: Lease | None
-
-
 class AdkHost:
     tells = False
 
@@ -178,29 +171,22 @@ class AdkHost:
 
     # Messages
 
-    async def say(
-        self,
-        session: SessionId,
-        words: UserWords,
-        *,
-        stop: asyncio.Event | None = None,
-        held: Lease | None = None,
-    ) -> AsyncIterator[RunOutput]:
+    async def say(self, session: SessionId, words: UserWords, control: RunControl = FREE) -> AsyncIterator[RunOutput]:
         """Sends a message to the agent, unless the session has it already."""
         before, message, mark = await self._read(session), words.as_content(), words.mark
         if not before.exists:
             await self.server.create(session)
         since = None if words.since is None else words.since - CLOCK_TOLERANCE
         if (heard := before.heard(mark, message.text, since)) is not None:
-            for said in _after_break(heard, stop):
+            for said in _after_break(heard, control.stop):
                 yield said
             return
-        if _is_set(stop):
+        if _is_set(control.stop):
             return
         self._wait_out(mark, words.ago, min(RESEND_AFTER, self.server.patience))
         began, sent = self._clock(), self._steady()
         try:
-            async for said in self._run(session, message, mark, _Caller(stop, held)):
+            async for said in self._run(session, message, mark, control):
                 yield said
         except RefusedByHost as refused:
             yield AgentMessage(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
@@ -209,34 +195,29 @@ class AdkHost:
             heard = (await self._read_in_doubt(cut, session)).heard(mark, message.text, began - CLOCK_TOLERANCE)
             if heard is None:
                 raise DeliveryUnknown(str(cut), min(RESEND_AFTER, self.server.patience)) from cut
-            for said in _after_break(heard, stop, str(cut)):
+            for said in _after_break(heard, control.stop, str(cut)):
                 yield said
 
-    def _tell(self, session: SessionId, text: str, mark: str, caller: _Caller) -> AsyncIterator[RunOutput]:
+    def _tell(self, session: SessionId, text: str, mark: str, control: RunControl) -> AsyncIterator[RunOutput]:
         """Tells the agent something about an answer, in words."""
-        return self.say(session, UserWords(mark=mark, text=text, since=0.0), stop=caller.stop, held=caller.held)
+        return self.say(session, UserWords(mark=mark, text=text, since=0.0), control)
 
     # Answers
 
     async def answer(
-        self,
-        session: SessionId,
-        answers: Sequence[HostAnswer],
-        *,
-        stop: asyncio.Event | None = None,
-        held: Lease | None = None,
+        self, session: SessionId, answers: Sequence[HostAnswer], control: RunControl = FREE
     ) -> AsyncIterator[RunOutput]:
-        before, caller = await self._read(session), _Caller(stop, held)
+        before = await self._read(session)
         match answers[0].delivery.word:
             case "approved" | "denied":
-                sending = self._answer_all(session, answers, before, caller)
+                sending = self._answer_all(session, answers, before, control)
             case word:
-                sending = self._pass_on(session, answers[0], word, before, caller)
+                sending = self._pass_on(session, answers[0], word, before, control)
         async for said in sending:
             yield said
 
     async def _answer_all(
-        self, session: SessionId, answers: Sequence[HostAnswer], before: SessionReading, caller: _Caller
+        self, session: SessionId, answers: Sequence[HostAnswer], before: SessionReading, control: RunControl
     ) -> AsyncIterator[RunOutput]:
         gone = [one for one in answers if before.status(one.asked.request_id) is RequestStatus.GONE]
         if any((asks := before.requests.get(one.asked.request_id)) and asks.ask is Ask.INPUT for one in gone):
@@ -250,7 +231,7 @@ class AdkHost:
             self._wait_out(answer.mark, answer.ago, self.server.patience)
         for nth, group in enumerate(_by_agent(left)):
             now = await self._read(session) if nth else before  # a run may take long, and much may happen meanwhile
-            async for said in self._send(session, group, now, caller):
+            async for said in self._send(session, group, now, control):
                 yield said
         if left and (await self.server.about()).ends_early and not before.resumes:
             one = left[0][0].request
@@ -259,11 +240,11 @@ class AdkHost:
         for answer in answers:
             reason = _reason_in_words(before.requests[answer.asked.request_id], answer.delivery)
             if reason is not None:
-                async for said in self._tell(session, reason, f"{answer.mark}:reason", caller):
+                async for said in self._tell(session, reason, f"{answer.mark}:reason", control):
                     yield said
 
     async def _pass_on(
-        self, session: SessionId, answer: HostAnswer, word: Word, before: SessionReading, caller: _Caller
+        self, session: SessionId, answer: HostAnswer, word: Word, before: SessionReading, control: RunControl
     ) -> AsyncIterator[RunOutput]:
         request_id, attempt = answer.asked.request_id, answer.delivery.lost_attempt
         asks = before.requests.get(request_id)
@@ -280,16 +261,16 @@ class AdkHost:
                             yield heard
         elif word != "run again":
             if asks.ask is Ask.CONFIRMATION:  # a message would restart a workflow
-                async for said in self._tell(session, _settlement(asks, word), mark, caller):
+                async for said in self._tell(session, _settlement(asks, word), mark, control):
                     yield said
         elif before.status(request_id) is not RequestStatus.SETTLED and len(asks.given) <= attempt:
             # otherwise the result arrived, or this was sent before
             self._wait_out(mark, None, self.server.patience)
-            async for said in self._send(session, [replace(answer, mark=mark)], before, caller):
+            async for said in self._send(session, [replace(answer, mark=mark)], before, control):
                 yield said
 
     async def _send(
-        self, session: SessionId, answers: Sequence[HostAnswer], before: SessionReading, caller: _Caller
+        self, session: SessionId, answers: Sequence[HostAnswer], before: SessionReading, control: RunControl
     ) -> AsyncIterator[RunOutput]:
         """Sends all answers in one message, since an app that is not resumable shows its model an error for each
         missing answer, and others end an agent with its first one."""
@@ -311,7 +292,7 @@ class AdkHost:
         calls = [asks.call_id for asks, _ in sent]
         try:
             with self._marked_running(session, given):
-                async for said in self._run(session, message, marks[0], caller, signatures, calls):
+                async for said in self._run(session, message, marks[0], control, signatures, calls):
                     yield said
         except DeliveryUnknown as cut:
             self._sent.update(dict.fromkeys(marks, began))
@@ -374,7 +355,7 @@ class AdkHost:
         session: SessionId,
         message: Content,
         mark: str,
-        caller: _Caller,
+        control: RunControl,
         signatures: JsonObject | None = None,
         running: Sequence[str] = (),
     ) -> AsyncIterator[RunOutput]:
@@ -382,9 +363,9 @@ class AdkHost:
         extra: JsonObject = {}
         if about.metadata:
             extra["customMetadata"] = {MARK: mark, **({SIGNATURES: signatures} if signatures else {})}
-        if caller.held is not None:  # what was found in the session may be long ago
-            await caller.held.sure()
-        events, stop = self.server.run(session, message, extra), caller.stop
+        if control.held is not None:  # what was found in the session may be long ago
+            await control.held.sure()
+        events, stop = self.server.run(session, message, extra), control.stop
         async for raw in events if stop is None else read_until_stopped(events, stop, running):
             for heard in _events_heard(raw):
                 yield heard

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,6 +27,7 @@ from adk_confirm.runtime.calls.call import Call, CallState, Word
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.recent_dict import RecentDict
+from adk_confirm.runtime.run.arrival import FREE, RunControl
 from adk_confirm.runtime.run.journal import Position, SessionNews
 from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.store.database import Database
@@ -62,40 +62,26 @@ class EmbeddedHost:
         self._seen: RecentDict[SessionId, tuple[Position, dict[str, HostRequest]]] = RecentDict(_REMEMBERED)
         self._told: RecentDict[SessionId, SessionNews] = RecentDict(_REMEMBERED)
 
-    def _start(
-        self, session: SessionId, message: Content, stop: asyncio.Event | None, held: Lease | None, **how: Any
-    ) -> Awaitable[Run]:
-        return self.runner.start(**_named(session), message=message, streaming=True, stop=stop, held=held, **how)
+    def _start(self, session: SessionId, message: Content, control: RunControl, **how: Any) -> Awaitable[Run]:
+        return self.runner.start(**_named(session), message=message, streaming=True, control=control, **how)
 
-    def say(
-        self,
-        session: SessionId,
-        words: UserWords,
-        *,
-        stop: asyncio.Event | None = None,
-        held: Lease | None = None,
-    ) -> AsyncIterator[RunOutput]:
-        begin = partial(self._start, session, words.as_content(), stop, held, create=True, mark=words.mark)
-        return self._heard(session, begin, held)
+    def say(self, session: SessionId, words: UserWords, control: RunControl = FREE) -> AsyncIterator[RunOutput]:
+        begin = partial(self._start, session, words.as_content(), control, create=True, mark=words.mark)
+        return self._heard(session, begin, control)
 
     def answer(
-        self,
-        session: SessionId,
-        answers: Sequence[HostAnswer],
-        *,
-        stop: asyncio.Event | None = None,
-        held: Lease | None = None,
+        self, session: SessionId, answers: Sequence[HostAnswer], control: RunControl = FREE
     ) -> AsyncIterator[RunOutput]:
         begin: Callable[[], Awaitable[Run | None]]
         match answers[0].delivery.word:
             case "approved" | "denied":
-                begin = partial(self._give, session, answers, stop, held)
+                begin = partial(self._give, session, answers, control)
             case word:
-                begin = partial(self._pass_on, session, answers[0], word, stop, held)
-        return self._heard(session, begin, held)
+                begin = partial(self._pass_on, session, answers[0], word, control)
+        return self._heard(session, begin, control)
 
     async def _heard(
-        self, session: SessionId, begin: Callable[[], Awaitable[Run | None]], held: Lease | None
+        self, session: SessionId, begin: Callable[[], Awaitable[Run | None]], control: RunControl
     ) -> AsyncGenerator[RunOutput]:
         if (run := await begin()) is None:
             return
@@ -109,18 +95,16 @@ class EmbeddedHost:
         since, _ = self._seen.get(session, (None, {}))
         if run.news is not None and run.news.since == since:
             self._told[session] = run.news
-        elif held is not None:  # the session will be read
-            await held.write_carried()
+        elif control.held is not None:  # the session will be read
+            await control.held.write_carried()
 
-    async def _give(
-        self, session: SessionId, answers: Sequence[HostAnswer], stop: asyncio.Event | None, held: Lease | None
-    ) -> Run | None:
+    async def _give(self, session: SessionId, answers: Sequence[HostAnswer], control: RunControl) -> Run | None:
         """Gives the answers to the runner. None if a request has another answer already: `look` shows what
         became of it."""
         message = Content(role=USER, parts=[_as_answer(one).as_part() for one in answers])
         previews = {one.asked.request_id: seen for one in answers if (seen := Preview.of(one.delivery.preview))}
         try:
-            return await self._start(session, message, stop, held, previews=previews)
+            return await self._start(session, message, control, previews=previews)
         except (Conflict, NotFound) as error:
             if len(answers) > 1:
                 raise SendSeparately(str(error)) from error
@@ -128,23 +112,21 @@ class EmbeddedHost:
                 raise RequestLost(str(error)) from error
             return None
 
-    async def _pass_on(
-        self, session: SessionId, answer: HostAnswer, word: Word, stop: asyncio.Event | None, held: Lease | None
-    ) -> Run:
+    async def _pass_on(self, session: SessionId, answer: HostAnswer, word: Word, control: RunControl) -> Run:
         about, attempt = answer.asked.call_id, answer.delivery.lost_attempt
         try:
             return await self.runner.settle(
-                **_named(session), call_id=about, word=word, attempt=attempt, stop=stop, held=held
+                **_named(session), call_id=about, word=word, attempt=attempt, control=control
             )
         except Conflict:
             # Stored before. A process that died may have left the run unfinished.
-            return await self.runner.take_up(**_named(session), stop=stop, held=held)
+            return await self.runner.take_up(**_named(session), control=control)
 
     async def look(
         self, session: SessionId, *, after_exchange: bool = False, held: Lease | None = None
     ) -> SessionSnapshot:
         if held is not None:
-            async for _ in await self.runner.take_up(**_named(session), held=held, begins=False):
+            async for _ in await self.runner.take_up(**_named(session), control=RunControl(held=held), begins=False):
                 pass
         since, before = self._seen.get(session, (None, {}))
         told = self._told.pop(session, None)

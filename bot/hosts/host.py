@@ -17,7 +17,6 @@ longer has the request.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -29,6 +28,7 @@ from adk_confirm.runtime.calls.call import Call, Word
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.run.arrival import FREE, RunControl
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.wire import USER, Blob, Content, FunctionCall, Part, SessionId
 
@@ -189,24 +189,12 @@ class Host(Protocol):
     app: str
     tells: bool  # it says what becomes of a call when it stores that, so that nobody has to look
 
-    def say(
-        self,
-        session: SessionId,
-        words: UserWords,
-        *,
-        stop: asyncio.Event | None = None,
-        held: Lease | None = None,
-    ) -> AsyncIterator[RunOutput]: ...
+    def say(self, session: SessionId, words: UserWords, control: RunControl = FREE) -> AsyncIterator[RunOutput]: ...
     def answer(
-        self,
-        session: SessionId,
-        answers: Sequence[HostAnswer],
-        *,
-        stop: asyncio.Event | None = None,
-        held: Lease | None = None,
+        self, session: SessionId, answers: Sequence[HostAnswer], control: RunControl = FREE
     ) -> AsyncIterator[RunOutput]:
-        """Sends answers, and yields what the run says. Once `stop` is set, the host ends the run as far as it can. The
-        decisions are delivered anyway. `held`: the caller's lease on the session, under which our own runtime works."""
+        """Sends answers, and yields what the run says. Once `control.stop` is set, the host ends the run as far as it
+        can. The decisions are delivered anyway. Our own runtime works under the caller's lease on the session."""
         ...
 
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:

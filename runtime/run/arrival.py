@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from adk_confirm.runtime.adk.type_checks import check_answer
 from adk_confirm.runtime.calls.call import (
@@ -185,6 +185,17 @@ class AcceptedMessage:
         return [*{call.id: call for call in calls if _is_void(call)}.values()]
 
 
+class RunControl(NamedTuple):
+    """What the sender of a message keeps of its run. `stop` is set when somebody stops it. `held`: the sender's lease
+    on the session, so nobody else works on that."""
+
+    stop: asyncio.Event | None = None
+    held: Lease | None = None
+
+
+FREE = RunControl()
+
+
 @dataclass(frozen=True)
 class Arrival:
     """Everything that the transaction needs to accept a message."""
@@ -200,10 +211,9 @@ class Arrival:
     begins: bool = True  # otherwise it is only found out what became of calls whose process died
     state_delta: JsonObject | None = None
     metadata: JsonObject | None = None  # the sender's metadata, kept with every event of the run
-    held: Lease | None = None  # the sender has the session already: nobody else works on it
+    control: RunControl = FREE
     invocation_id: str = field(default_factory=new_invocation_id)
     marked: bool = False  # if this invocation id is known, the message was sent before
-    stop: asyncio.Event | None = None  # set when somebody stops the run
     clock: Callable[[], float] = time.time
     on_change: OnChange | None = None
 
@@ -274,7 +284,7 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
     Work left by a process that died is part of the result.
     """
     locked = _lock_session(tx, arrival)
-    session, held = locked.session, arrival.held
+    session, held = locked.session, arrival.control.held
     check_against(locked.reserved, arrival.sender, arrival.name, session, arrival.writes)
     decided = _decide(tx, arrival, session)
     if decided is None:
@@ -299,9 +309,9 @@ def look_in(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to d
     if session is None:
         raise NotFound(f"Session not found: {arrival.name.id}")
     check_sender(tx, arrival.sender, arrival.name, session, arrival.writes)
-    assert arrival.held is not None
+    assert arrival.control.held is not None
     decided = _decide(tx, arrival, session)
-    return "nothing to do" if decided is None else _accept(tx, *decided, session, arrival.held.token)
+    return "nothing to do" if decided is None else _accept(tx, *decided, session, arrival.control.held.token)
 
 
 def look_in_or_enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"] | None:

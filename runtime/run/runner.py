@@ -29,8 +29,10 @@ from adk_confirm.runtime.requests_and_answers import (
     read_message,
 )
 from adk_confirm.runtime.run.arrival import (
+    FREE,
     Arrival,
     CallDecision,
+    RunControl,
     decide,
     find_answered_calls,
     invocation_of,
@@ -256,25 +258,24 @@ class Runner:
         streaming: bool = False,
         create: bool = False,
         mark: str | None = None,
-        stop: asyncio.Event | None = None,
-        held: Lease | None = None,
+        control: RunControl = FREE,
         previews: Mapping[str, Preview] | None = None,
     ) -> Run:
         """Like `run`, but returns once the message is stored. Raises if the message is not valid.
 
         Without a message the agent continues with what it knows; with an `invocation_id`, that invocation continues
         where a process that died left it. `custom_metadata` is kept with every event of the run. A repeated message
-        with the same `mark` is not stored again, but a run that a crash had stopped continues. Once `stop` is set, the
-        model is not asked any more and the run ends; but no tool is interrupted, waiting calls keep waiting, and
-        approved calls run.
+        with the same `mark` is not stored again, but a run that a crash had stopped continues. Once `control.stop` is
+        set, the model is not asked any more and the run ends; but no tool is interrupted, waiting calls keep waiting,
+        and approved calls run.
 
-        `held` is the lease of a sender that keeps all others from the session itself, and that releases it when the
-        run has ended. It keeps the message until then, so the message is stored with what follows from it. `previews`
-        are what people saw that edited calls would do, by request.
+        A sender with a lease keeps all others from the session itself, and releases it when the run has ended. It
+        keeps the message until then, so the message is stored with what follows from it. `previews` are what people
+        saw that edited calls would do, by request.
         """
         check_state(state_delta)
         name = self._name(user_id, session_id)
-        arrival = replace(self._arrival(name), metadata=kept_metadata(custom_metadata), stop=stop, held=held)
+        arrival = replace(self._arrival(name), metadata=kept_metadata(custom_metadata), control=control)
         if message is None and invocation_id is not None:
             arrival = replace(arrival, resumed=invocation_id, state_delta=state_delta)
             return await self._sequencer.enter(arrival, streaming=streaming)
@@ -297,14 +298,13 @@ class Runner:
         call_id: str,
         word: Word,
         attempt: int | None = None,
-        stop: asyncio.Event | None = None,
-        held: Lease | None = None,
+        control: RunControl = FREE,
     ) -> Run:
         """Stores what people say about a call whose outcome is unknown. With `attempt`, raises `Conflict` if the call
         is at another attempt."""
         decision = CallDecision(call_id, _WORDS[word], attempt=attempt)
         arrival = self._arrival(self._name(user_id, session_id))
-        arrival = replace(arrival, decisions=(decision,), stop=stop, held=held)
+        arrival = replace(arrival, decisions=(decision,), control=control)
         return await self._sequencer.enter(arrival)
 
     async def preview(self, *, user_id: str, session_id: str, call_id: str, arguments: JsonObject) -> Preview:
@@ -336,15 +336,14 @@ class Runner:
         *,
         user_id: str,
         session_id: str,
-        stop: asyncio.Event | None = None,
-        held: Lease | None = None,
+        control: RunControl = FREE,
         begins: bool = True,
     ) -> Run:
         """Resumes what a process that died left of the session, if anything. Unless it `begins` something, it only
         finds out what became of the calls that ran."""
         name = self._name(user_id, session_id)
         if await (await self.open()).read(active, name):
-            return await self._sequencer.enter(replace(self._arrival(name), stop=stop, held=held, begins=begins))
+            return await self._sequencer.enter(replace(self._arrival(name), control=control, begins=begins))
         return _empty_run()
 
     async def attend(self) -> None:
@@ -369,7 +368,9 @@ class Runner:
             return
         name, unknown = found
         decisions = tuple(CallDecision(call.id, _WORDS["nobody knows"], attempt=call.attempt) for call in unknown)
-        run = await self._sequencer.enter(replace(self._arrival(name), decisions=decisions, held=lease))
+        run = await self._sequencer.enter(
+            replace(self._arrival(name), decisions=decisions, control=RunControl(held=lease))
+        )
         try:
             async for _ in run:
                 pass

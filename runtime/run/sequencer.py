@@ -87,7 +87,7 @@ class Sequencer:
         try:
             return await asyncio.shield(accepted)
         except asyncio.CancelledError:
-            if arrival.held is not None:  # its holder releases the session now
+            if arrival.control.held is not None:  # its holder releases the session now
                 task.cancel()
                 await asyncio.wait({task})
             raise
@@ -129,7 +129,7 @@ class Sequencer:
     async def _perform(self, arrival: Arrival, accepted: asyncio.Future[Run], streaming: bool) -> None:
         """A whole run. Nobody awaits this task, so errors go to the message's sender and to listeners."""
         run = Run(asyncio.current_task())
-        turn = self._turns.setdefault(arrival.name, asyncio.Lock()) if arrival.held is None else nullcontext()
+        turn = self._turns.setdefault(arrival.name, asyncio.Lock()) if arrival.control.held is None else nullcontext()
         try:
             async with turn:
                 app = await self._open_app()
@@ -160,7 +160,7 @@ class Sequencer:
         self, app: AppContext, arrival: Arrival, message: AcceptedMessage, run: Run, streaming: bool
     ) -> None:
         job, term = run_of(message.stored), app.lease_term
-        lease = arrival.held or Lease(
+        lease = arrival.control.held or Lease(
             app.database, job, message.token, topic=topic(arrival.name), term=term, keeper=app.keeper
         )
         live = self._cache.take(message.before)
@@ -169,9 +169,11 @@ class Sequencer:
             live.add(event)
         if live.views or not message.is_written or not message.before.events:  # else they are read with the others
             live.size += message.change.size
-        async with nullcontext() if lease is arrival.held else lease:
+        async with nullcontext() if lease is arrival.control.held else lease:
             journal = Journal(app.database, live, lease, run.emit, arrival.on_change, message)
-            work = TurnLoop(app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.stop)
+            work = TurnLoop(
+                app, journal, lease, streaming=streaming, metadata=arrival.metadata, stop=arrival.control.stop
+            )
             try:
                 for invocation, calls in message.work:
                     if arrival.begins:
@@ -194,8 +196,8 @@ class Sequencer:
 async def _begin(database: Database, arrival: Arrival, *, known: bool) -> AcceptedMessage | None:
     """The message, with its session leased. None: nothing is to be done. `known`: its session is there."""
     message: AcceptedMessage | Literal["nothing to do"] | None
-    if arrival.held is not None:
-        await arrival.held.write_carried()
+    if arrival.control.held is not None:
+        await arrival.control.held.write_carried()
         found = await database.read(look_in, arrival) if known or not arrival.create else None
         message = found or await database.run(look_in_or_enter, arrival)
     elif (message := await _enter(database, arrival)) is None:

@@ -28,6 +28,7 @@ from adk_confirm.bot.hosts.host import (
 from adk_confirm.runtime.adk.signing import MARK, Announcement, announcement_metadata
 from adk_confirm.runtime.calls.call import Word
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.run.arrival import RunControl
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.lease import LeaseLost
 from adk_confirm.runtime.wire import SessionId
@@ -199,7 +200,9 @@ async def test_who_loses_the_lease_after_reading_the_session_sends_nothing(
     answers = [answer_to(ASKED, "approved" if word == "words" else word, mark="m1")]
     with pytest.raises(LeaseLost):
         await texts(
-            there.host.say(OURS, said, held=lease) if word == "words" else there.host.answer(OURS, answers, held=lease)
+            there.host.say(OURS, said, RunControl(held=lease))
+            if word == "words"
+            else there.host.answer(OURS, answers, RunControl(held=lease))
         )
     assert there.sent == 0
 

@@ -9,6 +9,7 @@ from adk_confirm import Agent, FunctionTool, Runner
 from adk_confirm.bot.hosts.adk_host import read_until_stopped
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.models.scripted import ScriptedModel, call
+from adk_confirm.runtime.run.arrival import RunControl
 
 
 def event(part: JsonObject) -> JsonObject:
@@ -73,7 +74,7 @@ async def test_no_tool_begins_after_a_stop_and_the_model_is_not_asked_further() 
     model = ScriptedModel(call("stops"), call("later"), "Everything ran.", "Hello again.")
     tools = [FunctionTool(stops), FunctionTool(later)]
     async with Runner(Agent(name="a", model=model, instruction="", tools=tools)) as runner:
-        run = await runner.start(user_id="u", session_id="s", message="go", create=True, stop=stop)
+        run = await runner.start(user_id="u", session_id="s", message="go", create=True, control=RunControl(stop))
         events = [one async for one in run]
         assert ran == ["stops"]
         assert len(model.requests) == 1

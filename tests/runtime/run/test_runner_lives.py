@@ -24,6 +24,7 @@ from adk_confirm import (
     StoreError,
     call,
 )
+from adk_confirm.runtime.run.arrival import RunControl
 from adk_confirm.runtime.run.sequencer import Run
 from adk_confirm.runtime.store.database import Database, OutcomeUnknown
 from adk_confirm.runtime.store.lease import Lease
@@ -346,7 +347,7 @@ async def test_a_tool_that_begins_under_a_lease_that_lapsed_is_not_begun_elsewhe
 
 async def start(chat: Chat, words: str, mark: str | None = None, held: Lease | None = None) -> Run:
     return await chat.runner.start(
-        user_id=chat.user, session_id=chat.session, message=words, mark=mark, create=True, held=held
+        user_id=chat.user, session_id=chat.session, message=words, mark=mark, create=True, control=RunControl(held=held)
     )
 
 
