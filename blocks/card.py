@@ -533,7 +533,7 @@ def _grant_offered(view: Shown) -> list[Line]:
 
 def grant_scope(tool: str, offer: GrantOffer) -> list[Line]:
     """What the next calls may be that run without asking."""
-    rows = [say("with the same {on}", on=_bound(offer.on))] if offer.free and offer.on else []
+    rows = [say("the same {on}", on=_bound(offer.on))] if offer.free and offer.on else []
     rows.append(whatever(offer.free))
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
     return [line("Only {tool}, only here:", tool=name(tool)), *(Line(row, item=1) for row in rows)]

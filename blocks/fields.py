@@ -95,7 +95,7 @@ class Field:
         hints = [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
         hints += [words.NOW.format(value=self.note)] if self.note else []
         hints += [words.HINTS[self.kind.name]] if self.kind.name in words.HINTS else []
-        hints += ["Empty means no value."] if self.shape.nullable and not self.chooses else []
+        hints += ["Leave it empty for no value."] if self.shape.nullable and not self.chooses else []
         element = self._choices() if self.chooses else self._box()
         shown, hint = plain_text(plain(self.label, _LABEL)), words.DOT.join(hints).replace(f".{words.DOT}", words.DOT)
         return input_block(shown, element, self.block_id, optional=self._optional, hint=hint)

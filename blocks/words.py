@@ -318,13 +318,13 @@ STATES: Mapping[str, str] = {
 }
 """What the title says, as a word: `did not run`."""
 
-HELP_UNKNOWN = "{word} is not known here."
+HELP_UNKNOWN = "/approvals does not know {word}."
 HELP = (  # what is between stars is bold
     "*What you can do*",
-    "*/approvals* lists, for you alone, what waits for you and then in this channel.",
-    "*Approve* counts once.",
-    "*Deny* stops the call. One is enough.",
-    "*Edit…* changes the call and approves it. Earlier approvals start over. With a plan, approve on the card.",
+    "*/approvals* lists what waits for you and in this channel. Only you see it.",
+    "*Approve* gives your one vote. *Allow more…* also lets calls like it run without asking, for a while.",
+    "*Deny…* stops the call. One denial is enough.",
+    "*Edit…* changes the call and approves it. Earlier approvals no longer count. A new plan is approved on the card.",
     "*Withdraw* takes back your own call.",
 )
 

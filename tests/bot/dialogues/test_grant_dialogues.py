@@ -46,7 +46,7 @@ async def granted(at: Office) -> Seen:
     await at.bob.clicks(card, "Allow more")
     modal = await at.bob.gets_modal("Run more calls without asking")
     assert "Only deploy, only here:" in modal
-    assert "with the same service checkout" in modal
+    assert "the same service checkout" in modal
     assert "any version, any env" in modal
     assert modal.title == "Approve and allow"
     await modal.submits()

@@ -169,9 +169,9 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
     others = await at.oscar.finds("Waiting in this channel (1)", at.deploys)
     assert others.buttons == ()
     await at.oscar.commands("/approvals", "help", at.deploys)
-    assert (await at.oscar.finds("for you alone", at.deploys)).ephemeral
+    assert (await at.oscar.finds("Only you see it", at.deploys)).ephemeral
     await at.oscar.commands("/approvals", "history", at.deploys)
-    unknown = await at.oscar.finds("history is not known here.", at.deploys)
+    unknown = await at.oscar.finds("/approvals does not know history.", at.deploys)
     assert "What you can do" in unknown
 
     await at.bob.clicks(listed, "Review…")
