@@ -39,11 +39,11 @@ OF_PEOPLE: tuple[Kind, ...] = (
 )
 OF_CLICKS: tuple[Kind, ...] = (
     *("old card", "old card", "rush", "rush", "again", "stranger", "last moment"),
-    *("speaks", "edits the approved", "approves the rest", "nobody answers"),
+    *("speaks", "edits the approved", "approves the rest", "nobody answers", "runs again"),
 )
 """What people press: buttons of a card as it was before, all at once, twice, where they have no say, right before it
-expires and at that very instant, after they spoke to the agent, on what others have approved, and while Slack
-does not say who the others are."""
+expires and at that very instant, after they spoke to the agent, on what others have approved or edited, while Slack
+does not say who the others are, and to run again what may have run."""
 
 Moment = Literal["", "commit", "post", "update", "tool", "ack", "start", "count", "sure", "tell"]
 """What a fault waits for: a replica is hit when it has just done this, before it knows; or when the start of a call,
@@ -119,6 +119,8 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     ("nobody answers", "nobody answers", "leaves meanwhile"),
     ("nobody spoke", "speaks", "amount of a call"),
     ("last moment", "last moment", "again", "stranger"),
+    ("kill@tool", "kill@tool", "runs again", "runs again"),
+    ("edits the approved", "edits the approved", "old card"),
     ("Slack loses", "Slack is late", "Slack is late", "restart"),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),

@@ -69,6 +69,12 @@ async def presses(office: Office, fault: Fault) -> None:
                     await _press(office, card, who, words.APPROVE)
                 else:
                     await _act(office, card, who, "Edit")
+                    for other in APPROVERS:  # each still looks at what the card showed before
+                        await _press(office, card, other, words.APPROVE)
+        case "runs again":
+            for who in dice.sample(APPROVERS, 2):
+                await _press(office, card, who, words.RUN_AGAIN)
+                await asyncio.sleep(dice.uniform(0, 4))
         case "stranger":
             await _act(office, card, dice.choice((*APPROVERS, *ASKERS, OUTSIDER)), "Withdraw")
             await _press(office, card, dice.choice((*ASKERS, OUTSIDER)), dice.choice(_buttons(card)))
@@ -106,6 +112,10 @@ def _half_approved(office: Office) -> Sequence[Message]:
     return [one for one in _open_cards(office) if _confirmation(one) in office.watch.half_decided()]
 
 
+def _unknown(office: Office) -> Sequence[Message]:
+    return [one for one in _open_cards(office) if words.RUN_AGAIN in _buttons(one)]
+
+
 def _open_to_askers(office: Office) -> Sequence[Message]:
     return [one for one in _open_cards(office) if office.watch.tool_of(_confirmation(one)) == "pay"]
 
@@ -118,7 +128,7 @@ def _old_cards(office: Office) -> Sequence[Message]:
 
 _FIND = {
     **{"old card": _old_cards, "edits the approved": _half_approved, "approves the rest": _half_approved},
-    **{"nobody answers": _half_approved, "nobody spoke": _open_to_askers},
+    **{"nobody answers": _half_approved, "nobody spoke": _open_to_askers, "runs again": _unknown},
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from adk_confirm.blocks.click_ids import identity, parse_id
+from adk_confirm.blocks.click_ids import identity, parse_id, parse_ref
 from adk_confirm.bot.inbound.clicks_and_forms import VOTES
 from adk_confirm.bot.inbound.payloads import click_id, person_of, read_click
 from adk_confirm.bot.slack.directory import RIGHTS_KNOWN_FOR
@@ -43,6 +43,8 @@ class Watch:
         """What somebody did about a confirmation: when Slack sent it."""
         self._acks: dict[tuple[str, str], list[float]] = defaultdict(list)
         """What of that was acknowledged: when."""
+        self._revisions: dict[tuple[str, str], set[int]] = defaultdict(set)
+        """Which revisions of a confirmation somebody pressed a button of."""
         self._able: list[tuple[float, Mapping[str, frozenset[str]], Sequence[str]]] = []
         self._spoke: dict[str, set[str]] = defaultdict(set)
         self.stored: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -107,6 +109,8 @@ class Watch:
             votes = self.stored[who, confirmation]
             if kind in _VOTED and votes and min(votes) >= (known.unknown_until if known.unknown else known.until):
                 self._find("what comes too late does not count", f"{who}'s {kind}", confirmation)
+            if kind in _DECIDES and known.revision not in self._revisions[who, confirmation]:
+                self._find("what is decided is what was shown", f"{who}'s {kind} of {known.revision}", confirmation)
             for promise, what in known.add(kind, content, self._office.loop.now, ours=ours):
                 self._find(promise, what, confirmation)
 
@@ -182,6 +186,10 @@ class Watch:
         if made.kind != "interactive":
             return
         self._note(self._acts, made)
+        view = made.body.get("view")
+        ref = parse_ref(view.get("private_metadata")) if isinstance(view, dict) else read_click(made.body).ref
+        if ref is not None:
+            self._revisions[person_of(made.body).user, ref.id].add(ref.revision)
 
     def _note(self, where: dict[tuple[str, str], list[float]], made: Delivery) -> None:
         said, user = json.dumps(made.body), person_of(made.body).user
@@ -278,6 +286,7 @@ def _given(part: Mapping[str, Any]) -> str | None:
 
 
 _VOTED = ("approval", "edited", "denied", "settled", "run again vote")
+_DECIDES = ("approval", "settled", "run again vote")
 _SOON = 30.0
 _LETTER = "SELECT 1 AS there FROM bot_mail WHERE mark = :ts"
 _EVENTS = "SELECT seq, body FROM runtime_events WHERE session = :session AND seq > :after ORDER BY seq"
