@@ -195,7 +195,7 @@ class Drawing:
         drawn = self._row.version if waits or late else _FOR_GOOD
         if place.ts is not None and not there:
             return place if self._is_needed else replace(place, drawn_version=drawn)
-        if place.ts is not None and waits and place.drawn_version > 0:
+        if place.ts is not None and waits and place.drawn_version > 0 and not self._row.doubt:
             return replace(place, drawn_version=drawn)
         trouble = None if there else self.trouble
         if not there and not isinstance(trouble, Gone):

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from adk_confirm.blocks import markdown
-from adk_confirm.blocks.click_ids import CardMark, LineMark, SaidMark, identity, parse_mark
+from adk_confirm.blocks.click_ids import CardMark, LineMark, PointerMark, SaidMark, identity, parse_mark
 from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.mentions import mentions, with_names
 from adk_confirm.blocks.notices import agent_failure_message, notice_message
@@ -185,7 +185,7 @@ class Thread:
         slack = self._slack.at(lease)
         for one in await self._read_messages(session, until - _LONGEST_FREEZE):
             mark, known = parse_mark(one.metadata), identity(one.metadata)
-            if isinstance(mark, CardMark):
+            if isinstance(mark, CardMark | PointerMark):
                 continue  # the cards' worker handles cards
             copy = known is not None and known in posted
             if isinstance(mark, LineMark) and mark.session == session.key:

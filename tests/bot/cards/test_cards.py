@@ -136,6 +136,28 @@ async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoi
     assert len(out.slack.calls_of("chat.update")) == 3, "the card twice, the line once and no more"
 
 
+async def test_of_two_lines_that_lead_to_a_card_the_one_that_is_drawn_again_stays(out: Outgoing) -> None:
+    """The first came late, after the thread was searched for it. The thread's own search leaves both alone."""
+    out.slack.channel("leads", out.lead, id="C0LEADS")
+    people = ["user:U0LEAD", "user:U0ANNA"]
+    out.open(make_policy(approvers=people, quorum=2, channel="C0LEADS"), [Place(channel="C0LEADS")])
+    await out.drawn()
+    (first,) = out.asker.messages(out.deploys, thread=out.thread)[1:]
+    post, line = out.slack.workspace.messages.post, first.message
+    second = post(
+        out.deploys, line.user, thread_ts=out.thread.ts, text=line.text, metadata=line.metadata, by=out.slack.install
+    )
+    places = [replace(one, ts=second.ts) if one.pointer else one for one in out.desk.row.places]
+    out.desk.row = replace(out.desk.row, places=tuple(places))
+
+    await out.writer.delete_copies(out.lease, out.session, out.slack.clock.now())
+    out.in_doubt()
+    out.desk.approve(LEAD)
+    await out.drawn()
+
+    assert [one.ts for one in out.asker.messages(out.deploys, thread=out.thread)[1:]] == [second.ts]
+
+
 async def test_a_channel_that_the_app_is_not_in_is_reported_in_the_thread_until_somebody_invites_it(
     out: Outgoing,
 ) -> None:
