@@ -27,7 +27,9 @@ OF_SLACK: tuple[Kind, ...] = (
     *("Slack says 429", "Slack fails", "Slack fails", "Slack cuts", "Slack cuts", "Slack is slow", "Slack is late"),
     *("Slack answers late", "request is lost", "request is late", "request comes twice", "Slack loses"),
 )
-OF_AGENTS: tuple[Kind, ...] = ("agent is cut", "agent is cut", "agent is late", "agent is away")
+OF_AGENTS: tuple[Kind, ...] = (
+    *("agent is cut", "agent is cut", "agent is late", "agent is late", "agent is away", "freeze@look", "kill@tell"),
+)
 """On the way to a server of others."""
 OF_WRITERS: tuple[Kind, ...] = (
     *("amount of a confirmation", "amount of a call", "older confirmation"),
@@ -45,10 +47,13 @@ OF_CLICKS: tuple[Kind, ...] = (
 expires and at that very instant, after they spoke to the agent, on what others have approved or edited, while Slack
 does not say who the others are, and to run again what may have run."""
 
-Moment = Literal["", "commit", "post", "update", "tool", "ack", "start", "count", "sure", "tell"]
+Moment = Literal[
+    *("", "commit", "taken", "post", "update", "tool", "joint tool", "ack", "start", "count", "sure", "look", "tell")
+]
 """What a fault waits for: a replica is hit when it has just done this, before it knows; or when the start of a call,
 or the count of a vote, is on its way to the store; or the answer whether it has its lease is on the way back; or a
-message on the way to a server of others."""
+message on the way to a server of others, or what its session says on the way back. Taken: a commit that begins work
+with what came. A joint tool is one for which several people have approved."""
 
 METHODS = (
     *("chat.postMessage", "chat.postMessage", "chat.postMessage", "chat.update", "chat.update"),
@@ -105,12 +110,15 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     (*OF_CLICKS, "read is late", "commit is late", "Slack is slow"),
     (*OF_WRITERS, *OF_WRITERS, *OF_CLICKS),
     (*OF_PEOPLE, *OF_CLICKS),
-    ("restart",),
+    ("restart", "restart@taken", "restart@taken"),
+    ("restart@taken", "restart@taken", "again"),
+    ("restart", "restart@post", "commit is late", "commit is late"),
     ("last moment", "last moment", "read is late", "Slack is slow"),
     ("group changes", "policy changes", "reapply", "reapply", *OF_CLICKS),
     ("kill", "kill", "kill", "Slack loses", "answer is lost"),
     ("pause", "pause", "commit is late", "answer is late", "approves the rest"),
     ("suspend", "suspend", "doze", "freeze"),
+    ("doze@post", "doze@update", "doze@update"),
     ("freeze@start", "freeze@start", "kill@tell", "kill@start"),
     ("freeze@start", "freeze@start", "suspend@update", "doze"),
     ("suspend@post", "suspend@update", "suspend@commit", "doze"),
@@ -119,7 +127,7 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     ("nobody answers", "nobody answers", "leaves meanwhile"),
     ("nobody spoke", "speaks", "amount of a call"),
     ("last moment", "last moment", "again", "stranger"),
-    ("kill@tool", "kill@tool", "runs again", "runs again"),
+    ("kill@joint tool", "approves the rest", "approves the rest", "runs again"),
     ("edits the approved", "edits the approved", "old card"),
     ("Slack loses", "Slack is late", "Slack is late", "restart"),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
@@ -138,7 +146,7 @@ def make_faults(dice: Random, *, replicas: int, seconds: float, lease: float, fo
 
 
 _MOST = {"": 600, "commit": 120, "post": 8, "update": 8, "tool": 4, "ack": 8, "start": 3, "count": 4, "sure": 2}
-_MOST |= {"tell": 3}
+_MOST |= {"tell": 3, "look": 3, "taken": 3, "joint tool": 1}
 """How often a small storm has such a moment, and how many steps it has."""
 
 
@@ -174,7 +182,8 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
     elif kind in OF_WRITERS:
         lasts, count = dice.choice((dice.uniform(0.1, 2), dice.uniform(2, 8))), dice.randrange(100)
     elif kind in OF_AGENTS:
-        count, times, lasts = dice.randrange(1, 4), dice.randrange(1, 4), dice.uniform(0.1, 4)
+        count, times = dice.randrange(1, 4), dice.randrange(1, 4)
+        lasts = dice.choice((dice.uniform(0.1, 4), lease + dice.uniform(0, 5)))
     elif kind in OF_CLICKS:
         lasts, count = dice.choice((0.0, dice.uniform(0, 1), dice.uniform(1, 10))), dice.randrange(100)
     elif kind in OF_PEOPLE:

@@ -21,7 +21,8 @@ from tests.storms.faults import Fault
 if TYPE_CHECKING:
     from tests.storms.office import Office, Replica
 
-PATIENCE = 5.0
+PATIENCE = 12.0
+"""Longer than a lease, as it is with everybody: another process may go on while what was sent is still on its way."""
 _ASKS: JsonObject = {"error": "This tool call requires confirmation, please approve or reject."}
 _NO: JsonObject = {"error": "This tool call is rejected."}
 
@@ -126,6 +127,7 @@ class ForeignServer:
         await self._goes()
         found = self._agents.sessions.get(session)
         copy: list[JsonObject] | None = None if found is None else json.loads(json.dumps(found))
+        self._office.struck("look", self._replica)
         await asyncio.sleep(self._office.wire.latency())
         return copy
 
@@ -137,7 +139,7 @@ class ForeignServer:
         """The server goes on with what was sent to it, whoever listens."""
         office, weather = self._office, self._office.weather
         chain = f"{session.app}/{session.user_id}/{session.id}"
-        if office.store.others(chain, self._replica):
+        if office.store.lost(chain, self._replica):
             office.watch.sends_for_others(self._replica, chain)
         if weather.take("agent is away"):
             await self._away()

@@ -80,7 +80,7 @@ class StormLoop(asyncio.BaseEventLoop):
         self.trace = 0
         """A digest of who ran when: two runs with the same seed have the same."""
         self._due: list[tuple[float, int, asyncio.TimerHandle, Process]] = []
-        self._order = count()
+        self._order, self._spawned = count(), count(1)
         self._graves: list[object] = []
         StormTask._numbers, StormFuture._numbers = count(), count()
         self.set_task_factory(_task)
@@ -90,7 +90,7 @@ class StormLoop(asyncio.BaseEventLoop):
     # Processes
 
     def spawn(self, name: str) -> Process:
-        made = Process(name, len(self.processes))
+        made = Process(name, next(self._spawned))
         self.processes.append(made)
         return made
 

@@ -140,7 +140,7 @@ class Office:
         self.people = People(self.slack, cast_, everywhere(self.slack, cast_))
         self.wire = SlackWire(self.slack, loop, self.dice, self.weather)
         self.slack.outbox._transmit = partial(transmit, self)  # type: ignore[method-assign]
-        more = (loop, self.dice, self.weather, self._committed, self._unheld, self.struck, self._stored)
+        more = (loop, self.dice, self.weather, self._committed, self._unheld, self._coming, self._stored)
         self.store: StormStore = empty(*more)
         self.settings = settings(foreign=foreign)
         self.agents = ForeignAgents(self) if foreign else None
@@ -178,11 +178,17 @@ class Office:
     def _stored(self, vote: SubmittedVote, at: float) -> None:
         self.watch.stored[vote.voter.user, vote.confirmation].append(at)
 
-    def struck(self, on: Moment, replica: Replica) -> bool:
+    def struck(self, on: Moment, replica: Replica) -> list[Fault]:
         found = self.weather.moment(on)
         for fault in found:
             self.strikes(fault, replica)
-        return bool(found)
+        return found
+
+    def _coming(self, on: Moment, replica: Replica) -> float:
+        """How late a transaction arrives, if its process is struck before: it may not even have been sent."""
+        found = self.struck(on, replica)
+        unsent = [one.seconds for one in found if one.kind == "leaves meanwhile" and one.acted]
+        return self.dice.uniform(0.05, 0.5) + max(unsent, default=0.0) if found else 0.0
 
     def acked(self, replica: Replica, made: Delivery) -> None:
         self.watch.acked(made)
@@ -194,6 +200,8 @@ class Office:
         self.ran(phase, tool, ticket, amount, call or "", replica.process.index)
         if phase == "begins":
             self.struck("tool", replica)
+            if tool == "deploy":
+                self.struck("joint tool", replica)
 
     def ran(self, phase: str, tool: str, ticket: str, amount: int, call: str, index: int = 0) -> None:
         made = Effect(self.loop.now, cast("Any", phase), tool, ticket, amount, call, index)

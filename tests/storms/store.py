@@ -15,6 +15,7 @@ from adk_confirm.bot.store.transactions import hand_over
 from adk_confirm.runtime.calls.call import CallState
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.lease import Lease, remaining
+from adk_confirm.runtime.store.lease_loop import _Taken
 from adk_confirm.runtime.store.sqlite import as_store_error
 from adk_confirm.runtime.store.stored_session import SessionChange
 from adk_confirm.runtime.store.transaction import Job, OutcomeUnknown, R, SqlDialect, Tx
@@ -33,8 +34,8 @@ AWAY_SAID = "The store can't be reached now. Nothing was stored."
 
 class StormStore:
     """`committed` is called after each commit, before anybody has its answer; `unheld` after one by a lease that was
-    lost; `coming` when a transaction of such a moment is on its way, and says whether something happens meanwhile;
-    `stored` when somebody's vote is stored."""
+    lost; `coming` when a transaction of such a moment is on its way, and says how late it is if something happens
+    meanwhile; `stored` when somebody's vote is stored."""
 
     dialect: SqlDialect = "sqlite"
 
@@ -46,7 +47,7 @@ class StormStore:
         weather: Weather,
         committed: Callable[[Replica], None],
         unheld: Callable[[Replica, Lease], None],
-        coming: Callable[[Moment, Replica], bool],
+        coming: Callable[[Moment, Replica], float],
         stored: Callable[[SubmittedVote, float], None],
     ) -> None:
         self.loop, self.dice, self.weather, self.committed, self.unheld = loop, dice, weather, committed, unheld
@@ -81,11 +82,18 @@ class StormStore:
         rows = self.look("SELECT lease_token FROM jobs WHERE kind = :kind AND key = :key", **lease.job._asdict())
         return bool(rows) and rows[0].lease_token == lease.token
 
-    def others(self, chain: str, replica: Replica) -> bool:
-        """Whether another process is known to hold this session."""
-        held = self.look("SELECT lease_token AS token FROM jobs WHERE kind = 'session' AND key = :key", key=chain)
-        by = self.holders.get(held[0].token) if held and held[0].token else None
-        return by not in (None, replica.process.index)
+    def lost(self, chain: str, replica: Replica) -> bool:
+        """Whether this session's lease is over, or another process is known to hold it."""
+        lease = "SELECT lease_token AS token, lease_until AS until FROM jobs WHERE kind = 'session' AND key = :key"
+        held = [one for one in self.look(lease, key=chain) if one.token]
+        return any(self.holders.get(one.token, replica.process.index) != replica.process.index for one in held) or any(
+            one.until < self.loop.now for one in held
+        )
+
+    def kept(self, replica: Replica) -> list[str]:
+        """What this process is known to hold."""
+        rows = self.look("SELECT key, lease_token AS token FROM jobs WHERE lease_until > :now", now=self.loop.now)
+        return [row.key for row in rows if self.holders.get(row.token) == replica.process.index]
 
     def is_over(self, lease: Lease) -> bool:
         found = self.look("SELECT lease_until AS at FROM jobs WHERE kind = :kind AND key = :key", **lease.job._asdict())
@@ -155,7 +163,7 @@ class StormEngine:
         if not read_only and (fault := take("commit is late")):
             late += fault.seconds
         if not read_only and (moment := _moment(work)) and self.replica.number >= 0:
-            late += store.dice.uniform(0.05, 0.5) if store.coming(moment, self.replica) else 0.0
+            late += store.coming(moment, self.replica)
         loop.call_later(late, self._perform, job, loop.time() + AWAY)
         return await job.future
 
@@ -214,8 +222,12 @@ class StormEngine:
                 )
             elif fault := take("answer is late"):
                 late += fault.seconds
+            taken = [claimed for one in job.facts if isinstance(one, _Taken) for claimed in one.jobs]
+            store.holders |= {claimed.token: self.replica.process.index for claimed in taken}
             if self.replica.number >= 0:
                 store.committed(self.replica)
+                if taken:
+                    store.coming("taken", self.replica)
         if store.told is not None:
             what = f"{'reads' if job.read_only else 'commits'} {_names(job.work)}"
             store.told(self.replica, f"{what}{f': {job.error!r}' if job.error else ''}")

@@ -177,9 +177,8 @@ class Watch:
 
     def stops(self, replica: Replica) -> None:
         """It stopped as it should: whatever it held is free."""
-        held = self._office.store.look("SELECT key FROM jobs WHERE lease_until > :now", now=self._office.loop.now)
-        if held and len(self._office.replicas) == 1:
-            self._find("a stop hands back what it held", f"replica {replica.number} keeps {held[0].key}")
+        for key in self._office.store.kept(replica):
+            self._find("a stop hands back what it held", f"replica {replica.number} keeps {key}")
 
     def acts(self, made: Delivery) -> None:
         """Slack is about to tell what somebody did."""
