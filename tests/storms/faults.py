@@ -21,8 +21,9 @@ asks the store whether it still has its lease."""
 OF_CLOCKS: tuple[Kind, ...] = ("clock jumps",)
 OF_THE_STORE: tuple[Kind, ...] = (
     *("cut off", "commit fails", "commit is late", "answer is lost", "answer is lost", "answer is late"),
-    *("read fails", "read is late", "read is late", "wake-ups are lost", "disk is full"),
+    *("read fails", "read is late", "read is late", "wake-ups are lost", "disk is full", "last answer is lost"),
 )
+"""The last answer: of a transaction that also releases its lease."""
 OF_SLACK: tuple[Kind, ...] = (
     *("Slack says 429", "Slack fails", "Slack fails", "Slack cuts", "Slack cuts", "Slack is slow", "Slack is late"),
     *("Slack answers late", "request is lost", "request is late", "request comes twice", "Slack loses"),
@@ -99,7 +100,7 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     ("kill",),
     ("kill", "kill", "answer is lost", "commit fails"),
     ("kill", "freeze", "Slack cuts", "Slack fails"),
-    ("answer is lost",),
+    ("answer is lost", "last answer is lost", "last answer is lost"),
     ("answer is late", "read is late", "commit is late"),
     OF_THE_STORE,
     OF_SLACK,
@@ -173,6 +174,7 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
     elif kind in OF_THE_STORE:
         times = dice.choice((1, 1, 2, 5))
         count = dice.randrange(1, _MOST["commit"]) if early else dice.choice((1, 1, 2, 4, 8))
+        count = dice.randrange(1, 9) if kind == "last answer is lost" else count
         lasts = dice.choice((dice.uniform(0.1, 1), dice.uniform(1, 4), lease + dice.uniform(0, 4)))
     elif kind in OF_SLACK:
         method = dice.choice(METHODS) if kind.startswith("Slack") else ""

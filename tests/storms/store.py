@@ -196,18 +196,18 @@ class StormEngine:
                 loop.call_later(store.ends_at - loop.now, self._perform, job, until)
                 return
             at = store.ends_at
-        ahead = (lease if not held else None, vote, at or loop.now)
+        ahead = (lease, held, vote, at or loop.now)
         store.perform(self, job, at, lambda: self._performed(job, *ahead))
 
-    def _performed(self, job: Job[Any], lost: Lease | None, vote: SubmittedVote | None, at: float) -> None:
+    def _performed(self, job: Job[Any], lease: Lease | None, held: bool, vote: SubmittedVote | None, at: float) -> None:
         store, loop = self._store, self._store.loop
         take = store.weather.take if self.replica.number >= 0 else _nothing
         if vote is not None and job.error is None:
             store.stored(vote, at)
         if job.read_only and any(one is remaining for one in _inside(job.work)):
             store.coming("sure", self.replica)
-        if lost is not None and job.error is None:
-            store.unheld(self.replica, lost)
+        if lease is not None and not held and job.error is None:
+            store.unheld(self.replica, lease)
         late = store.latency()
         if job.read_only and (fault := take("read is late")):
             late += fault.seconds
@@ -216,7 +216,8 @@ class StormEngine:
             topics = [topic_key(topic) for topic in sorted(job.topics)]
             if topics:
                 store.wake_others(self, topics)
-            if take("answer is lost"):
+            ends = lease is not None and held and not store.held_by(lease)
+            if take("answer is lost") or (ends and take("last answer is lost")):
                 job.fail(
                     OutcomeUnknown("The connection broke during the commit: whether this was stored is not known.")
                 )
