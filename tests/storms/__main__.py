@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib.machinery
+import mmap
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -46,13 +48,14 @@ def _run(storms: Any, options: Any, slip: Slip | None) -> int:
         return _run_these(storms, options)
     began = time.monotonic()
     count, met, commits, failed = _run_many(storms, options)
-    took = time.monotonic() - began
+    took, spent = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{count} storms in {took:.0f} s, with {met} faults and {commits} commits", flush=True)
     if failed is None:
         print("Every promise held." if slip is None else f"NOT FOUND: {slip.known_by}")
         return 0 if slip is None else 1
     if slip is not None:
-        print(f"found by seed {failed[0]}: {slip.known_by}: {', '.join(failed[1])}")
+        busy = f"{spent.ru_utime + spent.ru_stime:.0f} s of CPU time, seed {failed[0]}"
+        print(f"found: {slip.known_by}: {busy}: {', '.join(failed[1])}")
         return 0
     print(f"Seed {failed[0]} broke: {', '.join(failed[1])}. The shortest storm that does:", flush=True)
     _print_shortest(storms, failed[0], options)
@@ -128,7 +131,8 @@ def _run_many(storms: Any, options: Any) -> tuple[int, int, int, tuple[int, list
     """Runs until somebody finds something. Each process has every n-th seed."""
     first = int.from_bytes(os.urandom(3)) if options.seed is None else options.seed
     print(f"from seed {first} on", flush=True)
-    pipes = []
+    pipes, lowest = [], mmap.mmap(-1, 8)
+    lowest[:] = sys.maxsize.to_bytes(8)
     for job in range(options.jobs):
         reading, writing = os.pipe()
         if os.fork() == 0:
@@ -136,7 +140,7 @@ def _run_many(storms: Any, options: Any) -> tuple[int, int, int, tuple[int, list
             code = 1
             try:
                 with os.fdopen(writing, "w") as out:
-                    _run_some(storms, first + job, options, out)
+                    _run_some(storms, first + job, options, out, lowest)
                 code = 0
             except Exception:  # noqa: BLE001  (this process ends here)
                 traceback.print_exc()
@@ -157,14 +161,16 @@ def _run_many(storms: Any, options: Any) -> tuple[int, int, int, tuple[int, list
     return count, met, commits, failed
 
 
-def _run_some(storms: Any, seed: int, options: Any, out: Any) -> None:
+def _run_some(storms: Any, seed: int, options: Any, out: Any, lowest: mmap.mmap) -> None:
+    """`lowest`: the seed of the first storm that broke a promise, in any process. None after it is run."""
     clock = time.process_time if options.slip else time.monotonic  # how busy the machine is says nothing of a slip
     until, last = clock() + options.seconds, seed + options.jobs * options.storms
-    while clock() < until and seed < last:
+    while clock() < until and seed < min(last, int.from_bytes(lowest[:])):
         outcome = storms.run(storms.make_storm(seed, foreign=options.foreign))
         out.write(f"{seed}\t{outcome.met}\t{outcome.commits}\t{'|'.join(sorted(outcome.promises))}\n")
         out.flush()
         if outcome.findings:
+            lowest[:] = min(seed, int.from_bytes(lowest[:])).to_bytes(8)
             return
         seed += options.jobs
 

@@ -49,7 +49,9 @@ class Ballots:
         """The promises that this line breaks, and how. `ours`: our own runtime begins calls."""
         who = str((content.get("who") or {}).get("user", ""))
         if kind in ("edited", "unknown"):
-            self.revision = int(content.get("revision", self.revision))
+            before, self.revision = self.revision, int(content.get("revision", self.revision))
+            if self.revision <= before:
+                yield "what is decided is what was shown", f"{kind} has the number of what was decided before"
         if kind != "vote fell" and self.falls:
             yield "a vote that falls is told", f"{sorted(self.falls)} before {kind}"
             self.falls = set()

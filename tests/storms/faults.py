@@ -49,7 +49,7 @@ expires and at that very instant, after they spoke to the agent, on what others 
 does not say who the others are, and to run again what may have run."""
 
 Moment = Literal[
-    *("", "commit", "taken", "post", "update", "tool", "joint tool", "ack", "start", "count", "sure", "look", "tell")
+    "", "commit", "taken", "post", "update", "tool", "joint tool", "ack", "start", "count", "sure", "look", "tell"
 ]
 """What a fault waits for: a replica is hit when it has just done this, before it knows; or when the start of a call,
 or the count of a vote, is on its way to the store; or the answer whether it has its lease is on the way back; or a
