@@ -87,7 +87,8 @@ async def record(demo: Demo, page: Page) -> Film:
     me = Visitor(page)
     await page.goto(demo.url)
     await page.locator(".face[aria-checked=true]").wait_for()
-    await page.locator(".hint-bar").evaluate("hints => { hints.style.display = 'none' }")
+    for beside in (".hint-bar", ".welcome", ".members"):
+        await page.locator(beside).first.evaluate("one => { one.style.display = 'none' }")
     around = await page.locator(".panes").bounding_box()
     assert around is not None
     await page.set_viewport_size({"width": WIDTH, "height": round(around["y"]) + HEIGHT})
@@ -116,7 +117,7 @@ async def record(demo: Demo, page: Page) -> Film:
     await expect(button(me, "Approve")).to_have_count(0)
     await page.wait_for_timeout(1000)  # the card and its last line
     film.label = "done"
-    await me.thread.locator("li.message", has=page.locator("h3")).first.scroll_into_view_if_needed()
+    await me.thread.locator("li.message", has=page.locator("h3")).first.evaluate("one => one.scrollIntoView()")
     await film.take(5000)
     return film
 
