@@ -14,7 +14,7 @@ from adk_confirm.blocks.exact_values import spell_on_one_line
 from adk_confirm.blocks.text import fit_visible, visible
 from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, VoteKind
-from adk_confirm.bot.confirmation.shown import shown_of
+from adk_confirm.bot.confirmation.shown import free_names, shown_of
 from adk_confirm.bot.ops.changes import read_parked
 from adk_confirm.bot.ops.command import CommandLine, format_time, in_columns, options, paint, read_stamp
 from adk_confirm.bot.policy.policies import may_decide
@@ -144,18 +144,19 @@ async def grants(call: CommandLine) -> None:
         found = await database.read(lambda tx: [_grant(tx, grant) for grant in all_grants(tx)])
         names, at = await call.known_names(database), await database.read(now)
     lines = [line for one in found for line in _grant_lines(one, at, names)]
-    call.tell({"grants": [*found]}, *lines or ["No grants are in force."])
+    call.tell({"grants": [*found]}, *lines or ["No grants are in force: every call asks."])
 
 
 def _grant(tx: Tx, grant: Grant) -> JsonObject:
-    """A grant, masked. `on`: the arguments that must be the same. `uses`: how many calls it let through so far, of
-    `most`; None if the ledger can't say."""
+    """A grant, masked. `on`: the arguments that must be the same; `free`: those that may differ. `uses`: how many calls
+    it let through so far, of `most`; None if the ledger can't say."""
     row = read_confirmation(tx, grant.id)
     redactor = row.redactor if row is not None else Redactor(("*",))
     return {
         "id": grant.id,
         "tool": grant.tool,
         "on": redactor.mask_call(grant.on)[0],
+        "free": [*free_names(row)] if row is not None else [],
         "given_by": [giver.user for giver in grant.given_by],
         "given_at": stamp(grant.given_at),
         "until": stamp(grant.until),
@@ -168,8 +169,9 @@ def _grant(tx: Tx, grant: Grant) -> JsonObject:
 
 def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
     """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
-    on = ", ".join(f"{visible(name)} {spell_on_one_line(value)}" for name, value in as_object(one["on"]).items())
-    yield f"{str(one['id'])[:8]}  {visible(str(one['tool']))}{f'  with {on}' if on else ''}"
+    covers = [f"{visible(name)} {spell_on_one_line(value)}" for name, value in as_object(one["on"]).items()]
+    covers += [f"any {visible(name)}" for name in texts(one["free"])]
+    yield f"{str(one['id'])[:8]}  {visible(str(one['tool']))}{' with ' if covers else ''}{', '.join(covers)}"
     match one["uses"], one["most"]:
         case None, _:
             used = "uses not known, since the ledger was changed (`adk-confirm audit verify` says where)"
@@ -182,5 +184,5 @@ def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[
     until = read_stamp(one["until"])
     left = f"until {format_time(until)}, {words.duration((until - now).total_seconds())} left"
     given_by = ", ".join(map(names.of, texts(one["given_by"])))
-    where = names.of(str(one["channel"])) if one["channel"] else f"session {one['session']}"
-    yield visible(f"    given by {given_by} in {where}; {left}; {used}")
+    where = f"this thread of {names.of(str(one['channel']))}" if one["channel"] else f"session {one['session']}"
+    yield visible(f"    given by {given_by} for {where}; {left}; {used}")

@@ -42,7 +42,7 @@ def asked(server: Foreign, text: str) -> str:
 
 
 def answered(server: Foreign, *arguments: str) -> int:
-    return main(["answer", *arguments, "--store", server.env["SESSIONS"], "--url", server.url])
+    return main(["answer", "--store", server.env["SESSIONS"], "--url", server.url, *arguments])
 
 
 def test_a_call_is_approved_once_from_the_command_line(server: Foreign, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,6 +91,7 @@ def test_slacks_calls_are_not_answered_from_here(tmp_path: Path, capsys: pytest.
         (["adk-1", "--approve", "--edit", "{}"], "Say one of --approve, --deny and --edit JSON."),
         (["adk-1", "--edit", "[1]"], "--edit is not a JSON object: it is a list"),
         (["adk-1", "--deny"], "No sessions of this store have a request adk-1: nothing was sent."),
+        (["adk-1", "--deny", "--store", "sqlite:///none.db"], "`adk-confirm api` makes it when it first starts."),
     ],
 )
 def test_what_can_not_be_answered_is_one_sentence(

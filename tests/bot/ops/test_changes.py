@@ -237,9 +237,9 @@ async def granted(at: Backoffice, policies: str) -> str:
 async def test_a_grant_ends_and_an_unknown_one_is_reported(at: Backoffice) -> None:
     deploy = await granted(at, GRANTING)
     listed = (await at.command("grants")).lines
-    assert listed[0] == f"{deploy[:8]}  deploy  with version 2.4.1"
+    assert listed[0] == f"{deploy[:8]}  deploy with version 2.4.1"
     until = format_time(at.clock.now + timedelta(days=1))
-    assert listed[1] == f"    given by U0ANNA in C0DEPLOYS; until {until}, 1 d left; not used yet"
+    assert listed[1] == f"    given by U0ANNA for this thread of C0DEPLOYS; until {until}, 1 d left; not used yet"
     await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: FACTS})
     (one,) = json.loads((await at.command("grants", "--json")).out)["grants"]
     assert (one["id"], one["given_by"], one["on"], one["uses"]) == (deploy, ["U0ANNA"], {"version": "2.4.1"}, 1)
@@ -250,7 +250,12 @@ async def test_a_grant_ends_and_an_unknown_one_is_reported(at: Backoffice) -> No
     assert said.out == f"Grant {deploy} is revoked. Calls like it ask again.\n"
     assert "is not in force" in await at.refusal("revoke", deploy)
     assert [line.kind for line in await at.lines()][-2:] == ["grant revoked", "vote refused"]
-    assert (await at.command("grants")).out == "No grants are in force.\n"
+    assert (await at.command("grants")).out == "No grants are in force: every call asks.\n"
+
+
+async def test_what_may_differ_is_in_the_list_of_grants(at: Backoffice) -> None:
+    deploy = await granted(at, GRANTING + "grant_on = []\n")
+    assert (await at.command("grants")).lines[0] == f"{deploy[:8]}  deploy with any version"
 
 
 async def test_a_grant_for_some_uses_says_how_many_are_left(at: Backoffice) -> None:
