@@ -350,7 +350,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             return say("The agent asked again. Use the newer card.")
         case State.APPROVED:
             waits = " It starts when the agent is free." if runs else " The agent gets it when it is free."
-            late = f" {'Start deadline' if runs else 'Deadline'}: {{when}}." if view.start_by else ""
+            late = f" It must {'start' if runs else 'get it'} by {{when}}." if view.start_by else ""
             begins = say("" if _problems(view) else waits)
             return decided(yes) + begins + say(late, when=When(view.start_by or 0))
         case OutcomeKind.RUNNING:
@@ -531,12 +531,13 @@ def _grant_offered(view: Shown) -> list[Line]:
     return [line(words.GRANT_OFFERED, more=(Say(words.ALLOW_MORE, bold=True),), time=time, free=free)]
 
 
-def grant_scope(tool: str, offer: GrantOffer) -> list[Line]:
+def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
     """What the next calls may be that run without asking."""
     rows = [say("the same {on}", on=_bound(offer.on))] if offer.free and offer.on else []
     rows.append(whatever(offer.free))
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
-    return [line("Only {tool}, only here:", tool=name(tool)), *(Line(row, item=1) for row in rows)]
+    rows += [say(words.ALL_ALLOW)] if view.quorum > 1 else []
+    return [line("Only {tool}, only in this thread:", tool=name(view.tool)), *(Line(row, item=1) for row in rows)]
 
 
 def _bound(on: Sequence[Argument]) -> tuple[TextSpan, ...]:

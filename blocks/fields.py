@@ -92,8 +92,8 @@ class Field:
     # Drawing
 
     def block(self) -> JsonObject:
-        hints = [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
-        hints += [words.NOW.format(value=self.note)] if self.note else []
+        hints = [words.NOW.format(value=self.note)] if self.note else []
+        hints += [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
         hints += [words.HINTS[self.kind.name]] if self.kind.name in words.HINTS else []
         hints += ["Leave it empty for no value."] if self.shape.nullable and not self.chooses else []
         element = self._choices() if self.chooses else self._box()

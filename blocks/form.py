@@ -161,8 +161,8 @@ class Form:
         if not (above.whole and below.whole):
             blocks = [_heading(view), rich([line(words.NO_ROOM_TO_EDIT)], "no_room")]
             return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, None)
-        intro = words.EDIT_INTRO[view.previews_edits] + (words.EDIT_VOTED if view.voted else "")
-        intro = words.EDIT_LAST if view.quorum == 1 and not view.previews_edits else intro
+        intro = words.EDIT_INTRO if view.previews_edits else words.edit_counts(view.quorum)
+        intro += words.EDIT_VOTED if view.voted else ""
         does = line(words.EDIT_INTRO_DENIES if view.edit_denies else intro, people=people_names(view.voted))
         submit = words.SUBMIT_EDIT[view.previews_edits] if self.inputs else None
         blocks = [_heading(view), *above.blocks, rich([does], "consequence"), *inputs, *below.blocks]
@@ -278,23 +278,22 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
     denies, said = deny_button(view), status(view)
     state = section(said, "state", denies) if denies else rich(said, "state")
     blocks = [_heading(view), state, *pages.blocks, *cut_note(pages)]
-    may = pages.whole and approvable(view)
+    may, offer = pages.whole and approvable(view), view.grant_offer if grant else None
     if may:
         blocks += form.answer_blocks() if form else []
         blocks += note_blocks(view)
-        blocks += _grant_blocks(view.tool, view.grant_offer) if grant and view.grant_offer is not None else []
-    title, submit = ("Answer", "Send answer") if view.question else (words.APPROVE, words.APPROVE)
-    if grant and view.grant_offer is not None:
-        title = submit = words.APPROVE_AND_ALLOW
+        blocks += _grant_blocks(view, offer) if offer is not None else []
+    approves = words.APPROVE if offer is None else words.APPROVE_AND_ALLOW
+    title, submit = ("Answer", "Send answer") if view.question else (approves, approves)
     return _modal(Callback.APPROVE, title, blocks, view, submit if may else None)
 
 
-def _grant_blocks(tool: str, offer: GrantOffer) -> list[JsonObject]:
+def _grant_blocks(view: Shown, offer: GrantOffer) -> list[JsonObject]:
     label = f"Run more calls without asking, for {words.duration(offer.seconds)} after approval"
     options: list[JsonValue] = [option(_terms(offer), label)]
     box = part("checkboxes", action_id=ACTION, options=options, initial_options=options)
     offered = input_block(plain_text("After this call"), box, GRANT, optional=False)
-    return [offered, rich(grant_scope(tool, offer), "grant_scope")]
+    return [offered, rich(grant_scope(view, offer), "grant_scope")]
 
 
 def note_blocks(view: Shown) -> list[JsonObject]:

@@ -115,6 +115,7 @@ NOT_SEALED = (
 )
 GRANT = "🔓 {free} until {when}: {calls}.{uses}"
 GRANT_OFFERED = "🔓 {more} also lets it run here for {time} without asking, with {free}."
+ALL_ALLOW = "only if everybody whose approval counts allows it"
 GRANT_LISTED = "until {when} · in {place} · allowed by {who}"
 
 
@@ -157,12 +158,16 @@ CONFIRM_REVOKE = ("Revoke this grant?", "Calls like this one need approval again
 TITLE_EDIT = "Edit"
 
 
-EDIT_INTRO = {  # by whether what the edited call would do has to be seen before it is approved
-    False: "Your edit counts as your approval.",
-    True: "The card then has the new plan. Approve it there.",
-}
-EDIT_LAST = "It runs with your edit at once."
-SUBMIT_EDIT = {False: "Approve with edits", True: "Edit"}
+EDIT_INTRO = "The card then has the new plan. Approve it there."
+
+
+def edit_counts(quorum: int) -> str:
+    """What an edit does that needs no new plan."""
+    more = f"Your edit counts as your approval. {quorum - 1} more {'is' if quorum == 2 else 'are'} needed."
+    return more if quorum > 1 else "It runs with your edit at once."
+
+
+SUBMIT_EDIT = {False: "Approve edit", True: "Edit"}  # by whether there will be a plan to approve
 EDIT_VOTED = " What {people} approved no longer counts."
 EDIT_INTRO_DENIES = (
     "The agent's server takes no edits. Once approved, yours denies this call and tells the agent what you want. It "

@@ -45,7 +45,7 @@ async def granted(at: Office) -> Seen:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Allow more")
     modal = await at.bob.gets_modal("Run more calls without asking")
-    assert "Only deploy, only here:" in modal
+    assert "Only deploy, only in this thread:" in modal
     assert "the same service checkout" in modal
     assert "any version, any env" in modal
     assert modal.title == "Approve and allow"

@@ -62,7 +62,7 @@ async def test_every_kind_of_field_says_what_was_entered(scene: Scene, visits: V
     await me.dialog.get_by_label("replicas").fill("4")
     await me.dialog.get_by_role("radiogroup", name="dry run").get_by_label("yes").check()
     await me.dialog.get_by_label("when").fill("2026-12-01")
-    await me.clicks("Approve with edits")
+    await me.clicks("Approve edit")
     await expect(me.dialog).to_have_count(0)
     [values] = scene.app.submitted
     entered = [next(iter(block.values())) for block in values.values()]
