@@ -31,6 +31,7 @@ class Process:
         self.name, self.index = name, index
         self.ready: deque[asyncio.Handle] = deque()
         self.dead = self.frozen = False
+        self.rows: dict[str, Any] = {}  # what it keeps of rows that it has read
         self.ahead = self.stood = 0.0
         self.ends_in: int | None = None  # after how many callbacks something happens to it
         self.then: Callable[[], None] | None = None

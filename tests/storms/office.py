@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import re
+from collections import UserDict
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -23,6 +24,7 @@ from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.slack.calls import CallLimits, Slack
 from adk_confirm.bot.slack.directory import Directory
+from adk_confirm.bot.store import sealed_rows
 from adk_confirm.bot.store.cast_vote import SubmittedVote
 from adk_confirm.bot.store.pause import mark_for_drawing, pause_runs, resume_runs
 from adk_confirm.bot.worker.supervision import RestartPauses
@@ -608,6 +610,18 @@ def in_place(office: Callable[[], Office | None]) -> Iterator[None]:
         replica.office.read_file(replica)
         return replica.rules
 
+    class Rows(UserDict[str, Any]):
+        """The rows that a process keeps: of one Python process, that would be all of them."""
+
+        def __init__(self) -> None:
+            """`data` is there already."""
+
+        @property
+        def data(self) -> dict[str, Any]:  # type: ignore[override]
+            at = office()
+            assert at is not None
+            return at.loop.current.rows
+
     class NoSession:
         async def close(self) -> None: ...
 
@@ -631,9 +645,10 @@ def in_place(office: Callable[[], Office | None]) -> Iterator[None]:
     for name, put in places.items():
         setattr(product, name, put)
     as_it_is, agents._log = agents._log, log
+    rows, sealed_rows._kept = sealed_rows._kept, cast("Any", Rows())
     try:
         yield
     finally:
-        agents._log = as_it_is
+        agents._log, sealed_rows._kept = as_it_is, rows
         for name, was in before.items():
             setattr(product, name, was)
