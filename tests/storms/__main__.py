@@ -14,6 +14,7 @@ import importlib.machinery
 import mmap
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -30,6 +31,8 @@ from bench.mutants import ROOT, Slip, mutate
 from bench.mutants import read as read_slips
 
 _JOBS = 2
+_LONGEST, _ENDLESS = 20.0, "every step ends"
+"""Seconds of CPU time that a storm may take. A storm of thousands of steps takes one; a step that loops takes all."""
 
 
 def main() -> int:
@@ -57,6 +60,9 @@ def _run(storms: Any, options: Any, slip: Slip | None) -> int:
         busy = f"{spent.ru_utime + spent.ru_stime:.0f} s of CPU time, seed {failed[0]}"
         print(f"found: {slip.known_by}: {busy}: {', '.join(failed[1])}")
         return 0
+    if _ENDLESS in failed[1]:
+        print(f"Seed {failed[0]} broke: {_ENDLESS}. It never ends, so look at it yourself: --said")
+        return 1
     print(f"Seed {failed[0]} broke: {', '.join(failed[1])}. The shortest storm that does:", flush=True)
     _print_shortest(storms, failed[0], options)
     return 1
@@ -163,14 +169,25 @@ def _run_many(storms: Any, options: Any) -> tuple[int, int, int, tuple[int, list
 
 def _run_some(storms: Any, seed: int, options: Any, out: Any, lowest: mmap.mmap) -> None:
     """`lowest`: the seed of the first storm that broke a promise, in any process. None after it is run."""
+
+    def found(promises: str, faults: int = 0, commits: int = 0) -> None:
+        out.write(f"{seed}\t{faults}\t{commits}\t{promises}\n")
+        out.flush()
+        if promises:
+            lowest[:] = min(seed, int.from_bytes(lowest[:])).to_bytes(8)
+
+    def is_endless(*_: object) -> None:
+        found(_ENDLESS)
+        os._exit(0)
+
+    signal.signal(signal.SIGVTALRM, is_endless)
     clock = time.process_time if options.slip else time.monotonic  # how busy the machine is says nothing of a slip
     until, last = clock() + options.seconds, seed + options.jobs * options.storms
     while clock() < until and seed < min(last, int.from_bytes(lowest[:])):
+        signal.setitimer(signal.ITIMER_VIRTUAL, _LONGEST)
         outcome = storms.run(storms.make_storm(seed, foreign=options.foreign))
-        out.write(f"{seed}\t{outcome.met}\t{outcome.commits}\t{'|'.join(sorted(outcome.promises))}\n")
-        out.flush()
+        found("|".join(sorted(outcome.promises)), outcome.met, outcome.commits)
         if outcome.findings:
-            lowest[:] = min(seed, int.from_bytes(lowest[:])).to_bytes(8)
             return
         seed += options.jobs
 
