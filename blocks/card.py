@@ -532,12 +532,13 @@ def _grant_offered(view: Shown) -> list[Line]:
 
 
 def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
-    """What the next calls may be that run without asking."""
+    """What the next calls may be that run without asking, and for how long."""
     rows = [say("the same {on}", on=_bound(offer.on))] if offer.free and offer.on else []
     rows.append(whatever(offer.free))
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
     rows += [say(words.ALL_ALLOW)] if view.quorum > 1 else []
-    return [line("Only {tool}, only in this thread:", tool=name(view.tool)), *(Line(row, item=1) for row in rows)]
+    may = f"For {words.duration(offer.seconds)} after approval, {{tool}} may run in this thread without asking:"
+    return [line(may, tool=name(view.tool)), *(Line(row, item=1) for row in rows)]
 
 
 def _bound(on: Sequence[Argument]) -> tuple[TextSpan, ...]:

@@ -41,7 +41,7 @@ from adk_confirm.blocks.full_view import (
     what_runs,
 )
 from adk_confirm.blocks.json_schema import Schema, Shape, payload_fields, problems, property_names, shapes
-from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, option, plain_text, section, small_print
+from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, plain_text, section, small_print
 from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.readable import LONGEST_TITLE, one_of, readable_name
 from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich
@@ -50,7 +50,7 @@ from adk_confirm.blocks.text import fit, plain
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import canonical, objects
 
-REASON, GRANT = "reason", "grant"
+REASON = "reason"
 REASON_LENGTH = 1000
 _FIELD, _NAME = "field.", 40
 
@@ -282,18 +282,11 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
     if may:
         blocks += form.answer_blocks() if form else []
         blocks += note_blocks(view)
-        blocks += _grant_blocks(view, offer) if offer is not None else []
-    approves = words.APPROVE if offer is None else words.APPROVE_AND_ALLOW
-    title, submit = ("Answer", "Send answer") if view.question else (approves, approves)
-    return _modal(Callback.APPROVE, title, blocks, view, submit if may else None)
-
-
-def _grant_blocks(view: Shown, offer: GrantOffer) -> list[JsonObject]:
-    label = f"Run more calls without asking, for {words.duration(offer.seconds)} after approval"
-    options: list[JsonValue] = [option(_terms(offer), label)]
-    box = part("checkboxes", action_id=ACTION, options=options, initial_options=options)
-    offered = input_block(plain_text("After this call"), box, GRANT, optional=False)
-    return [offered, rich(grant_scope(view, offer), "grant_scope")]
+        blocks += [rich(grant_scope(view, offer), "grant")] if offer is not None else []
+    title, submit, terms = *(("Answer", "Send answer") if view.question else (words.APPROVE, words.APPROVE)), ""
+    if offer is not None:
+        title, submit, terms = words.TITLE_ALLOW, words.APPROVE_AND_ALLOW, f"/{_terms(offer)}"
+    return _modal(Callback.APPROVE, title, blocks, view, submit if may else None, terms)
 
 
 def note_blocks(view: Shown) -> list[JsonObject]:
@@ -313,16 +306,12 @@ def read_note(view: Shown, values: Mapping[str, object]) -> str | None:
     return _said(values, "Write a note: the policy asks for one." if view.approve_note == "required" else None)
 
 
-def gives_grant(view: Shown, values: Mapping[str, object]) -> bool:
-    """Whether the box is ticked that allows similar calls next. Raises `FormErrors` if it offered something else than
-    the policy offers now."""
-    ticked = (entry_in(values, GRANT) or {}).get("selected_options")
-    if not isinstance(ticked, list) or not ticked:
-        return False
-    offer = None if view.grant_offer is None else _terms(view.grant_offer)
-    if not all(isinstance(one, Mapping) and one.get("value") == offer for one in ticked):
-        raise FormErrors({GRANT: words.FIELD_GONE})
-    return True
+def gives_grant(view: Shown, terms: str) -> bool:
+    """Whether the form allows similar calls next: then it has the terms in its metadata. Raises an error if the policy
+    offers something else now."""
+    if terms and (view.grant_offer is None or terms != _terms(view.grant_offer)):
+        raise ConfirmError(words.FIELD_GONE)
+    return bool(terms)
 
 
 def _terms(offer: GrantOffer) -> str:
@@ -380,5 +369,7 @@ def _heading(view: Shown) -> JsonObject:
     return header(heading(view), "title")
 
 
-def _modal(callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None) -> JsonObject:
-    return modal(callback, title, blocks, metadata=view.ref.encode(), submit=submit)
+def _modal(
+    callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None, terms: str = ""
+) -> JsonObject:
+    return modal(callback, title, blocks, metadata=view.ref.encode() + terms, submit=submit)

@@ -155,7 +155,7 @@ CONFIRM_REVOKE = ("Revoke this grant?", "Calls like this one need approval again
 
 # -- views
 
-TITLE_EDIT = "Edit"
+TITLE_EDIT, TITLE_ALLOW = "Edit", "Allow more"
 
 
 EDIT_INTRO = "The card then has the new plan. Approve it there."

@@ -91,10 +91,10 @@ def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policie
     return SubmittedForm(kind=VoteKind.APPROVE, edit=edit, reason=note)
 
 
-def read_approval(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm:
+def read_approval(row: Confirmation, values: Mapping[str, object], terms: str, policies: Policies) -> SubmittedForm:
     answer = _read_changes(row, values, policies) if row.asked.wants_payload else None
     shown = shown_of(row)
-    grant, note = form.gives_grant(shown, values), form.read_note(shown, values)
+    grant, note = form.gives_grant(shown, terms), form.read_note(shown, values)
     return SubmittedForm(kind=VoteKind.APPROVE, edit=answer, grant=grant, reason=note)
 
 
@@ -138,10 +138,11 @@ def with_seat(view: JsonObject, seat: Seat, url: str) -> JsonObject:
     return {**view, "private_metadata": metadata} if len(metadata) <= MOST_METADATA else view
 
 
-def read_metadata(metadata: object) -> tuple[Ref | None, Seat | None, str]:
-    """What `with_seat` wrote, read strictly."""
-    ref, url, seat = (*(metadata.split(" ", 2) if isinstance(metadata, str) else ()), "", "", "")[:3]
+def read_metadata(metadata: object) -> tuple[Ref | None, Seat | None, str, str]:
+    """What `with_seat` wrote, read strictly; the last is the terms of the grant that the form gives."""
+    about, url, seat = (*(metadata.split(" ", 2) if isinstance(metadata, str) else ()), "", "", "")[:3]
+    ref, _, terms = about.partition("/")
     try:
-        return parse_ref(ref), from_json(Seat, seat) if seat else None, url
+        return parse_ref(ref), from_json(Seat, seat) if seat else None, url, terms
     except UnreadableRecord:
-        return parse_ref(ref), None, ""
+        return parse_ref(ref), None, "", terms

@@ -20,7 +20,6 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from adk_confirm.blocks import notices
 from adk_confirm.blocks.click_ids import Action, Callback, Ref, parse_id
 from adk_confirm.blocks.form import FormErrors
-from adk_confirm.blocks.json_schema import UnreadableSchema
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.cards import modals
 from adk_confirm.bot.cards.modals import SubmittedForm
@@ -191,7 +190,7 @@ class ClicksAndForms:
         if callback not in FORMS:
             await ack()
             return
-        ref, opened, url = modals.read_metadata(view.get("private_metadata"))
+        ref, opened, url, terms = modals.read_metadata(view.get("private_metadata"))
         # The form is closed, so its result is shown in a window of the submit's own trigger.
         seat = replace(opened or Seat(person=voter), person=voter, trigger=as_text(body.get("trigger_id")))
         row = None if ref is None else await self._database.read(read_confirmation, ref.id)
@@ -200,12 +199,13 @@ class ClicksAndForms:
             return
         try:
             async with self._turns.form(voter):
-                submitted = await asyncio.to_thread(_read, Callback(callback), ref, row, values, self._rules.policies)
-        except UnreadableSchema as error:
-            await ack(response_action="update", view=notices.notice_modal(str(error)))
-            return
+                reading = partial(_read, Callback(callback), ref, row, values, terms, self._rules.policies)
+                submitted = await asyncio.to_thread(reading)
         except FormErrors as found:
             await ack(response_action="errors", errors=found.errors)
+            return
+        except ConfirmError as error:
+            await ack(response_action="update", view=notices.notice_modal(str(error)))
             return
         ballot = SubmittedVote(
             id=click_id(voter, needed(view, "id"), as_text(view.get("hash")), ref.encode(), canonical(values)),
@@ -246,7 +246,7 @@ def _from_window(click: Click, view: JsonObject) -> Click:
     """A click in a window belongs to where that was opened."""
     if view.get("type") != "modal":
         return click
-    _, opened, url = modals.read_metadata(view.get("private_metadata"))
+    _, opened, url, _ = modals.read_metadata(view.get("private_metadata"))
     if opened is None or opened.person != click.seat.person:
         return click
     return replace(click, seat=replace(opened, trigger=click.seat.trigger, window=click.seat.window), url=url)
@@ -259,7 +259,9 @@ _SAYS = {
 }
 
 
-def _read(callback: Callback, ref: Ref, row: Confirmation, values: JsonObject, policies: Policies) -> SubmittedForm:
+def _read(
+    callback: Callback, ref: Ref, row: Confirmation, values: JsonObject, terms: str, policies: Policies
+) -> SubmittedForm:
     """The fields of a vote that can't count any more are not read, since they may be another call's. Counting says why
     it is too late."""
     if ref.revision != row.revision.number or row.state is not State.WAITING:
@@ -272,4 +274,4 @@ def _read(callback: Callback, ref: Ref, row: Confirmation, values: JsonObject, p
         case Callback.EDIT:
             return modals.read_edit(row, values, policies)
         case _:
-            return modals.read_approval(row, values, policies)
+            return modals.read_approval(row, values, terms, policies)

@@ -24,6 +24,7 @@ from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.policies import CallRefusal, GoverningPolicy, Policies
 from adk_confirm.bot.policy.redaction import MASK, own_words
+from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.blocks import inert
 from tests.blocks.slack import OpenForm
@@ -152,7 +153,7 @@ def test_null_in_place_of_an_answer_approves_nothing(payload: Json) -> None:
     row = Desk(make_policy(), make_asked(wants_payload=True, payload=payload)).row
     shown = OpenForm(modals.approve_view(row, Ref(row.id, 1))).enter(PAYLOAD, "null")
     with pytest.raises(form.FormErrors, match="must stay the same kind") as caught:
-        modals.read_approval(row, shown.state, Policies.of(row.policy))
+        modals.read_approval(row, shown.state, "", Policies.of(row.policy))
     assert [*caught.value.errors] == [shown.block_id(PAYLOAD)]
 
 
@@ -175,16 +176,16 @@ def test_what_was_filled_in_before_the_policy_changed_is_never_anothers_value() 
     assert [*caught.value.errors] == [shown.block_id("dry run")]
 
 
-def test_a_box_that_was_ticked_before_the_policy_changed_allows_nothing_else() -> None:
+def test_a_form_that_was_opened_before_the_policy_changed_allows_nothing_else() -> None:
     desk = Desk(make_policy(grant="30m"))
     view = modals.approve_view(desk.row, Ref(desk.row.id, 1), grant=True)
-    state = OpenForm(view).state
-    assert modals.read_approval(desk.row, state, Policies.of(desk.row.policy)).grant
+    _, _, _, terms = modals.read_metadata(view["private_metadata"])
+    assert modals.read_approval(desk.row, {}, terms, Policies.of(desk.row.policy)).grant
     for other in ({"grant": "session"}, {"grant": "30m", "grant_on": ["version"]}, {}):
         policy = make_policy(**other)
         after = put_under(desk.row, GoverningPolicy(policy, 0), {}, NOON, Policies.of(policy)).row
-        with pytest.raises(form.FormErrors, match="The policy has changed meanwhile"):
-            modals.read_approval(after, state, Policies.of(policy))
+        with pytest.raises(ConfirmError, match="The policy has changed meanwhile"):
+            modals.read_approval(after, {}, terms, Policies.of(policy))
 
 
 # Ledger lines
