@@ -25,7 +25,7 @@ _ENDS = {
     LineKind.EXPIRED: "⌛",
 }
 _TEMPLATES = {
-    LineKind.CALL_REFUSED: (words.LINE_CALL_REFUSED,),
+    LineKind.CALL_REFUSED: (words.LINE_CALL_REFUSED, f"{words.LINE_CALL_REFUSED} {{why}}"),
     LineKind.REMINDED: (words.LINE_REMINDED, words.LINE_REMINDED_WHO, words.THREAD_REMINDED.replace("{who}", "{whom}")),
     LineKind.VOTE_REFUSED: (words.THREAD_TRIES,),
     LineKind.SETTLED: tuple(words.LINE_SETTLED.values()),
