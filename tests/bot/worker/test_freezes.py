@@ -50,14 +50,14 @@ TRANSACTIONS = (
     "save_drawn",  # a card is drawn
     "cast",
     "count_next",
-    "enter",  # the agent has a message
+    "look_in_or_enter",  # the agent has a message
     "write",  # what became of a call is stored
     "open_and_finish",  # a request is opened, or an answer was sent and its last words are said, and the session ends
     "note_and_look",
 )
 TAKEN_OVER = (
     *("receive_mention", "save_drawn"),
-    *("count_next", "enter", "open_and_finish", "note_and_look"),
+    *("count_next", "look_in_or_enter", "open_and_finish", "note_and_look"),
 )
 """Those after which something outside follows, or something that another process would do again."""
 
@@ -87,7 +87,7 @@ async def test_alone_it_goes_on_where_it_stood(at: Staff, database_url: str, tmp
 
 @pytest.mark.parametrize("stored", TAKEN_OVER)
 async def test_what_was_taken_over_it_leaves_alone(at: Staff, postgres_url: str, tmp_path: Path, stored: str) -> None:
-    async with replicas(at, postgres_url, tmp_path, 3 if stored == "enter" else 2) as (first, *others):
+    async with replicas(at, postgres_url, tmp_path, 3 if stored == "look_in_or_enter" else 2) as (first, *others):
         await first.starts(stored)
         with somebody(at, "Approve"):
             await at.ann.says(PAY, at.deploys, files=ORDER)
