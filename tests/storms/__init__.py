@@ -7,9 +7,8 @@ Slips about the same things that are not in it, and why:
   a younger vote first; two replicas count one vote; whoever asked approves (they spoke); a standing vote of somebody
   barred (it is looked at again); what starts is not compared, or was altered; a held call begins; what was approved
   may be changed; an approval for two starts; a call without a seal; a message that is put back (its run's mark); an
-  answer in the mailbox twice; who lost the lease sends; a run, or a message, where another process works; the jobs of
-  an owner go to whoever comes; what is taken along is begun beside itself; a word about another attempt; a row that
-  was read before.
+  answer in the mailbox twice; a run, or a message, where another process works; what is taken along is begun beside
+  itself; a word about another attempt.
 - Only slower, and made good soon: what comes while a job ends, or with its last transaction; a lease ends with its
   first job; a row put off though something happened, or beyond its deadline; a lost lease not noticed in the
   background; a task that is not started again.
