@@ -537,7 +537,8 @@ def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
     rows.append(whatever(offer.free))
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
     rows += [say(words.ALL_ALLOW)] if view.quorum > 1 else []
-    may = f"For {words.duration(offer.seconds)} after approval, {{tool}} may run in this thread without asking:"
+    after = "the last approval" if view.quorum > 1 else "your approval"
+    may = f"For {words.duration(offer.seconds)} after {after}, {{tool}} may run in this thread without asking:"
     return [line(may, tool=name(view.tool)), *(Line(row, item=1) for row in rows)]
 
 

@@ -283,10 +283,11 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
         blocks += form.answer_blocks() if form else []
         blocks += note_blocks(view)
         blocks += [rich(grant_scope(view, offer), "grant")] if offer is not None else []
-    title, submit, terms = *(("Answer", "Send answer") if view.question else (words.APPROVE, words.APPROVE)), ""
+    title, submit = ("Answer", "Send answer") if view.question else (words.APPROVE, words.APPROVE)
     if offer is not None:
-        title, submit, terms = words.TITLE_ALLOW, words.APPROVE_AND_ALLOW, f"/{_terms(offer)}"
-    return _modal(Callback.APPROVE, title, blocks, view, submit if may else None, terms)
+        title, submit = words.TITLE_ALLOW, words.APPROVE_AND_ALLOW
+    opened = _modal(Callback.APPROVE, title, blocks, view, submit if may else None)
+    return opened if offer is None else {**opened, "private_metadata": f"{view.ref.encode()}/{_terms(offer)}"}
 
 
 def note_blocks(view: Shown) -> list[JsonObject]:
@@ -369,7 +370,5 @@ def _heading(view: Shown) -> JsonObject:
     return header(heading(view), "title")
 
 
-def _modal(
-    callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None, terms: str = ""
-) -> JsonObject:
-    return modal(callback, title, blocks, metadata=view.ref.encode() + terms, submit=submit)
+def _modal(callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None) -> JsonObject:
+    return modal(callback, title, blocks, metadata=view.ref.encode(), submit=submit)

@@ -115,7 +115,7 @@ NOT_SEALED = (
 )
 GRANT = "🔓 {free} until {when}: {calls}.{uses}"
 GRANT_OFFERED = "🔓 {more} also lets it run here for {time} without asking, with {free}."
-ALL_ALLOW = "only if everybody whose approval counts allows it"
+ALL_ALLOW = "only if each approver allows it"
 GRANT_LISTED = "until {when} · in {place} · allowed by {who}"
 
 

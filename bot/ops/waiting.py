@@ -184,5 +184,5 @@ def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[
     until = read_stamp(one["until"])
     left = f"until {format_time(until)}, {words.duration((until - now).total_seconds())} left"
     given_by = ", ".join(map(names.of, texts(one["given_by"])))
-    where = f"this thread of {names.of(str(one['channel']))}" if one["channel"] else f"session {one['session']}"
+    where = f"one thread of {names.of(str(one['channel']))}" if one["channel"] else f"session {one['session']}"
     yield visible(f"    given by {given_by} for {where}; {left}; {used}")

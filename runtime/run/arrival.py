@@ -194,6 +194,7 @@ class RunControl(NamedTuple):
 
 
 FREE = RunControl()
+"""Nobody stops it, and the run leases its session itself."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ async def granted(at: Office) -> Seen:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Allow more")
     modal = await at.bob.gets_modal("without asking:")
-    assert "For 30 min after approval, deploy may run in this thread without asking:" in modal
+    assert "For 30 min after your approval, deploy may run in this thread without asking:" in modal
     assert "the same service checkout" in modal
     assert "any version, any env" in modal
     assert modal.title == "Allow more"

@@ -239,7 +239,7 @@ async def test_a_grant_ends_and_an_unknown_one_is_reported(at: Backoffice) -> No
     listed = (await at.command("grants")).lines
     assert listed[0] == f"{deploy[:8]}  deploy with version 2.4.1"
     until = format_time(at.clock.now + timedelta(days=1))
-    assert listed[1] == f"    given by U0ANNA for this thread of C0DEPLOYS; until {until}, 1 d left; not used yet"
+    assert listed[1] == f"    given by U0ANNA for one thread of C0DEPLOYS; until {until}, 1 d left; not used yet"
     await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: FACTS})
     (one,) = json.loads((await at.command("grants", "--json")).out)["grants"]
     assert (one["id"], one["given_by"], one["on"], one["uses"]) == (deploy, ["U0ANNA"], {"version": "2.4.1"}, 1)
