@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,12 @@ from tests.support.postgres import PostgresServer
 UPGRADES = Path(__file__).parents[1] / "bot" / "store" / "upgrades"
 RELEASES = sorted({path.name.partition(".")[0] for path in UPGRADES.glob("*.gz")})
 KINDS = ("sqlite", "postgresql")
+_CLOCK = """
+    CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+        AS 'SELECT pg_catalog.clock_timestamp() - make_interval(secs => %s)';
+    ALTER DATABASE %s SET search_path = public, pg_catalog;
+"""
+"""The server's clock, as this database reads it, goes on from when the store was left."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,7 @@ def laid_down(release: str, kind: str, directory: Path, postgres: PostgresServer
     with postgres.database() as url:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(text.encode())
+            connection.execute(_CLOCK % (time.time() - slack["now"] - 60, connection.info.dbname))
         yield Left(url, slack)
 
 
