@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -43,12 +44,13 @@ COMMANDS: dict[str, CommandEntry] = {
     "backup": CommandEntry(
         "Run", "bot.ops.backup", "copy a SQLite store and what is beside it, while the service runs"
     ),
+    "reseal": CommandEntry("Run", "bot.ops.reseal", "seal everything with a new secret, so that the old one can go"),
     "ask": CommandEntry("At the door", "bot.ops.door", "ask people to approve what a script is about to do"),
     "mcp-proxy": CommandEntry("At the door", "bot.ops.door", "give an MCP client tools that run once people approve"),
     "permit": CommandEntry("At the door", "bot.ops.door", "check the permits that callers get"),
     "pending": CommandEntry("Decide", "bot.ops.waiting", "list what waits for approval, and what failed too often"),
     "grants": CommandEntry("Decide", "bot.ops.waiting", "list the grants in force"),
-    "answer": CommandEntry("Decide", "bot.ops.api", "approve or deny a call of `adk-confirm api`"),
+    "answer": CommandEntry("Decide", "bot.ops.api", "for calls of `adk-confirm api`: yes or no"),
     "withdraw": CommandEntry("Decide", "bot.ops.changes", "withdraw a call that waits for approval"),
     "revoke": CommandEntry("Decide", "bot.ops.changes", "end a grant, so that such calls ask again"),
     "reapply": CommandEntry(
@@ -57,9 +59,11 @@ COMMANDS: dict[str, CommandEntry] = {
     "retry": CommandEntry("Decide", "bot.ops.changes", "retry failed work"),
     "pause": CommandEntry("Decide", "bot.ops.changes", "hold approved calls until you resume"),
     "resume": CommandEntry("Decide", "bot.ops.changes", "start approved calls again"),
-    "reseal": CommandEntry("Audit", "bot.ops.reseal", "seal everything with a new secret, so that the old one can go"),
     "audit": CommandEntry("Audit", "bot.ops.audit", "read, export, verify or purge the audit"),
 }
+MEANT = {"history": "audit show", "log": "audit list", "approvals": "pending", "start": "serve", "run": "serve"}
+"""What other programs call a command of ours."""
+IN_SLACK = ("approve", "deny", "edit", "reject")
 
 
 class CommandGroup(click.Group):
@@ -152,22 +156,36 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
 
 def _sentence(error: click.ClickException) -> str:
     """Click's own, with what to do next. Of an unknown option click would list all that are a little like it."""
+    said = error.format_message()
     match error:
         case click.NoSuchOption():
-            return _unknown("option", error.option_name, error.possibilities or (), "Add --help to see its options.")
+            meant = _nearest(error.option_name, error.possibilities or ())
+            said = f"No such option {error.option_name!r}."
+            return f"{said} Did you mean {meant!r}?" if meant else f"{said} Add --help to see its options."
         case click.NoSuchCommand(ctx=click.Context(command=click.Group() as group) as ctx):
-            known, instead = group.list_commands(ctx), f"`{ctx.command_path} --help` lists them."
-            return _unknown("command", error.command_name, known, instead)
+            return f"No such command {error.command_name!r}. {_instead(error.command_name, group, ctx)}"
         case click.MissingParameter():
-            missing = error.format_message().partition(" Choose from:")[0]
-            return f"{missing} Add --help to see what it takes."
-        case _:
-            return error.format_message()
+            return f"{said.partition(' Choose from:')[0]} Add --help to see what it takes."
+        case click.UsageError(ctx=click.Context() as ctx) if any("--tool" in each.opts for each in ctx.command.params):
+            extra = re.fullmatch(r"Got unexpected extra argument \((.+)\)", said)
+            return f"{said}. Did you mean --tool {extra[1]}?" if extra else said
+    return said
 
 
-def _unknown(what: str, name: str, known: Iterable[str], instead: str) -> str:
-    near = get_close_matches(name, list(known), n=1)
-    return f"No such {what} {name!r}. {f'Did you mean {near[0]!r}?' if near else instead}"
+def _instead(name: str, group: click.Group, ctx: click.Context) -> str:
+    """What to type instead of a command that there is not: one of this group, or of another place or name."""
+    if name in IN_SLACK:
+        return f"People do that in Slack. `{PROGRAM} pending` lists what waits."
+    audit = commands.get_command(ctx, "audit")
+    assert isinstance(audit, click.Group)
+    known = MEANT | {each: f"audit {each}" for each in audit.commands} | {each: each for each in COMMANDS}
+    known |= {each: f"{ctx.command_path} {each}".removeprefix(f"{PROGRAM} ") for each in group.list_commands(ctx)}
+    near = _nearest(name, known)
+    return f"Did you mean `{PROGRAM} {known[near]}`?" if near else f"`{ctx.command_path} --help` lists them."
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    return next(iter(get_close_matches(name, list(known), n=1)), None)
 
 
 def _report_refusal(program: str, sentence: str, given: Iterable[str]) -> int:

@@ -101,10 +101,17 @@ def test_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["api", "--help"]) == 0
     assert "--allow-origin" in capsys.readouterr().out
     assert main(["--version"]) == 0
-    assert "Did you mean 'api'?" in refusal(capsys, "aip")
-    assert "Did you mean 'show'?" in refusal(capsys, "audit", "shw")
+    assert "Did you mean `adk-confirm api`?" in refusal(capsys, "aip")
+    assert "Did you mean `adk-confirm audit show`?" in refusal(capsys, "audit", "shw")
+    assert "Did you mean `adk-confirm audit verify`?" in refusal(capsys, "verify")
+    assert "Did you mean `adk-confirm audit show`?" in refusal(capsys, "history")
+    assert "Did you mean `adk-confirm pending`?" in refusal(capsys, "audit", "pending")
+    assert "People do that in Slack. `adk-confirm pending` lists what waits." in refusal(capsys, "approve")
     assert "No such command 'nothing'. `adk-confirm audit --help` lists them." in refusal(capsys, "audit", "nothing")
     assert "Did you mean '--dialect'?" in refusal(capsys, "api", "--dialct", "x")
+    for command in (("explain",), ("audit", "list")):
+        assert "extra argument (deploy). Did you mean --tool deploy?" in refusal(capsys, *command, "deploy")
+    assert refusal(capsys, "pending", "deploy").endswith("Got unexpected extra argument (deploy)\n")
     assert "Missing argument 'ID'. Add --help to see what it takes." in refusal(capsys, "withdraw")
 
 
@@ -125,7 +132,7 @@ def test_a_shell_can_complete_it(capsys: pytest.CaptureFixture[str], shell: str)
     assert main(["completion", shell]) == 0
     assert "_ADK_CONFIRM_COMPLETE" in capsys.readouterr().out
     completions = ShellComplete(commands, {}, "adk-confirm", "_ADK_CONFIRM_COMPLETE").get_completions([], "re")
-    assert [one.value for one in completions] == ["revoke", "reapply", "retry", "resume", "reseal"]
+    assert [one.value for one in completions] == ["reseal", "revoke", "reapply", "retry", "resume"]
     typed = ["audit", "list", "--state"]
     states = ShellComplete(commands, {}, "adk-confirm", "_ADK_CONFIRM_COMPLETE").get_completions(typed, "de")
     assert [one.value for one in states] == ["denied"]
