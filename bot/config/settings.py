@@ -435,7 +435,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        what = "there is no such file; name one with --config, or write one with `adk-confirm init`"
+        what = "write one with `adk-confirm init`, or name one with --config; there is no such file"
         raise SettingsError([Problem(str(path), what)]) from error
     except OSError as error:
         raise SettingsError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error

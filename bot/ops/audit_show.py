@@ -42,9 +42,10 @@ from adk_confirm.bot.ops.command import (
 from adk_confirm.bot.store.audit_log import AuditRecord, read_recent, read_record
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_rows import content_of
-from adk_confirm.bot.store.repository import moment
-from adk_confirm.runtime.errors import Invalid
+from adk_confirm.bot.store.repository import moment, read_confirmation
+from adk_confirm.runtime.errors import Invalid, NotFound
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, same, texts
+from adk_confirm.runtime.store.database import Tx
 
 INDENT = "    "
 _SHORT = 200
@@ -92,12 +93,26 @@ async def show(call: CommandLine, id: str, full: bool) -> None:  # noqa: A002  (
     ID is a confirmation's, or the beginning of it, or a session's. `adk-confirm audit list` lists them.
     """
     async with call.reading() as database:
-        record, names = await database.read(read_record, id), await call.known_names(database)
+        record, names = await database.read(_record, id), await call.known_names(database)
     if call.json:
         lines = [export_object(line, names) for line in record.lines]
         call.tell({"title": record.title, "calls": [*map(list_object, record.rows.values())], "lines": [*lines]})
     else:
         call.tell({}, *record_text(record, names, full=full))
+
+
+def _record(tx: Tx, id_: str) -> AuditRecord:
+    try:
+        return read_record(tx, id_)
+    except NotFound:
+        begins = "SELECT id FROM bot_confirmations WHERE substr(id, 1, :length) = :id ORDER BY created DESC, id"
+        fit = [str(one) for one in tx.column(begins, id=id_, length=len(id_))] if id_ else []
+        row = read_confirmation(tx, fit[0]) if fit else None
+        if row is None:
+            raise
+        which = headline(shown_of(row)) if len(fit) == 1 else f"the latest, {headline(shown_of(row))}"
+        many = f"{len(fit)} calls begin" if fit[1:] else "1 call begins"
+        raise Invalid(visible(f"{many} with {id_}. Type `adk-confirm audit show {row.id[:8]}` for {which}.")) from None
 
 
 def record_text(record: AuditRecord, names: KnownNames, *, full: bool) -> Iterator[str]:

@@ -64,11 +64,8 @@ async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, 
     first, *more = map(visible, verification_results(report))
     if report.broken is not None and not known:  # a changed mark of the owner does not keep it from being verified
         more.append(SEALED_OTHERWISE)
-    call.tell(
-        {**asdict(report), "said": [first, *more]},
-        paint(first, "green" if report.broken is None else "red"),
-        *(f"  {line}" for line in more),
-    )
+    verdict = [paint("OK: no change was found", "green"), first] if report.broken is None else [paint(first, "red")]
+    call.tell({**asdict(report), "said": [first, *more]}, "\n  ".join((*verdict, *more)))
     return 0 if report.broken is None else 1
 
 

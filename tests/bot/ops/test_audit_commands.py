@@ -313,12 +313,13 @@ async def test_a_story_that_went_on_in_the_system(at: Backoffice) -> None:
 
 async def test_it_verifies(at: Backoffice) -> None:
     assert (await at.command("audit", "verify")).lines == [
-        "consistent: 0 lines in 0 chains",
+        "OK: no change was found",
+        "  consistent: 0 lines in 0 chains",
         "  only an anchor (--anchor FILE) shows that none were cut off at the end",
     ]
     await deployed(at)
     said = await at.command("audit", "verify")
-    assert (said.code, said.lines[0]) == (0, "consistent: 7 lines in 1 chain")
+    assert (said.code, *said.lines[:2]) == (0, "OK: no change was found", "  consistent: 7 lines in 1 chain")
 
 
 @pytest.mark.parametrize(
@@ -333,7 +334,10 @@ async def test_it_verifies(at: Backoffice) -> None:
             ["verify", "--anchor", "adk-confirm.toml"],
             "The anchor holds no checkpoint that was sealed with this secret. ",
         ),
-        (["show", "x", "--config", "none.toml"], "none.toml: there is no such file; name one with --config, or "),
+        (
+            ["show", "x", "--config", "none.toml"],
+            "none.toml: write one with `adk-confirm init`, or name one with --config; ",
+        ),
     ],
 )
 async def test_what_can_not_be_done_is_reported(at: Backoffice, arguments: list[str], sentence: str) -> None:
@@ -355,6 +359,14 @@ async def test_several_that_begin_alike(at: Backoffice) -> None:
         f"Several confirmations begin with abcdef: {one}, {two}. Write more of the id."
     )
     assert (await at.command("audit", "show", "abcdef02")).lines[0] == f"Confirmation {two}"
+
+
+async def test_of_an_id_that_is_too_short_it_says_how_many_fit(at: Backoffice) -> None:
+    deploy = await deployed(at)
+    said = await at.refusal("audit", "show", deploy[:3])
+    said_of = f"1 call begins with {deploy[:3]}. Type `adk-confirm audit show {deploy[:8]}` for Deploy api"
+    assert said.startswith(said_of)
+    assert (await at.command("audit", "show", deploy[:8])).lines[0] == f"Confirmation {deploy}"
 
 
 async def test_a_line_that_nobody_can_read_is_no_trace(at: Backoffice) -> None:
@@ -441,7 +453,8 @@ async def test_somebody_without_the_secret_verifies_with_the_public_key(
     (at.directory / "anchor.txt").write_text(made.publish(KEYS, key))
     monkeypatch.delenv("ADK_CONFIRM_SECRET")
     verify = ("audit", "verify", "--anchor", "anchor.txt", "--public-key")
-    assert (await at.command(*verify, key.public)).out == "untampered up to checkpoint 1: 7 lines in 1 chain\n"
+    said = await at.command(*verify, key.public)
+    assert said.lines == ["OK: no change was found", "  untampered up to checkpoint 1: 7 lines in 1 chain"]
     other = await at.refusal(*verify, "5b" * 32)
     assert other.startswith("The anchor holds no checkpoint that was signed with this key. ")
     assert (await at.refusal(*verify, "my key")).startswith("A key is 64 hexadecimal digits")

@@ -60,7 +60,11 @@ async def sealed(at: Backoffice) -> None:
 async def verdict(at: Backoffice, *options: str) -> str:
     said = await at.command("audit", "verify", *options)
     assert said.code == (1 if said.out.startswith("broken") else 0)
-    return "; ".join(line.strip() for line in said.lines).replace(at.key, "its session")
+    return (
+        "; ".join(line.strip() for line in said.lines)
+        .replace(at.key, "its session")
+        .removeprefix("OK: no change was found; ")
+    )
 
 
 async def i_write(at: Backoffice, change: Callable[[Tx], Any]) -> None:
