@@ -122,7 +122,7 @@ async def test_what_is_over_can_not_be_taken_back(at: Backoffice) -> None:
     short = "in this store. Write 6 characters of the id or more. `adk-confirm pending` lists what waits."
     assert (await at.refusal("withdraw", deploy[:5])).endswith(short)
     assert "Write 6 characters of the id or more." in await at.refusal("revoke", deploy[:5])
-    assert "Write 6 characters of the id or more." in await at.refusal("audit", "show", deploy[:5])
+    assert "Write 6 characters of the id or more." in await at.refusal("audit", "show", "x")
 
 
 async def test_votes_that_came_before_are_heard_before(at: Backoffice) -> None:
