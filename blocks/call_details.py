@@ -41,7 +41,7 @@ from adk_confirm.blocks.rich_text import (
     User,
     When,
     code,
-    join,
+    join_list,
     name,
     say,
     spoken,
@@ -316,8 +316,7 @@ def _say_arguments(view: Shown, drawing: Drawing) -> None:
         drawing.add(Line((Say("The answer:" if view.question else "With this answer:"),)))
     if view.wants_payload and view.stage is State.WAITING and drawing.room.small and not (answer or view.question):
         asked = [*dict.fromkeys(map(readable_name, (*(one.name for one in view.payload), *view.editable)))]
-        more = [Say(words.more(len(asked) - _FIELDS))] if asked[_FIELDS:] else []
-        drawing.add(Line((Say("To fill in: "), *join([*map(name, asked[:_FIELDS]), *more]))))
+        drawing.add(Line((Say("To fill in: "), *join_list([*map(name, asked)], _FIELDS))))
     _say_values([one for one in answer if one.name not in whole], drawing, small=False if view.question else None)
 
 
@@ -448,7 +447,7 @@ def _say_changes(changes: Sequence[FieldDiff], of: Sequence[Argument], drawing: 
         else:
             drawing.add(Line((*_say_name(change.path, drawing, runs=False), *leaf), item=1))
     if lines[_CHANGES:] and not room.exact:
-        drawing.add(Line((Say(words.more(len(lines) - _CHANGES)),)))
+        drawing.add(Line((Say(f"{len(lines) - _CHANGES} more"),)))
         drawing.left_out(runs=False)
     return whole
 
@@ -570,9 +569,7 @@ def describe_answer(answer: Sequence[Argument], call: Sequence[Argument]) -> Ans
     given = [one for one in answer if one.masked or one.value is not None]
     if len(given) == 1 and (whole := _original_of(given[0], call)) is not None:
         return AnswerText(_part_of(given[0], whole), complete=True)
-    parts = [named_value(field) for field in given[:_FIELDS]]
-    more = [Say(words.more(len(given) - _FIELDS))] if len(given) > _FIELDS else []
-    return AnswerText(join([*parts, *more]), complete=False) if parts else None
+    return AnswerText(join_list([*map(named_value, given)], _FIELDS), complete=False) if given else None
 
 
 def _original_of(field: Argument, call: Sequence[Argument]) -> Argument | None:

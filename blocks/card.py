@@ -48,6 +48,7 @@ from adk_confirm.blocks.rich_text import (
     call_name,
     code,
     join,
+    join_list,
     line,
     linked,
     name,
@@ -60,7 +61,6 @@ from adk_confirm.blocks.rich_text import (
 from adk_confirm.blocks.shown import (
     ABSENT,
     ApproverKind,
-    Argument,
     GrantOffer,
     GrantView,
     OutcomeKind,
@@ -116,7 +116,7 @@ def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     if view.stage is State.WAITING and not view.question and _edits(view):
         row.append(button(Action.EDIT, "Edit…", view.ref.encode(), about=view.tool))
     if approvable(view) and view.grant_offer:
-        row.append(button(Action.GRANT_OPEN, words.ALLOW_MORE, view.ref.encode(), about=view.tool))
+        row.append(button(Action.GRANT_OPEN, words.GRANT_MORE, view.ref.encode(), about=view.tool))
     if view.grant:
         row.append(revoke_button(view.grant))
     if view.stage in ASKED_AGAIN and view.asked_by and not (view.question or view.drifted):
@@ -516,11 +516,9 @@ def grant_text(grant: GrantView) -> Line:
 
 
 def whatever(free: Sequence[str]) -> tuple[TextSpan, ...]:
-    """`any version, any env`: what may differ from the call that was approved."""
-    if not free:
-        return say("exactly these arguments")
-    named = [(Say("any ", bold=True), name(readable_name(one))) for one in free[:_BOUND]]
-    return join([*named, *([(Say("any other argument", bold=True),)] if free[_BOUND:] else [])])
+    """`any version and env`: what may differ from the call that was approved."""
+    named = join_list([name(readable_name(one)) for one in free], _BOUND)
+    return (Say("any ", bold=True), *named) if free else say("exactly these arguments")
 
 
 def _grant_offered(view: Shown) -> list[Line]:
@@ -528,30 +526,28 @@ def _grant_offered(view: Shown) -> list[Line]:
     if not (offer := view.grant_offer) or not approvable(view):
         return []
     time, free = words.duration(offer.seconds), whatever(offer.free)
-    return [line(words.GRANT_OFFERED, more=(Say(words.ALLOW_MORE, bold=True),), time=time, free=free)]
+    return [line(words.GRANT_OFFERED, more=(Say(words.GRANT_MORE, bold=True),), time=time, free=free)]
 
 
 def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
     """What the next calls may be that run without asking, and for how long."""
-    rows = [say("the same {on}", on=_bound(offer.on))] if offer.free and offer.on else []
+    rows = (
+        [say("the same {on}", on=join_list([*map(named_value, offer.on)], _BOUND))] if offer.free and offer.on else []
+    )
     rows.append(whatever(offer.free))
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
-    rows += [say(words.ALL_ALLOW)] if view.quorum > 1 else []
+    rows += [say(words.ALL_GRANT)] if view.quorum > 1 else []
     after = "the last approval" if view.quorum > 1 else "your approval"
     may = f"For {words.duration(offer.seconds)} after {after}, {{tool}} may run in this thread without asking:"
     return [line(may, tool=name(view.tool)), *(Line(row, item=1) for row in rows)]
-
-
-def _bound(on: Sequence[Argument]) -> tuple[TextSpan, ...]:
-    parts: list[Sequence[TextSpan]] = [named_value(one) for one in on[:_BOUND]]
-    return join([*parts, *([say(words.more(len(on) - _BOUND))] if on[_BOUND:] else [])], last=" and ")
 
 
 def calls_like(grant: GrantView | ShownLine) -> tuple[TextSpan, ...]:
     """`deploy with service checkout, any version`: what a grant covers."""
     bound = (" with {on}" if grant.free else " with exactly {on}") if grant.on else ""
     free = (Say(", " if grant.on else " with "), *whatever(grant.free)) if grant.free else ()
-    return say(f"{{tool}}{bound}{{free}}", tool=name(grant.tool), on=_bound(grant.on), free=free)
+    tool = Prose(fit_visible(grant.tool, 60).text, bold=True)
+    return say(f"{{tool}}{bound}{{free}}", tool=tool, on=join_list([*map(named_value, grant.on)], _BOUND), free=free)
 
 
 _BOUND = 5

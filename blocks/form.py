@@ -270,7 +270,7 @@ def _blocks(fields: Sequence[Field]) -> list[JsonObject]:
 
 def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) -> JsonObject:
     """What Approve opens if a click is not enough, and Review: everything that would run, the form of the answer if the
-    call wants one, and Deny. `grant`: similar calls are allowed next, as the button says that opened it."""
+    call wants one, and Deny. `grant`: similar calls run next without asking, as the button says that opened it."""
     inputs, fixed = (form.inputs, form.fixed_content()) if form else ([], [])
     room = room_beside([*inputs, *note_blocks(view)])
     around = [*people_said(view), *preview_notices(view), *notices(view)]
@@ -285,7 +285,7 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
         blocks += [rich(grant_scope(view, offer), "grant")] if offer is not None else []
     title, submit = ("Answer", "Send answer") if view.question else (words.APPROVE, words.APPROVE)
     if offer is not None:
-        title, submit = words.TITLE_ALLOW, words.APPROVE_AND_ALLOW
+        title, submit = words.TITLE_GRANT, words.APPROVE_AND_GRANT
     opened = _modal(Callback.APPROVE, title, blocks, view, submit if may else None)
     return opened if offer is None else {**opened, "private_metadata": f"{view.ref.encode()}/{_terms(offer)}"}
 
@@ -308,7 +308,7 @@ def read_note(view: Shown, values: Mapping[str, object]) -> str | None:
 
 
 def gives_grant(view: Shown, terms: str) -> bool:
-    """Whether the form allows similar calls next: then it has the terms in its metadata. Raises an error if the policy
+    """Whether the form gives a grant: then it has the terms in its metadata. Raises an error if the policy
     offers something else now."""
     if terms and (view.grant_offer is None or terms != _terms(view.grant_offer)):
         raise ConfirmError(words.FIELD_GONE)

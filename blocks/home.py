@@ -25,6 +25,7 @@ from adk_confirm.blocks.click_ids import Action, Callback, block_id, checked_id
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, header, message, section
 from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.rich_text import (
+    Channel,
     Line,
     Link,
     Piece,
@@ -104,7 +105,7 @@ def home_tab(view: HomeView) -> JsonObject:
         blocks += [_line_item(item, "d", view.version, view.reader) for item in view.decided]
     if view.grants:
         blocks += _section("Your grants", len(view.grants), "grants", view)
-        blocks += [block for grant in view.grants[:_GRANTS] for block in _grant(grant, view.version)]
+        blocks += [block for grant in view.grants[:_GRANTS] for block in _grant(grant, view)]
         blocks += _more_block(len(view.grants[_GRANTS:]), words.HOME_MORE, "grants", view)
     return part("home", callback_id=Callback.HOME.value, blocks=[*blocks])
 
@@ -211,12 +212,15 @@ def _request_item(view: Shown, version: int) -> JsonObject:
     return section(_other(view), _block_id("a", view, version), withdraw_button(view))
 
 
-def _grant(grant: GrantView, version: int) -> list[JsonObject]:
-    block = f"grant.{checked_id(grant.id)}.{version}"
-    place = Link(grant.thread, "a thread") if grant.thread else "a thread"
-    facts = say(words.GRANT_LISTED, when=When(grant.until), place=place, who=people_names(grant.by))
-    uses = say(words.DOT + words.uses(grant.uses, grant.used).strip(" .")) if grant.uses else ()
-    return [section([Line(calls_like(grant)), Line((*facts, *uses))], block, revoke_button(grant))]
+def _grant(grant: GrantView, view: HomeView) -> list[JsonObject]:
+    thread = (Link(grant.thread, "a thread") if grant.thread else Say("a thread"),)
+    place = (*thread, Say(" of "), Channel(grant.channel)) if grant.channel else thread
+    others = [one for one in grant.by if one != view.reader]
+    facts = [say(words.GRANT_LISTED, when=When(grant.until), place=place)]
+    facts += [say("with {others}", others=people_names(others))] if others else []
+    facts += [say(words.uses(grant.uses, grant.used).strip(" ."))] if grant.uses else []
+    block = f"grant.{checked_id(grant.id)}.{view.version}"
+    return [section([Line(calls_like(grant)), Line(join(facts, words.DOT))], block, revoke_button(grant))]
 
 
 def _section(title: str, count: int, part: str, view: HomeView) -> list[JsonObject]:

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from adk_confirm.blocks import words
 from adk_confirm.blocks.kit import JsonObject, Message, small_print
 from adk_confirm.blocks.readable import words_of
-from adk_confirm.blocks.rich_text import Group, Say, TextSpan, User, When, code, join, line, markup, name, say
+from adk_confirm.blocks.rich_text import Group, Say, TextSpan, User, When, code, join_list, line, markup, name, say
 from adk_confirm.blocks.shown import Approver, ApproverKind
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit, fit_visible, prose
 
@@ -64,10 +64,7 @@ def with_mention_line(message: Message, who: Sequence[Approver], name: str) -> M
 def approver_names(who: Sequence[Approver], most: int = MOST_NAMED) -> tuple[TextSpan, ...]:
     """`@oncall, @lead or the on call list`; empty when nobody is named."""
     known = [one for one in who if one.kind is not ApproverKind.EMAIL]  # `check` says so of an unknown address
-    named = [_approver(one) for one in known or who]
-    if len(named) > most:
-        named = [*named[:most], say(words.more(len(named) - most))]
-    return join(named, last=" or ")
+    return join_list([_approver(one) for one in known or who], most, " or ")
 
 
 def _approver(one: Approver) -> tuple[TextSpan, ...]:
@@ -87,9 +84,8 @@ def people_names(users: Sequence[str], voted_at: Mapping[str, When] | None = Non
     if not users:
         return say(words.SOMEBODY)
     at = voted_at or {}
-    named = [(User(user), *((Say(" at "), at[user]) if user in at else ())) for user in users[:MOST_NAMED]]
-    rest = [say(words.more(len(users) - MOST_NAMED))] if len(users) > MOST_NAMED else []
-    return join([*named, *rest], last=" and ")
+    named = [(User(user), *((Say(" at "), at[user]) if user in at else ())) for user in users]
+    return join_list(named, MOST_NAMED)
 
 
 def _find(value: JsonValue) -> Iterator[str]:

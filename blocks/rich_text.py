@@ -174,9 +174,12 @@ def join(
     return tuple(row)
 
 
-def join_list(items: Sequence[TextSpan]) -> tuple[TextSpan, ...]:
-    """`a, b and c`."""
-    return join(items, last=" and ")
+def join_list(
+    parts: Sequence[TextSpan | Sequence[TextSpan]], most: int | None = None, last: str = " and "
+) -> tuple[TextSpan, ...]:
+    """`a, b and c`; of more than `most`, `a, b and 3 more`."""
+    more = [Say(f"{len(parts[most:])} more")] if most and parts[most:] else []
+    return join([*parts[:most], *more], last=last)
 
 
 # -- as rich text

@@ -168,6 +168,8 @@ class GrantView:
     used: int = 0
     thread: str | None = None
     """A link to its session, in a list of grants."""
+    channel: str | None = None
+    """Where that is, if it is a channel."""
 
 
 @dataclass(frozen=True, slots=True)

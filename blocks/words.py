@@ -84,10 +84,6 @@ def more_arguments(count: int) -> str:
     return f"… and {count} more argument{'s' if count > 1 else ''}"
 
 
-def more(count: int) -> str:
-    return f"{count} more"
-
-
 def votes(count: int, quorum: int, noun: str = "approval") -> str:
     return f"{count} of {quorum} {noun}{'s' if quorum > 1 else ''}"
 
@@ -115,8 +111,8 @@ NOT_SEALED = (
 )
 GRANT = "🔓 {free} until {when}: {calls}.{uses}"
 GRANT_OFFERED = "🔓 {more} also lets it run here for {time} without asking, with {free}."
-ALL_ALLOW = "only if each approver allows it"
-GRANT_LISTED = "until {when} · in {place} · allowed by {who}"
+ALL_GRANT = "only if each approver grants it"
+GRANT_LISTED = "until {when} · in {place}"
 
 
 def uses(most: int | None, used: int = 0) -> str:
@@ -130,9 +126,9 @@ def uses(most: int | None, used: int = 0) -> str:
 
 APPROVE = "Approve"
 DENY = "Deny"
-APPROVE_AND_ALLOW = "Approve and allow"
+APPROVE_AND_GRANT = "Approve and grant"
 REVIEW = "Review…"
-ALLOW_MORE = "Allow more…"
+GRANT_MORE = "Grant more…"
 DENY_OPENS = "Deny…"
 WITHDRAW = "Withdraw"
 HAPPENED = "Yes, it did"
@@ -155,7 +151,7 @@ CONFIRM_REVOKE = ("Revoke this grant?", "Calls like this one need approval again
 
 # -- views
 
-TITLE_EDIT, TITLE_ALLOW = "Edit", "Allow more"
+TITLE_EDIT, TITLE_GRANT = "Edit", "Grant more"
 
 
 EDIT_INTRO = "The card then has the new plan. Approve it there."
@@ -327,7 +323,7 @@ HELP_UNKNOWN = "/approvals does not know {word}."
 HELP = (  # what is between stars is bold
     "*What you can do*",
     "*/approvals* lists what waits for you and in this channel. Only you see it.",
-    "*Approve* gives your one vote. *Allow more…* also lets calls like it run without asking, for a while.",
+    "*Approve* gives your one vote. *Grant more…* also lets calls like it run without asking, for a while.",
     "*Deny…* stops the call. One denial is enough.",
     "*Edit…* changes the call and approves it. Earlier approvals no longer count. A new plan is approved on the card.",
     "*Withdraw* takes back your own call.",

@@ -75,7 +75,10 @@ class HomeQuery:
         lists = (mine.rows, asked.rows, voted)
         waiting, own, decided = await asyncio.gather(*(self._cards(reader, rows) for rows in lists))
         threads = await asyncio.gather(*(self._permalink(*thread) for _, _, thread in given))
-        grants = tuple(grant_view(grant, row, link) for (grant, row, _), link in zip(given, threads, strict=True))
+        grants = tuple(
+            replace(grant_view(grant, row, link), channel=channel if channel[:1] in ("C", "G") else None)
+            for (grant, row, (channel, _)), link in zip(given, threads, strict=True)
+        )
         view = HomeView(
             version=version,
             reader=reader.person.user,

@@ -324,10 +324,10 @@ def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
         yield more
 
 
-def paint(text: str, colour: str) -> str:
-    """In colour, if the output is a terminal and nothing forbids it."""
+def paint(text: str, colour: str | None = None) -> str:
+    """In colour, or without one in bold, if the output is a terminal and nothing forbids it."""
     forbidden = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return text if forbidden or not sys.stdout.isatty() else click.style(text, fg=colour)
+    return text if forbidden or not sys.stdout.isatty() else click.style(text, fg=colour, bold=not colour)
 
 
 def standard_output() -> TextIO:

@@ -11,6 +11,7 @@ import click
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.exact_values import spell_on_one_line
+from adk_confirm.blocks.rich_text import Say, join_list, spoken
 from adk_confirm.blocks.text import fit_visible, visible
 from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, VoteKind
@@ -170,8 +171,9 @@ def _grant(tx: Tx, grant: Grant) -> JsonObject:
 def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
     """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
     covers = [f"{visible(name)} {spell_on_one_line(value)}" for name, value in as_object(one["on"]).items()]
-    covers += [f"any {visible(name)}" for name in texts(one["free"])]
-    yield f"{str(one['id'])[:8]}  {visible(str(one['tool']))}{' with ' if covers else ''}{', '.join(covers)}"
+    free = join_list([Say(visible(name)) for name in texts(one["free"])])
+    covers += [f"any {''.join(map(spoken, free))}"] if free else []
+    yield paint(f"{str(one['id'])[:8]}  {visible(str(one['tool']))}{' with ' if covers else ''}{', '.join(covers)}")
     match one["uses"], one["most"]:
         case None, _:
             used = "uses not known, since the ledger was changed (`adk-confirm audit verify` says where)"

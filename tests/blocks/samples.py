@@ -445,7 +445,11 @@ HOME = HomeView(
     decided=(
         replace(SETTLED, id="decided", card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000400"),
     ),
-    grants=(replace(GRANT, thread="https://example.slack.com/archives/C0DEPLOYS/p1795262400000100"),),
+    grants=(
+        replace(
+            GRANT, thread="https://example.slack.com/archives/C0DEPLOYS/p1795262400000100", channel="C0DEPLOYS", uses=3
+        ),
+    ),
     more_waiting=3,
 )
 

@@ -94,3 +94,9 @@ def test_what_i_decided_says_what_i_decided() -> None:
     said = inert.shown(home_tab(HomeView(version=1, reader=samples.LEAD, decided=mine)))
     for one in ("you approved 2026-11-21 12:02 UTC · done", "2026-11-21 12:02 UTC · failed", "you denied"):
         assert one in said
+
+
+def test_a_grant_of_mine_names_the_others_alone() -> None:
+    grants = tuple(replace(samples.GRANT, id=f"g{at}", by=by) for at, by in enumerate((("U0ME",), ("U0ME", "U0YOU"))))
+    said = inert.shown(home_tab(HomeView(version=1, reader="U0ME", grants=grants)))
+    assert (said.count("with <@"), said.count("with <@U0YOU>"), "U0ME" in said) == (1, 1, False)

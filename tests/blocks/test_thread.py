@@ -194,8 +194,8 @@ DAYS, APPROVED_DAYS = Argument("days", 3), Argument("approved_days", 2)
         (
             (DAYS,),
             (APPROVED_DAYS, Argument("note", "fine"), Argument("iban", None, masked=True)),
-            "✅ Done. Approved by U1 with approved days 2, note fine, iban 🔒 hidden",
-            "👍 U1 approved pay with approved days 2, note fine, iban 🔒 hidden: 1 of 2 approvals.",
+            "✅ Done. Approved by U1 with approved days 2, note fine and iban 🔒 hidden",
+            "👍 U1 approved pay with approved days 2, note fine and iban 🔒 hidden: 1 of 2 approvals.",
         ),
         (
             (DAYS,),
