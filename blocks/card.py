@@ -251,6 +251,8 @@ def heading(view: Shown) -> str:
 
 
 def _title(view: Shown) -> str:
+    if view.stage is State.APPROVED and view.tries_until and not view.paused:
+        return "🔌 Agent unreachable: {what}"
     for kind in [words.TITLES_QUESTION] * view.question + [words.TITLES_OPERATION] * view.operation:
         if view.stage in kind:
             return kind[view.stage]

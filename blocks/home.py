@@ -142,10 +142,13 @@ def approvals(view: HomeView) -> Message:
 
 
 def help_message(word: str) -> Message:
-    """What people can do. `word`: what somebody wrote after the command."""
+    """What people can do, or where to find the `word` that somebody wrote after the command."""
     rows = [tuple(Say(said, bold=at % 2 == 1) for at, said in enumerate(one.split("*")) if said) for one in words.HELP]
-    unknown = [] if word == "help" else [line(words.HELP_UNKNOWN, word=code(word))]
-    pieces = [*unknown, Line(rows[0]), *(Line(row, item=1) for row in rows[1:])]
+    pieces = [Line(rows[0]), *(Line(row, item=1) for row in rows[1:])]
+    if word != "help":
+        meant = word.split()[0].rstrip("s")
+        where = next((said for names, said in words.HELP_WHERE.items() if meant in names), words.HELP_LISTS)
+        pieces = [line(words.HELP_UNKNOWN, word=code(word), where=where)]
     return message(pieces, rich(pieces, "help"))
 
 

@@ -37,7 +37,13 @@ NOT_POSSIBLE = "Not possible"
 
 def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
     why = made.refusal.reason if made.refusal else None
-    title = "Not yours to decide" if why in _NOT_YOURS else "Your answer" if call.question else "Your vote"
+    title = (
+        f"Not your {words.NOUN[call.question]}"
+        if why in _NOT_YOURS
+        else "Your answer"
+        if call.question
+        else "Your vote"
+    )
     return modal(Callback.SHOW, title, [*verdict_message(call, made, voter).blocks])
 
 

@@ -252,10 +252,10 @@ def history(call: Shown, lines: Sequence[ShownLine]) -> JsonObject:
     name = block_id("step", call.ref, call.version)
     title = header(plain(headline(call), LONGEST_TITLE), f"title.{name}")
     found = small_print([audit_line(call)], f"audit.{name}")
-    return modal(Callback.SHOW, "History", [title, *_steps(lines, name), *found], metadata=call.ref.encode())
+    return modal(Callback.SHOW, "History", [title, *_steps(lines, name, call), *found], metadata=call.ref.encode())
 
 
-def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
+def _steps(steps: Sequence[ShownLine], name: str, call: Shown) -> list[JsonObject]:
     """All steps in order. If there are too many: the latest, and a line that says so."""
     ended = {step.attempt for step in steps if step.kind in (LineKind.DONE, LineKind.FAILED)}
     over = (LineKind.APPROVED, LineKind.BEGUN)  # the votes before say who, and the end says that it started
@@ -263,7 +263,7 @@ def _steps(steps: Sequence[ShownLine], name: str) -> list[JsonObject]:
     left_out: list[Piece] = []
     while True:
         pieces = [*left_out, *(piece for step in steps for piece in _step_pieces(step, steps[0]))]
-        pages = split_pages(pieces or [line("Nothing has happened yet.")], name, *room_beside())
+        pages = split_pages(pieces or [line(words.NO_STEPS, what=words.NOUN[call.question])], name, *room_beside())
         if pages.whole:
             return list(pages.blocks)
         steps = steps[len(steps) // 2 :]

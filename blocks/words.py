@@ -97,6 +97,7 @@ def needed(count: int, quorum: int, note: bool = False) -> str:
 UNTIL = "expires {when}"
 
 SOMEBODY = "Somebody"
+NOUN = {False: "call", True: "question"}  # by whether it is a question
 ADD_APPROVERS = {  # by whether it is a question
     False: "Whoever keeps the policy file can add approvers. Otherwise deny or withdraw it.",
     True: "Whoever keeps the policy file can add people who answer. Otherwise withdraw it.",
@@ -234,6 +235,8 @@ LINE_SETTLED = {
 LINE_NOBODY_KNOWS = "❓ Nobody said whether {tool} took effect. The agent knows that the outcome is unknown."
 LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
 
+NO_STEPS = "This {what} has no steps yet. Open it again in a moment."
+
 # the thread's own lines
 THREAD_DRIFTED = "{people}, it did not start, because its plan has changed. Decide again: {tool}"
 THREAD_UNKNOWN = "{able}, did this take effect? {tool}"
@@ -319,14 +322,22 @@ STATES: Mapping[str, str] = {
 }
 """What the title says, as a word: `did not run`."""
 
-HELP_UNKNOWN = "/approvals does not know {word}."
+HELP_UNKNOWN = "/approvals does not know {word}: {where}."
+HELP_WHERE: Mapping[tuple[str, ...], str] = {  # by what somebody wrote, without a plural's "s"
+    ("grant", "revoke"): "this app's Home tab has your grants",
+    ("history", "detail", "audit", "log"): "it is in the ⋯ menu of the card",
+    ("approve", "deny", "edit", "withdraw"): "the card has a button for that",
+    ("list", "pending", "waiting", "all", "mine"): "alone, it lists what waits",
+}
+HELP_LISTS = "/approvals help says what there is"
 HELP = (  # what is between stars is bold
     "*What you can do*",
     "*/approvals* lists what waits for you and in this channel. Only you see it.",
     "*Approve* gives your one vote. *Grant more…* also lets calls like it run without asking, for a while.",
     "*Deny…* stops the call. One denial is enough.",
-    "*Edit…* changes the call and approves it. Earlier approvals no longer count. A new plan is approved on the card.",
+    "*Edit…* changes the call and approves it, or has a new plan made. Earlier approvals no longer count.",
     "*Withdraw* takes back your own call.",
+    "*⋯* on a card has all details and the history. This app's *Home* tab has your calls, decisions and grants.",
 )
 
 

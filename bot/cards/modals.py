@@ -21,7 +21,7 @@ from adk_confirm.runtime.jsontypes import JsonObject
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."
 CHANGED = "The call has changed since. Look at the card again: it shows the call as it is now."
-OVER = "This has already been decided. The card shows the result."
+OVER = "This {what} is decided. The card shows the result."
 MOST_METADATA = 3000
 
 
@@ -59,7 +59,7 @@ def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
 
 def withdraw_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (an edit does not matter)
     """The form to withdraw a request. It works for any revision, since the whole request is withdrawn."""
-    return notices.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(shown_of(row))
+    return _over(row) if row.state is not State.WAITING else form.withdraw_form(shown_of(row))
 
 
 def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (looking is always possible)
@@ -74,13 +74,17 @@ def history_view(row: Confirmation, lines: Sequence[LedgerLine]) -> JsonObject:
 
 def run_again_view(row: Confirmation, ref: Ref) -> JsonObject:
     if not row.unknown or ref.revision != row.revision.number:
-        return notices.notice_modal(OVER)
+        return _over(row)
     return full_view.run_again_form(shown_of(row))
+
+
+def _over(row: Confirmation) -> JsonObject:
+    return notices.notice_modal(OVER.format(what=words.NOUN[row.asked.question]))
 
 
 def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
     if row.state is not State.WAITING:
-        return notices.notice_modal(OVER)
+        return _over(row)
     return notices.notice_modal(CHANGED) if ref.revision != row.revision.number else None
 
 

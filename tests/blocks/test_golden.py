@@ -28,7 +28,7 @@ from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.drawing import draw
 
 GOLDEN = Path(__file__).parent / "golden"
-GONE = "This is decided already. The card shows the result."
+GONE = "This call is decided. The card shows the result."
 OURS = {samples.DANA, samples.LEAD, samples.OPS, "S0ONCALL", "S0LEADS", "C0DEPLOYS", *strategies.LINKS}
 OURS |= {view.card_link for view in (*samples.HOME.waiting, *samples.HOME.decided) if view.card_link}
 OURS |= {samples.REIMBURSE.session_link or ""}
@@ -67,6 +67,7 @@ SENT: dict[str, JsonObject] = {
     "message_hint_vote": hint_message(samples.OPS, [samples.HOME.waiting[0]]).payload(),
     "message_spoke": spoke_message([samples.WAITING]).payload(),
     "message_help": help_message("help").payload(),
+    "message_help_unknown": help_message("history").payload(),
     "message_thread": thread_messages("slack-T0ACME-C0TALK-1.2", samples.THREAD_LINES)[0].payload(),
     "message_story": thread_messages("slack-T0ACME-C0TALK-1.2", samples.THREAD)[0].payload(),
     "message_pointer": pointer(samples.LINKED, channel="C0DEPLOYS").payload(),

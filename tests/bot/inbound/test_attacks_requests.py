@@ -283,7 +283,7 @@ async def test_a_namesake_from_another_workspace_is_somebody_else(at: Office) ->
     reply = await sends(at, {**click, "user": {**user, "team_id": "T0GLOBEX"}})
 
     assert reply.status == 200
-    await at.bob.gets_modal("Not yours to decide")
+    await at.bob.gets_modal("Not your call")
     assert "Needs 1 approval" in at.ann.now(card)
     assert at.ran() == []
 
