@@ -15,19 +15,16 @@ from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, canonical
 from adk_confirm.runtime.requests_and_answers import (
     Answer,
-    Request,
     answers_in,
     original_call_from,
     read_answer,
     requests_in,
 )
 from adk_confirm.runtime.wire import (
-    ConfirmationRequest,
     Content,
     Event,
     FunctionCall,
     FunctionResponse,
-    ToolConfirmation,
 )
 
 NAME = "adk_request_confirmation"
@@ -261,28 +258,6 @@ def test_a_malformed_answer_in_an_event_is_an_error() -> None:
 # Requests in events, as each implementation sends them
 
 
-FOUND = Request(
-    id="r-1",
-    call=FunctionCall(id="call-1", name="transfer_money", args={"amount": 100}),
-    hint="Approve this transfer?",
-    payload=None,
-    author="bank",
-    invocation_id="e-1",
-    dialect="call",
-)
-
-
-def test_python_go_and_java_ask_with_a_call_of_its_own_id() -> None:
-    assert list(requests_in(event(request()))) == [FOUND]
-
-
-def test_js_asks_as_the_user_with_its_map_beside() -> None:
-    asking = event(request(), actions={"skipSummarization": True, "requestedToolConfirmations": {}})
-    assert asking.content is not None
-    asking.content.role = "user"
-    assert list(requests_in(asking)) == [FOUND]
-
-
 def test_adk_rs_asks_with_a_response_of_the_calls_id() -> None:
     [found] = requests_in(event(request("response", "call-1")))
     assert (found.id, found.call.id, found.dialect) == ("call-1", "call-1", "response")
@@ -295,15 +270,6 @@ def test_adk_rs_asks_with_a_response_of_the_calls_id() -> None:
 def test_several_requests_keep_their_order_between_other_parts() -> None:
     parts = [{"text": "I need"}, request(id_="r-1"), {"functionCall": {"id": "x", "name": "other"}}, request(id_="r-2")]
     assert [found.id for found in requests_in(event(*parts))] == ["r-1", "r-2"]
-
-
-def test_the_payload_comes_along() -> None:
-    asked = ConfirmationRequest(
-        original_function_call=FunctionCall(name="request_time_off", args={"days": 5}),
-        tool_confirmation=ToolConfirmation(hint="How many?", payload={"approved_days": 0}),
-    )
-    [found] = requests_in(event(asked.as_part("r-9", "call").to_dict(), author="hr"))
-    assert (found.hint, found.payload) == ("How many?", {"approved_days": 0})
 
 
 @pytest.mark.parametrize(

@@ -268,12 +268,6 @@ def test_what_nothing_follows_is_final_as_in_adk(event: Event, final: bool) -> N
 # The two dialects
 
 
-def test_an_original_call_may_be_typed() -> None:
-    original = FunctionCall(id="call-1", name="transfer", args={"amount": 1})
-    typed = FunctionCall(name="adk_request_confirmation", args={"originalFunctionCall": original})
-    assert typed.args == {"originalFunctionCall": {"id": "call-1", "name": "transfer", "args": {"amount": 1}}}
-
-
 @pytest.mark.parametrize(
     "part",
     [

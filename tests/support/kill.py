@@ -88,9 +88,9 @@ class Child:
     def asks_it_to_end(self) -> None:
         self._process.send_signal(signal.SIGINT)
 
-    async def gone(self) -> None:
-        """Waits until the operating system has taken back everything that belonged to the process."""
-        await self._process.wait()
+    async def gone(self) -> int:
+        """Its exit status, once the operating system has taken back everything that belonged to the process."""
+        return await self._process.wait()
 
     async def finished(self) -> list[str]:
         """Lets it run to its end, which must be a success. Returns its output."""

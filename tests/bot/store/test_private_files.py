@@ -52,7 +52,7 @@ async def made(path: Path, umask: str) -> dict[str, str]:
     return modes
 
 
-@pytest.mark.parametrize("umask", ["000", "022", "077"])
+@pytest.mark.parametrize("umask", ["000", "077"])
 async def test_every_file_of_a_store_is_made_for_its_user_alone(tmp_path: Path, umask: str) -> None:
     modes = await made(tmp_path / "x.db", umask)
     assert modes.pop("x-adk-artifacts") == "0o700"

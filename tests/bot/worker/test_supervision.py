@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,9 +13,10 @@ import pytest
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.telemetry.metrics import Metrics
 from adk_confirm.bot.telemetry.readiness import Readiness
-from adk_confirm.bot.worker.supervision import RestartPauses, Supervisor
+from adk_confirm.bot.worker.supervision import RestartPauses, Supervisor, end_now
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database, Tx
+from tests.support.kill import child
 from tests.support.office import POLICY, SERVICE_SECRET, Office, Opens, wake
 from tests.support.scraping import Scraped, get, scrape
 from tests.support.stores import SECRET, temporary_store
@@ -164,18 +164,17 @@ def test_the_pauses_grow_and_stay_bounded() -> None:
     assert [RestartPauses().after(failures) for failures in (1, 2, 3, 6, 7, 100_000)] == [1, 2, 4, 32, 60, 60]
 
 
-BUSY = """
-import sys
-from adk_confirm.bot.worker.supervision import end_now
+async def ends_in_the_middle_of_a_print() -> None:
+    """In the child."""
 
-class Busy:
-    def flush(self):
-        raise RuntimeError("reentrant call")
+    class Busy:
+        def flush(self) -> None:
+            raise RuntimeError("reentrant call")
 
-sys.stdout = Busy()
-end_now(143)
-"""
+    sys.stdout = Busy()
+    end_now(143)
 
 
-def test_a_process_ends_at_once_although_a_signal_came_in_the_middle_of_a_print() -> None:
-    assert subprocess.run([sys.executable, "-c", BUSY], check=False).returncode == 143
+async def test_a_process_ends_at_once_although_a_signal_came_in_the_middle_of_a_print() -> None:
+    async with child(ends_in_the_middle_of_a_print) as process:
+        assert await process.gone() == 143

@@ -5,7 +5,6 @@ Cases in which ours is stricter (docs/protocol.md) are left out. `tests/support/
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,25 +22,6 @@ from tests.support.twins.ours import our_server
 from tests.support.twins.repertoire import SCENES, Scene
 from tests.support.twins.scenes import Plain
 
-CURL = """{
-   "app_name": "human_tool_confirmation",
-   "user_id": "user",
-   "session_id": "7828f575-2402-489f-8079-74ea95b6a300",
-   "new_message": {
-       "parts": [
-           {
-               "function_response": {
-                   "id": "THE ID",
-                   "name": "adk_request_confirmation",
-                   "response": {
-                       "confirmed": true
-                   }
-               }
-           }
-       ],
-       "role": "user"
-   }
-}"""
 SESSION = "7828f575-2402-489f-8079-74ea95b6a300"
 
 
@@ -57,9 +37,6 @@ async def played(agent: Agent, store: str, dialect: Dialect = "call") -> AsyncIt
 
 def words(text: str) -> dict[str, Any]:
     return {"role": "user", "parts": [{"text": text}]}
-
-
-REIMBURSE = call("reimburse", purpose="a chair", amount=1500)
 
 
 @pytest.mark.parametrize(
@@ -84,18 +61,6 @@ async def test_the_advanced_confirmation_brings_its_payload_to_the_tool(
         events = await user.answer((user.request_id(), answer))
         assert responses(events) == [result]
         assert texts(events) == ["It is settled."]
-
-
-@pytest.mark.parametrize("named", [False, True], ids=["bare", "with its invocation"])
-async def test_the_remote_confirmation_as_curl_sends_it(database_url: str, named: bool) -> None:
-    async with played(seeds.asking_above(ScriptedModel(REIMBURSE, "You have it back.")), database_url) as user:
-        asked, *_ = await user.send(words("A chair, 1500."))
-        body = json.loads(CURL.replace("THE ID", user.request_id()))
-        if named:
-            body["invocation_id"] = asked["invocationId"]
-        status, events = await user.request("POST", "/run_sse", json=body)
-        assert (status, responses(events)[0]["status"], texts(events)) == (200, "ok", ["You have it back."])
-        assert {event["invocationId"] for event in events} == {asked["invocationId"]}
 
 
 @pytest.mark.parametrize(

@@ -204,8 +204,8 @@ LIVE = "operator says It came to {'result': 'a is live'}."
     "point",
     [
         pytest.param("after enter 1", id="message stored"),
-        pytest.param("in the model 1", id="model asked", marks=pytest.mark.slow),
-        pytest.param("before write 1", id="model answered", marks=pytest.mark.slow),
+        pytest.param("in the model 1", id="model asked"),
+        pytest.param("before write 1", id="model answered"),
     ],
 )
 async def test_killed_before_the_request_was_stored(store: str, app: str, tmp_path: Path, point: str) -> None:
@@ -226,7 +226,7 @@ async def test_killed_before_the_request_was_stored(store: str, app: str, tmp_pa
     "point",
     [
         pytest.param("after enter 2", id="approval stored"),
-        pytest.param("before write 2", id="before the intent", marks=pytest.mark.slow),
+        pytest.param("before write 2", id="before the intent"),
     ],
 )
 @pytest.mark.parametrize("by", ["recovery", "the same answer", "a message"])
@@ -280,7 +280,7 @@ def same(log: Log, expected: list[str]) -> bool:
 
 
 @pytest.mark.parametrize(("point", "done"), UNKNOWN_POINTS)
-@pytest.mark.parametrize("kind", ["gated", pytest.param("dynamic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["gated", "dynamic"])
 async def test_killed_while_the_tool_ran_leaves_it_unknown_and_never_runs_it_again_by_itself(
     store: str, app: str, tmp_path: Path, kind: str, point: str, done: list[str]
 ) -> None:
@@ -396,8 +396,8 @@ async def test_an_ungated_call_that_was_interrupted_is_an_error_for_the_model(
     "point",
     [
         pytest.param("after write 3", id="result stored"),
-        pytest.param("in the model 2", id="model asked again", marks=pytest.mark.slow),
-        pytest.param("before write 4", id="before the final text", marks=pytest.mark.slow),
+        pytest.param("in the model 2", id="model asked again"),
+        pytest.param("before write 4", id="before the final text"),
     ],
 )
 async def test_killed_after_the_result_was_stored(store: str, app: str, tmp_path: Path, point: str) -> None:

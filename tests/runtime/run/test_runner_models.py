@@ -273,16 +273,3 @@ async def test_a_model_that_never_stops_calling_is_stopped(run: MakeRunner) -> N
 
 
 # Streaming
-
-
-async def test_thoughts_and_files_come_back_as_they_were(run: MakeRunner) -> None:
-    thought = Content(
-        role="model", parts=[Part(text="Hm.", thought=True, thought_signature=b"\x00\xff-sig"), Part(text="Hello.")]
-    )
-    model = ScriptedModel(thought, "Again.")
-    chat = Chat(run(Agent("helper", model)))
-    heard = await chat.say("Hello")
-    assert heard.events[0].content == thought
-    await chat.runner.close()
-    await chat.say("Hello again")
-    assert model.requests[-1][1] == thought

@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 from pydantic import AfterValidator, BaseModel
 
-from adk_confirm import Agent, FunctionCall, FunctionTool, Runner, ScriptedModel, ToolContext, call
+from adk_confirm import Agent, Answer, FunctionCall, FunctionTool, Runner, ScriptedModel, ToolContext, call
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.tool import BadArguments, Bound, ToolOutcomeUnknown
@@ -29,22 +29,28 @@ GATED = pytest.mark.parametrize("gated", [False, True], ids=["ungated", "gated"]
 log: list[object] = []
 
 
-async def outcome(run: MakeRunner, tool: Callable[..., object], *, gated: bool) -> JsonObject:
-    """The tool's response as the client gets it; the model has got the same, and the session goes on."""
-    name = tool.__name__
-    model = ScriptedModel(call(name), "I see.", "Hello again.")
-    chat = Chat(run(Agent("worker", model, tools=[FunctionTool(tool, require_confirmation=gated)])))
+async def outcomes(run: MakeRunner, *functions: Callable[..., object], gated: bool) -> list[JsonObject]:
+    """The responses of tools that are called at once, as the client gets them. The model has got the same, and the
+    session goes on."""
+    names = [f"tool_{number}" for number in range(len(functions))]
+    made = zip(functions, names, strict=True)
+    tools = [FunctionTool(function, name=name, require_confirmation=gated) for function, name in made]
+    model = ScriptedModel([call(name) for name in names], "I see.", "Hello again.")
+    chat = Chat(run(Agent("worker", model, tools=tools)))
     heard = await chat.say("Go")
     if gated:
-        heard = await chat.approve(heard.request)
+        heard = await chat.answer(*(Answer(request.id, True) for request in heard.requests))
     assert heard.texts == ["I see."]
-    result = heard.result(name)
-    (seen,) = model.requests[1][-1].responses()
-    assert seen.response == result
+    results = [heard.result(name) for name in names]
+    assert [seen.response for seen in model.requests[1][-1].responses()] == results
     assert (await chat.say("Hello")).texts == ["Hello again."]
-    stored = [r.response for event in await chat.history() for r in event.responses() if r.name == name]
-    assert stored[-1] == result
-    return result
+    stored = {r.name: r.response for event in await chat.history() for r in event.responses()}
+    assert [stored[name] for name in names] == results
+    return results
+
+
+def giving(value: object) -> Callable[[], object]:
+    return lambda: value
 
 
 # What they return
@@ -65,37 +71,34 @@ class Point:
     y: int
 
 
-@pytest.mark.parametrize(
-    ("value", "result"),
-    [
-        (None, {"result": None}),
-        ("text", {"result": "text"}),
-        ("", {"result": ""}),
-        ("zero \0 and emoji 🎉", {"result": "zero \0 and emoji 🎉"}),
-        (7, {"result": 7}),
-        (10**30, {"result": 10**30}),
-        (True, {"result": True}),
-        ([1, "a", None], {"result": [1, "a", None]}),
-        ({"status": "ok"}, {"status": "ok"}),
-        ({}, {}),
-        (math.nan, {"result": None}),
-        ({"rate": math.inf}, {"rate": None}),
-        (b"bytes", {"result": "bytes"}),
-        (Colour.RED, {"result": "red"}),
-        (Receipt(number=3, when=date(2026, 1, 2)), {"result": {"number": 3, "when": "2026-01-02"}}),
-        (Point(1, 2), {"result": {"x": 1, "y": 2}}),
-        ({"receipts": [Receipt(number=3, when=date(2026, 1, 2))]}, {"receipts": [{"number": 3, "when": "2026-01-02"}]}),
-        ({"error": "its own word for it"}, {"error": "its own word for it"}),
-        (timedelta(hours=1), {"result": "PT1H"}),
-        (UUID(int=1), {"result": "00000000-0000-0000-0000-000000000001"}),
-        ({1: "a", Colour.RED: (1, {2})}, {"1": "a", "red": [1, [2]]}),
-    ],
-)
-async def test_whatever_a_tool_returns_becomes_json(run: MakeRunner, value: object, result: JsonObject) -> None:
-    def give() -> object:
-        return value
+RETURNED: list[tuple[object, JsonObject]] = [
+    (None, {"result": None}),
+    ("text", {"result": "text"}),
+    ("", {"result": ""}),
+    ("zero \0 and emoji 🎉", {"result": "zero \0 and emoji 🎉"}),
+    (7, {"result": 7}),
+    (10**30, {"result": 10**30}),
+    (True, {"result": True}),
+    ([1, "a", None], {"result": [1, "a", None]}),
+    ({"status": "ok"}, {"status": "ok"}),
+    ({}, {}),
+    (math.nan, {"result": None}),
+    ({"rate": math.inf}, {"rate": None}),
+    (b"bytes", {"result": "bytes"}),
+    (Colour.RED, {"result": "red"}),
+    (Receipt(number=3, when=date(2026, 1, 2)), {"result": {"number": 3, "when": "2026-01-02"}}),
+    (Point(1, 2), {"result": {"x": 1, "y": 2}}),
+    ({"receipts": [Receipt(number=3, when=date(2026, 1, 2))]}, {"receipts": [{"number": 3, "when": "2026-01-02"}]}),
+    ({"error": "its own word for it"}, {"error": "its own word for it"}),
+    (timedelta(hours=1), {"result": "PT1H"}),
+    (UUID(int=1), {"result": "00000000-0000-0000-0000-000000000001"}),
+    ({1: "a", Colour.RED: (1, {2})}, {"1": "a", "red": [1, [2]]}),
+]
 
-    assert await outcome(run, give, gated=True) == result
+
+async def test_whatever_a_tool_returns_becomes_json(run: MakeRunner) -> None:
+    values, results = zip(*RETURNED, strict=True)
+    assert await outcomes(run, *map(giving, values), gated=True) == [*results]
 
 
 def nested(depth: int) -> Json:
@@ -122,43 +125,28 @@ async def counts_asynchronously() -> AsyncIterator[int]:
     yield 2
 
 
-@pytest.mark.parametrize("tool", [counts, counts_asynchronously])
-async def test_what_a_generator_yields_is_its_result(run: MakeRunner, tool: Callable[..., object]) -> None:
-    assert await outcome(run, tool, gated=True) == {"result": [1, 2]}
+async def test_what_a_generator_yields_is_its_result(run: MakeRunner) -> None:
+    assert await outcomes(run, counts, counts_asynchronously, gated=True) == [{"result": [1, 2]}] * 2
     assert threading.main_thread().name not in log
 
 
-@pytest.mark.parametrize(
-    "value", [object(), ValueError("x"), "\ud800", b"\xff", {"a": {1, object()}}, circle(), nested(5000), nested(230)]
-)
-async def test_what_has_no_json_form_is_lost_and_the_model_knows_that_the_tool_ran(
-    run: MakeRunner, value: object
-) -> None:
+WITHOUT_JSON = [object(), ValueError("x"), "\ud800", b"\xff", {"a": {1, object()}}, circle(), nested(5000), nested(230)]
+
+
+async def test_what_has_no_json_form_is_lost_and_the_model_knows_that_the_tool_ran(run: MakeRunner) -> None:
     """If it were an error, people would see that it failed, and the model would try again what took effect."""
-
-    def give() -> object:
-        log.append("ran")
-        return value
-
-    result = await outcome(run, give, gated=True)
-    assert list(result) == ["status"]
-    assert str(result["status"]).startswith("give ran to its end. What it returned is lost: A value of type ")
-    assert log == ["ran"]
+    for number, result in enumerate(await outcomes(run, *map(giving, WITHOUT_JSON), gated=True)):
+        assert list(result) == ["status"]
+        lost = f"tool_{number} ran to its end. What it returned is lost: A value of type "
+        assert str(result["status"]).startswith(lost)
 
 
-@pytest.mark.parametrize("depth", range(180, 205, 4))
-async def test_a_deep_result_never_makes_a_session_unreadable(run: MakeRunner, depth: int) -> None:
-    def give() -> object:
-        return nested(depth)
-
-    await outcome(run, give, gated=False)
+async def test_a_deep_result_never_makes_a_session_unreadable(run: MakeRunner) -> None:
+    await outcomes(run, *(giving(nested(depth)) for depth in range(180, 205, 4)), gated=False)
 
 
 async def test_a_huge_result_is_stored_and_told_whole(run: MakeRunner) -> None:
-    def give() -> str:
-        return "long " * 1_000_000
-
-    assert await outcome(run, give, gated=False) == {"result": "long " * 1_000_000}
+    assert await outcomes(run, giving("long " * 1_000_000), gated=False) == [{"result": "long " * 1_000_000}]
 
 
 # What they raise
@@ -188,30 +176,6 @@ def raises(error: BaseException | type[BaseException], *, asynchronous: bool) ->
     return raise_it_asynchronously if asynchronous else raise_it
 
 
-@pytest.mark.parametrize(("asynchronous", "gated"), [(False, False), (True, True)], ids=["at once", "async, gated"])
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (ValueError, "ValueError"),
-        (ConnectionError("the bank is closed"), "ConnectionError: the bank is closed"),
-        (AssertionError("this was not meant to happen"), "AssertionError: this was not meant to happen"),
-        (Unprintable, "Unprintable: half a pair ?"),
-        (Speechless, "Speechless"),
-        (Alarm("fire"), "Alarm: fire"),
-        (KeyboardInterrupt, "KeyboardInterrupt"),
-        (GeneratorExit, "GeneratorExit"),
-        (StopIteration, "StopIteration"),
-        (SystemExit("told to"), "SystemExit: told to"),
-    ],
-)
-async def test_what_a_tool_raises_is_its_result(
-    run: MakeRunner, error: BaseException, words: str, asynchronous: bool, gated: bool
-) -> None:
-    result = await outcome(run, raises(error, asynchronous=asynchronous), gated=gated)
-    assert list(result) == ["error"]
-    assert words in str(result["error"])
-
-
 async def cancels_itself() -> None:
     raise asyncio.CancelledError
 
@@ -235,32 +199,36 @@ def ends_the_process() -> None:
     sys.exit("told to")
 
 
+STOPPED: list[tuple[Callable[..., object], str]] = [
+    (cancels_itself, "CancelledError"),
+    (waits_for_what_was_cancelled, "CancelledError"),
+    (runs_out_of_time, "TimeoutError"),
+    (recurses, "RecursionError"),
+    (ends_the_process, "SystemExit: told to"),
+]
+RAISED: list[tuple[BaseException | type[BaseException], str]] = [
+    (ValueError, "ValueError"),
+    (ConnectionError("the bank is closed"), "ConnectionError: the bank is closed"),
+    (AssertionError("this was not meant to happen"), "AssertionError: this was not meant to happen"),
+    (Unprintable, "Unprintable: half a pair ?"),
+    (Speechless, "Speechless"),
+    (Alarm("fire"), "Alarm: fire"),
+    (KeyboardInterrupt, "KeyboardInterrupt"),
+    (GeneratorExit, "GeneratorExit"),
+    (StopIteration, "StopIteration"),
+]
+
+
 @GATED
-@pytest.mark.parametrize(
-    ("tool", "words"),
-    [
-        (cancels_itself, "CancelledError"),
-        (waits_for_what_was_cancelled, "CancelledError"),
-        (runs_out_of_time, "TimeoutError"),
-        (recurses, "RecursionError"),
-    ],
-)
-async def test_a_tool_that_is_stopped_has_a_result(
-    run: MakeRunner, tool: Callable[..., object], words: str, gated: bool
-) -> None:
-    assert words in str((await outcome(run, tool, gated=gated))["error"])
-
-
-async def test_one_tool_that_raises_does_not_disturb_its_siblings(run: MakeRunner) -> None:
-    async def works() -> str:
-        log.append("worked")
-        return "fine"
-
-    model = ScriptedModel([call("cancels_itself"), call("works"), call("ends_the_process")], "One worked.")
-    heard = await Chat(run(Agent("worker", model, tools=[works, cancels_itself, ends_the_process]))).say("Go")
-    assert heard.texts == ["One worked."]
-    assert heard.result("works") == {"result": "fine"}
-    assert log == ["worked"]
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["at once", "async"])
+async def test_what_a_tool_raises_is_its_result(run: MakeRunner, asynchronous: bool, gated: bool) -> None:
+    """And no trouble of those beside it."""
+    tools = [*STOPPED, *((raises(error, asynchronous=asynchronous), words) for error, words in RAISED)]
+    fine, *results = await outcomes(run, giving("fine"), *(tool for tool, _ in tools), gated=gated)
+    assert fine == {"result": "fine"}
+    for result, (_, words) in zip(results, tools, strict=True):
+        assert list(result) == ["error"]
+        assert words in str(result["error"])
 
 
 async def test_calls_that_the_model_got_wrong_are_reported_to_it(run: MakeRunner) -> None:
@@ -413,9 +381,9 @@ async def test_state_that_cannot_be_stored_is_lost_with_the_result(run: MakeRunn
         tool_context.actions.state_delta["x"] = value  # type: ignore[assignment]  # past the check of `state[...]`
         return "done"
 
-    result = await outcome(run, smuggle, gated=False)
+    [result] = await outcomes(run, smuggle, gated=False)
     lost = isinstance(value, str) or type(value) is object
-    assert ("smuggle ran to its end." in str(result.get("status"))) is lost
+    assert ("ran to its end." in str(result.get("status"))) is lost
 
 
 async def test_state_and_instruction_see_each_other(run: MakeRunner) -> None:

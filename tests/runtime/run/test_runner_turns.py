@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from adk_confirm import Agent, Answer, FunctionTool, ScriptedModel, call
+from adk_confirm import Agent, FunctionTool, ScriptedModel, call
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
 
@@ -183,16 +183,3 @@ async def test_state_comes_along_when_an_invocation_is_resumed(run: MakeRunner) 
     )
     assert [event async for event in resumed] == []
     assert await chat.state() == {"mood": "calm"}
-
-
-async def test_an_answer_continues_the_invocation_that_asked_whatever_the_client_says(run: MakeRunner) -> None:
-    """As in google-adk 2.13. Older ones began a new invocation with an id that they did not know."""
-    agent, _ = operator(call("deploy", version="a"), "Live.")
-    runner = run(agent)
-    chat = Chat(runner)
-    request = (await chat.say("Ship a")).request
-    answer = Answer(request.id, True)
-    going = runner.run(user_id=chat.user, session_id=chat.session, message=answer, invocation_id="e-another")
-    events = [event async for event in going]
-    assert {event.invocation_id for event in events} == {request.invocation_id}
-    assert [event.text for event in events if event.text] == ["Live."]

@@ -8,6 +8,7 @@ from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.store.lease import JobKey, claim
 from adk_confirm.runtime.store.tables import open_store
 from tests.support.kill import child, here
+from tests.support.waiting import until
 
 JOB = JobKey("lab", "s1")
 TERM = 1.0
@@ -37,7 +38,6 @@ async def test_what_a_killed_process_worked_on_is_free_when_its_lease_ends(
     assert "jobs that others hold: 1. Those of a process that died go on within 1 s" in caplog.text
     try:
         assert not await is_free(database)
-        while not await is_free(database):
-            pass
+        await until(lambda: is_free(database))
     finally:
         await database.close()
