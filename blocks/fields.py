@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -31,7 +32,7 @@ ACTION = Action.FIELD.value
 Value = JsonValue | Absent
 Path = tuple[str | int, ...]
 
-_LABEL, _HINT = 150, 200
+_LABEL, _HINT, _EXAMPLE = 150, 200, 30
 _MULTILINE = 60
 _MENU, _CHECKBOXES = 100, 10
 
@@ -65,7 +66,7 @@ class Kind(Enum):
     YES_NO = auto()
     MENU = auto()  # one of a few values, read by its index, so its label may be shortened
     SEVERAL = auto()  # some of a few values, in a list
-    REMOVE = auto()  # a box to tick above the fields of an item, to take it out
+    REMOVE = auto()  # a box to tick below the fields of an item, to take it out
     ONE_OF = auto()  # one of more values than a menu can hold, typed
     JSON = auto()  # any other value
 
@@ -94,6 +95,8 @@ class Field:
     def block(self) -> JsonObject:
         hints = [words.NOW.format(value=self.note)] if self.note else []
         hints += [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
+        if self.kind is Kind.JSON and isinstance(now := self.current, dict | list) and now:
+            hints.append(f"Change only values, such as {_first(now)}")
         hints += [words.HINTS[self.kind.name]] if self.kind.name in words.HINTS else []
         hints += ["Leave it empty for no value."] if self.shape.nullable and not self.chooses else []
         element = self._choices() if self.chooses else self._box()
@@ -338,6 +341,13 @@ def field_for(
     return made(Kind.JSON, written) if units(written) <= INPUT else None
 
 
+def _first(value: JsonValue) -> str:
+    """The first value inside a value, as an example."""
+    while isinstance(value, dict | list) and value:
+        value = next(iter(value.values() if isinstance(value, dict) else value))
+    return plain(spell_on_one_line(value), _EXAMPLE)
+
+
 def _kinds_of(current: Value) -> set[str]:
     """Without a schema: the kind of the value itself."""
     if isinstance(current, bool):
@@ -419,7 +429,9 @@ def as_lines(text: str) -> str:
 _DEEPEST = 60
 """Levels of lists and objects inside each other in one field: what is deeper can't be shown with the rest of a call."""
 
-_OTHER_QUOTES = "“”„«»‘’'`"
+_OTHER_QUOTES = "‘’'`"
+_STRAIGHT = str.maketrans("“”„«»", '"' * 5)
+"""A phone turns quotes into curly ones."""
 
 
 def parse_json(text: str) -> JsonValue:
@@ -427,6 +439,9 @@ def parse_json(text: str) -> JsonValue:
     try:
         return read_json(text, _DEEPEST)
     except NotJson as error:
+        if error.problem == "broken" and (straight := text.translate(_STRAIGHT)) != text:
+            with suppress(Wrong):
+                return parse_json(straight)
         match error.problem:
             case "twice":
                 why = f"The name {plain(error.about, 60)} appears twice in one object."
@@ -442,7 +457,7 @@ def parse_json(text: str) -> JsonValue:
 
 
 def _reading_ended(rest: str) -> str:
-    """What is wrong, from the part that could not be read. Phones turn quotes into curly ones."""
+    """What is wrong, from the part that could not be read."""
     if not rest:
         return "This ends too early. Close every quote and bracket that you opened."
     return words.FIELD_JSON_QUOTES if rest[0] in _OTHER_QUOTES else words.FIELD_JSON.format(rest=plain(rest, 20))

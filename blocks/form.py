@@ -42,17 +42,16 @@ from adk_confirm.blocks.full_view import (
 )
 from adk_confirm.blocks.json_schema import Schema, Shape, payload_fields, problems, property_names, shapes
 from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, plain_text, section, small_print
-from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.readable import LONGEST_TITLE, one_of, readable_name
 from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich
 from adk_confirm.blocks.shown import ABSENT, PAYLOAD, Argument, GrantOffer, Shown
-from adk_confirm.blocks.text import fit, plain
+from adk_confirm.blocks.text import plain
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import canonical, objects
 
 REASON = "reason"
 REASON_LENGTH = 1000
-_FIELD, _NAME = "field.", 40
+_FIELD = "field."
 
 
 class FormErrors(ConfirmError):
@@ -100,14 +99,12 @@ class Form:
 
     def _add(self, called: str, shown: str, block_id: str, value: Value, shape: Shape) -> bool:
         """Whether there are fields for this value now. Once one had no room, later ones get none either."""
-        fields = self._inside(called, shown, block_id, value, shape)
+        fields = self._inside((called,), shown, block_id, value, shape)
         inputs = _blocks(fields)
         if 0 < len(inputs) <= self._in_items:
             self._in_items -= len(inputs)
         else:
-            kind = self._formats.get(called, {}).get("", "")
-            whole = field_for((called,), shown, block_id, value, shape, kind, chosen=self._chosen)
-            fields = [whole] if whole else []
+            fields = self._field((called,), shown, block_id, value, shape)
             inputs = _blocks(fields)
         self._crowded = self._crowded or len(self.inputs) + max(len(inputs), 1) > MOST_FIELDS
         if not self._crowded and not fields:
@@ -121,32 +118,38 @@ class Form:
             self.inputs += inputs
         return not self._crowded
 
-    def _inside(self, called: str, shown: str, block_id: str, value: Value, shape: Shape) -> list[Field]:
-        """A field for each value in an object, or in a list of objects. None for any other value, or for too many."""
+    def _inside(self, path: Path, shown: str, block_id: str, value: Value, shape: Shape) -> list[Field]:
+        """A field for each value in an object, or in a list of objects, below which a box takes the item out. None for
+        any other value, or for too many."""
         items = value if isinstance(value, list) else []
         holders: list[tuple[Path, str, str, Mapping[str, Value]]] = []  # where it is, title, block, what it holds
         if isinstance(value, dict) and {*shape.kinds} <= {"object"}:
-            holders = [((called,), shown, block_id, {**dict.fromkeys(shape.items, ABSENT), **value})]
+            holders = [(path, shown, block_id, {**dict.fromkeys(shape.items, ABSENT), **value})]
         if {*shape.kinds} <= {"array"} and all(isinstance(item, dict) for item in items):
             for number, item in enumerate(objects(items)):
-                holders.append(((called, number), one_of(shown, number + 1), f"{block_id}.{number}", item))
+                holders.append(((*path, number), one_of(shown, number + 1), f"{block_id}.{number}", item))
         some = 0 < sum(len(holder) for *_, holder in holders) <= MOST_IN_ITEMS and all(holder for *_, holder in holders)
         fields: list[Field] = []
-        for path, title, block, holder in holders if some and shape.options is None else ():
+        for place, title, block, holder in holders if some and shape.options is None else ():
             labels = _labels(holder)
-            if items:
-                called_so = next((": " + one for one in holder.values() if isinstance(one, str) and one.strip()), "")
-                gone, choice = Shape(required=False), words.REMOVE.format(item=title)
-                heading = title[:1].upper() + title[1:] + fit(called_so, _NAME).text
-                fields.append(Field(path, heading, f"{block}.remove", ABSENT, gone, Kind.REMOVE, options=(choice,)))
             for at, inner in enumerate(sorted(holder, key=[*shape.items, *holder].index)):
-                label = labels[inner] if items else f"{title}: {labels[inner]}"
-                rule, kind = shape.items.get(inner, Shape()), self._formats.get(called, {}).get(inner, "")
-                made = field_for((*path, inner), label, f"{block}.{at}", holder[inner], rule, kind, chosen=self._chosen)
-                if made is None:
+                where, one, rule = (*place, inner), holder[inner], shape.items.get(inner, Shape())
+                about = (where, f"{title}: {labels[inner]}", f"{block}.{at}", one, rule)
+                found = (self._inside(*about) if isinstance(one, dict) else []) or self._field(*about)
+                if not found:
                     return []
-                fields.append(made)
+                fields += found
+            if items:
+                gone, choice = Shape(required=False), words.REMOVE.format(item=title)
+                fields.append(Field(place, title, f"{block}.remove", ABSENT, gone, Kind.REMOVE, options=(choice,)))
         return fields
+
+    def _field(self, path: Path, shown: str, block_id: str, value: Value, shape: Shape) -> list[Field]:
+        """One field for all of a value, if there is one."""
+        called, *inside = path
+        kind = self._formats.get(str(called), {}).get(".".join(one for one in inside if isinstance(one, str)), "")
+        made = field_for(path, shown, block_id, value, shape, kind, chosen=self._chosen)
+        return [made] if made else []
 
     # Drawing
 
@@ -162,8 +165,7 @@ class Form:
             blocks = [_heading(view), rich([line(words.NO_ROOM_TO_EDIT)], "no_room")]
             return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, None)
         intro = words.EDIT_INTRO if view.previews_edits else words.edit_counts(view.quorum)
-        intro += words.EDIT_VOTED if view.voted else ""
-        does = line(words.EDIT_INTRO_DENIES if view.edit_denies else intro, people=people_names(view.voted))
+        does = line(words.EDIT_INTRO_DENIES if view.edit_denies else intro + words.EDIT_VOTED * bool(view.voted))
         submit = words.SUBMIT_EDIT[view.previews_edits] if self.inputs else None
         blocks = [_heading(view), *above.blocks, rich([does], "consequence"), *inputs, *below.blocks]
         blocks += small_print(self._notes(), "fixed")
@@ -195,7 +197,7 @@ class Form:
         if gone := {one for one in values if one.startswith(_FIELD)} - {one.block_id for one in self.fields}:
             raise FormErrors(dict.fromkeys(gone, words.FIELD_GONE))
         taken_out: list[Path] = []
-        for one in self.fields:
+        for one in sorted(self.fields, key=lambda one: one.kind is not Kind.REMOVE):
             try:
                 found = one.current if one.path[:2] in taken_out else one.read(values)
             except Wrong as wrong:
@@ -256,13 +258,12 @@ def _labels(names: Collection[str]) -> dict[str, str]:
 
 
 def _blocks(fields: Sequence[Field]) -> list[JsonObject]:
-    """The inputs, with lines around the items of a list."""
+    """The inputs, with a line below each item of a list."""
     blocks: list[JsonObject] = []
     for one in fields:
-        blocks += [part("divider", block_id=f"{one.block_id}.line")] if one.kind is Kind.REMOVE else []
         blocks.append(one.block())
-    end = [part("divider", block_id=f"{fields[-1].block_id}.end")] if len(blocks) > len(fields) else []
-    return blocks + end
+        blocks += [part("divider", block_id=f"{one.block_id}.line")] if one.kind is Kind.REMOVE else []
+    return blocks
 
 
 # -- Approve

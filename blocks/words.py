@@ -165,7 +165,7 @@ def edit_counts(quorum: int) -> str:
 
 
 SUBMIT_EDIT = {False: "Approve edit", True: "Edit"}  # by whether there will be a plan to approve
-EDIT_VOTED = " What {people} approved no longer counts."
+EDIT_VOTED = " Others who approved must approve again."
 EDIT_INTRO_DENIES = (
     "The agent's server takes no edits. Once approved, yours denies this call and tells the agent what you want. It "
     "will ask again."
@@ -181,7 +181,11 @@ REASON_HINT = "The agent reads this, and can propose something better."
 # -- fields
 
 NOW = "Now: {value}"
-HINTS = {"JSON": "JSON. Keep quotes and brackets.", "LINES": "One on each line.", "MOMENT": "In your time zone."}
+HINTS = {
+    "JSON": "JSON. Keep quotes and brackets.",
+    "LINES": "One on each line.",
+    "MOMENT": "In your time zone.",
+}
 
 FIELD_REQUIRED = "Fill this in."
 FIELD_NUMBER = "Write a number, such as 3 or 2.5, without separators."

@@ -16,15 +16,11 @@ class OpenForm:
     def __init__(self, view: JsonObject) -> None:
         self.view = view
         self.inputs = {as_text(b.get("block_id")): b for b in objects(view["blocks"]) if b["type"] == "input"}
-        above = ""  # the item of a list whose fields follow
         self._named: dict[str, str] = {}
         for block in objects(view["blocks"]):
             block_id = as_text(block.get("block_id"))
-            above = label(block["label"]) if block_id.endswith(".remove") else above
             if block["type"] == "input":
-                called = label(block["label"])
-                self._named.setdefault(called, block_id)
-                self._named[f"{above}: {called}"] = block_id
+                self._named.setdefault(label(block["label"]), block_id)
         self.entered: dict[tuple[str, str], JsonObject] = {}
 
     @property
