@@ -159,7 +159,7 @@ async def test_other_values_are_another_vote_even_from_the_same_window(at: Offic
 async def test_a_list_of_objects_is_edited_field_by_field(at: Office) -> None:
     card = await at.ask("refund ada 20 for the mug and 5 for the spoon")
     await at.bob.clicks(card, "Edit…")
-    await (await at.bob.gets_modal("Edit")).submits({"amount": "12.5"})
+    await (await at.bob.gets_modal("Edit")).submits({"line 1: amount": "12.5"})
     await at.sees(card, "Done:")
     [ran] = at.ran()
     assert ran["lines"] == [{"item": "the mug", "amount": 12.5}, {"item": "the spoon", "amount": 5.0}]
