@@ -58,15 +58,7 @@ from adk_confirm.blocks.rich_text import (
     spoken,
     text,
 )
-from adk_confirm.blocks.shown import (
-    ABSENT,
-    ApproverKind,
-    GrantOffer,
-    GrantView,
-    OutcomeKind,
-    Shown,
-    State,
-)
+from adk_confirm.blocks.shown import ABSENT, ApproverKind, GrantOffer, GrantView, OutcomeKind, Shown, State
 from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose, units
 from adk_confirm.runtime.jsontypes import Json, same
@@ -197,22 +189,19 @@ def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
 def pointer(view: Shown, *, channel: str | None, people: Sequence[str] = (), trouble: str | None = None) -> Message:
     """The thread's message that says where the card is: in `channel`, or without one in direct messages to `people`.
     `trouble`: why it can't be posted there."""
-    call = call_name("" if view.question else headline(view), view.tool, view.card_link)
+    where = "is in {channel}." if channel else "went to {people} as a direct message."
     if trouble is not None:
-        where = Channel(channel) if channel else "direct messages"
-        sentence = line(
-            "The card for {call} can't be posted in {where}. {why}", call=call, where=where, why=prose(trouble, 300)
-        )
-    elif channel is not None:
-        sentence = line("The card for {call} is in {channel}.", call=call, channel=Channel(channel))
-    else:
-        sentence = line(
-            "The card for {call} went to {people} as a direct message.", call=call, people=people_names(people)
-        )
-    blocks = [rich([sentence], f"pointer.{view.id}.{view.version}")]
-    if view.stage is State.WAITING and trouble is None:
-        blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")
-    return message([sentence], *blocks)
+        where = f"can't be posted in {'{channel}' if channel else 'direct messages'}. {{why}}"
+    sentence = line(
+        f"The card for {{call}} {where}",
+        call=call_name("" if view.question else headline(view), view.tool, view.card_link),
+        channel=Channel(channel or ""),
+        people=people_names(people),
+        why=prose(trouble or "", 300),
+    )
+    row = [withdraw_button(view)] if view.stage is State.WAITING and trouble is None else []
+    below = actions(row, f"withdraw.{view.id}.{view.version}")
+    return message([sentence], f"pointer.{view.id}.{view.version}", *below)
 
 
 def note(view: Shown) -> Message:
@@ -227,7 +216,7 @@ def note(view: Shown) -> Message:
     )
     until = (Say(words.DOT), *say(words.UNTIL, when=When(view.expires_at))) if view.expires_at else ()
     pieces = [Line((*said, *until)), *content(view, LIST).words]
-    return message(pieces, rich(pieces, f"note.{view.id}"))
+    return message(pieces, f"note.{view.id}")
 
 
 # -- its texts
@@ -409,6 +398,11 @@ def votes_of(asked: Shown | ShownLine, count: int) -> str:
 
 
 # -- the facts around it
+
+
+def around(view: Shown) -> list[Piece]:
+    """What people said, and what they should know, below the call in a window."""
+    return [*people_said(view), *preview_notices(view), *notices(view)]
 
 
 def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:

@@ -78,12 +78,7 @@ def parse_ref(value: object) -> Ref | None:
     return Ref(found[1], int(found[2])) if found else None
 
 
-_MORE = {
-    "n": Action.APPROVE_OPEN,
-    "s": Action.SEE,
-    "w": Action.WITHDRAW_OPEN,
-    "h": Action.HISTORY,
-}
+_MORE = {"n": Action.APPROVE_OPEN, "s": Action.SEE, "w": Action.WITHDRAW_OPEN, "h": Action.HISTORY}
 
 
 def more_value(action: Action, ref: Ref) -> str:

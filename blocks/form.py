@@ -17,18 +17,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content, headline
-from adk_confirm.blocks.card import (
-    approvable,
-    confirm_withdraw,
-    deny_button,
-    grant_scope,
-    heading,
-    notices,
-    people_said,
-    preview_notices,
-    status,
-)
+from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content
+from adk_confirm.blocks.card import approvable, around, confirm_withdraw, deny_button, grant_scope, heading, status
 from adk_confirm.blocks.click_ids import Callback
 from adk_confirm.blocks.fields import ACTION, Field, Kind, Path, Value, Wrong, entry_in, field_for
 from adk_confirm.blocks.full_view import (
@@ -42,10 +32,9 @@ from adk_confirm.blocks.full_view import (
 )
 from adk_confirm.blocks.json_schema import Schema, Shape, payload_fields, problems, property_names, shapes
 from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, plain_text, section, small_print
-from adk_confirm.blocks.readable import LONGEST_TITLE, one_of, readable_name
+from adk_confirm.blocks.readable import one_of, readable_name
 from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich
 from adk_confirm.blocks.shown import ABSENT, PAYLOAD, Argument, GrantOffer, Shown
-from adk_confirm.blocks.text import plain
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import canonical, objects
 
@@ -274,8 +263,7 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
     call wants one, and Deny. `grant`: similar calls run next without asking, as the button says that opened it."""
     inputs, fixed = (form.inputs, form.fixed_content()) if form else ([], [])
     room = room_beside([*inputs, *note_blocks(view)])
-    around = [*people_said(view), *preview_notices(view), *notices(view)]
-    pages = split_pages([*what_runs(replace(view, answered=False)), *fixed, *around], "page", *room)
+    pages = split_pages([*what_runs(replace(view, answered=False)), *fixed, *around(view)], "page", *room)
     denies, said = deny_button(view), status(view)
     state = section(said, "state", denies) if denies else rich(said, "state")
     blocks = [_heading(view), state, *pages.blocks, *cut_note(pages)]
@@ -361,9 +349,7 @@ def _said(values: Mapping[str, object], required: str | None) -> str | None:
 
 def withdraw_form(view: Shown) -> JsonObject:
     """What Withdraw… in a card's menu opens: a menu entry can't ask "are you sure?"."""
-    _, consequence = confirm_withdraw(view)
-    title = header(f"{words.WITHDRAW}: {plain(headline(view), LONGEST_TITLE)}", "title")
-    blocks = [title, rich([line(consequence)], "consequence")]
+    blocks = [_heading(view), rich([line(confirm_withdraw(view)[1])], "consequence")]
     return _modal(Callback.WITHDRAW, words.WITHDRAW, blocks, view, words.WITHDRAW)
 
 

@@ -12,16 +12,7 @@ from dataclasses import dataclass, replace
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content, headline
-from adk_confirm.blocks.card import (
-    audit_line,
-    heading,
-    notices,
-    outcome,
-    people_said,
-    preview_notices,
-    small_facts,
-    status,
-)
+from adk_confirm.blocks.card import around, audit_line, heading, outcome, small_facts, status
 from adk_confirm.blocks.click_ids import Callback, block_id
 from adk_confirm.blocks.kit import JsonObject, header, modal, small_print
 from adk_confirm.blocks.readable import LONGEST_TITLE
@@ -117,9 +108,8 @@ def _everything(view: Shown) -> list[Piece]:
     became, returned, _ = outcome(view, WHOLE)
     runs = what_runs(view)
     after = [Line(returned)] if returned else []
-    notes = [*people_said(view), *preview_notices(view), *notices(view)]
     failed = view.stage is OutcomeKind.FAILED
-    return [*(became if failed else ()), *runs, *(() if failed else became), *after, *notes]
+    return [*(became if failed else ()), *runs, *(() if failed else became), *after, *around(view)]
 
 
 def everything(view: Shown) -> JsonObject:

@@ -96,7 +96,12 @@ def home_tab(view: HomeView) -> JsonObject:
         open_ = [item for item in view.asked if item.stage in _UNDER_WAY]
         over = [_line_item(item, "a", view.version) for item in view.asked[:ASKED] if item not in open_]
         blocks += _section("You asked for", len(open_) + view.more_asked, "asked", view)
-        blocks += [_request_item(item, view.version) for item in open_[:ASKED]]
+        blocks += [
+            section(_other(item), _block_id("a", item, view.version), withdraw_button(item))
+            if item.stage is State.WAITING
+            else _line_item(item, "a", view.version)
+            for item in open_[:ASKED]
+        ]
         blocks += _more_block(view.more_asked + len(open_[ASKED:]), words.HOME_MORE, "asked", view)
         blocks += over
     if view.decided:
@@ -149,7 +154,7 @@ def help_message(word: str) -> Message:
         meant = word.split()[0].rstrip("s")
         where = next((said for names, said in words.HELP_WHERE.items() if meant in names), words.HELP_LISTS)
         pieces = [line(words.HELP_UNKNOWN, word=code(word), where=where)]
-    return message(pieces, rich(pieces, "help"))
+    return message(pieces, "help")
 
 
 # -- the items
@@ -206,13 +211,6 @@ def _line_item(view: Shown, part: str, version: int, reader: str = "") -> JsonOb
     sign = "⏳" if view.stage is State.WAITING else words.TITLES[view.became].split()[0]
     line = Line((Say(f"{sign} "), *_headline(view).spans, Say(words.DOT), *facts))
     return rich([line], _block_id(part, view, version))
-
-
-def _request_item(view: Shown, version: int) -> JsonObject:
-    """One of the reader's own requests, and a button to withdraw it while it waits."""
-    if view.stage is not State.WAITING:
-        return _line_item(view, "a", version)
-    return section(_other(view), _block_id("a", view, version), withdraw_button(view))
 
 
 def _grant(grant: GrantView, view: HomeView) -> list[JsonObject]:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from adk_confirm.blocks import words
 from adk_confirm.blocks.click_ids import Action, Callback
 from adk_confirm.blocks.rich_text import JsonObject as JsonObject
-from adk_confirm.blocks.rich_text import Line, Piece, marked, markup, part, text
+from adk_confirm.blocks.rich_text import Line, Piece, marked, markup, part, rich, text
 from adk_confirm.blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, MESSAGE_TEXT, SECTION, fit, plain
 
 
@@ -27,9 +27,9 @@ class Message:
         return payload | {"metadata": self.metadata} if self.metadata else payload
 
 
-def message(pieces: Sequence[Piece], *blocks: JsonObject) -> Message:
-    """A message whose text says these pieces."""
-    return Message(text([], pieces, [], MESSAGE_TEXT), blocks)
+def message(pieces: Sequence[Piece], block_id: str, *more: JsonObject) -> Message:
+    """A message of these pieces in a block, and of more blocks below."""
+    return Message(text([], pieces, [], MESSAGE_TEXT), (rich(pieces, block_id), *more))
 
 
 def plain_text(text: str) -> JsonObject:
@@ -110,12 +110,7 @@ def input_block(
 
 
 def modal(
-    callback: Callback,
-    title: str,
-    blocks: Iterable[JsonObject],
-    *,
-    metadata: str = "",
-    submit: str | None = None,
+    callback: Callback, title: str, blocks: Iterable[JsonObject], *, metadata: str = "", submit: str | None = None
 ) -> JsonObject:
     return part(
         "modal",

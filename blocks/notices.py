@@ -11,7 +11,7 @@ from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import confirm_withdraw, deciders, state_sentence, who_can, withdraw_button
 from adk_confirm.blocks.click_ids import Action, Callback, checked_id
 from adk_confirm.blocks.home import decidable
-from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal, small_print
+from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.blocks.mentions import people_names
 from adk_confirm.blocks.rich_text import (
@@ -26,7 +26,6 @@ from adk_confirm.blocks.rich_text import (
     join_list,
     line,
     name,
-    rich,
     say,
 )
 from adk_confirm.blocks.shown import OutcomeKind, Refusal, Shown, State, Verdict
@@ -49,10 +48,9 @@ def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
 
 def verdict_message(call: Shown, made: Verdict, voter: str = "") -> Message:
     """The answer to a voter. A person who asked and therefore can't vote gets a button to withdraw the call."""
-    said = verdict(call, made)
     own = made.refusal is not None and call.stage is State.WAITING and call.asked_by == voter
     row = actions([withdraw_button(call)], f"verdict.{call.id}") if own else []
-    return message([said], rich([said], "verdict"), *row)
+    return message([verdict(call, made)], "verdict", *row)
 
 
 def notice_modal(sentence: str, title: str = NOT_POSSIBLE) -> JsonObject:
@@ -61,8 +59,7 @@ def notice_modal(sentence: str, title: str = NOT_POSSIBLE) -> JsonObject:
 
 
 def notice_message(sentence: str) -> Message:
-    said = Line((Prose(sentence),))
-    return message([said], rich([said], "verdict"))
+    return message([Line((Prose(sentence),))], "verdict")
 
 
 def agent_failure_message(retry: str, why: str | None) -> Message:
@@ -74,7 +71,7 @@ def agent_failure_message(retry: str, why: str | None) -> Message:
         pieces.append(Box(fit_visible(why, 600, 6, keep="\n").text))
     tell = line("If it happens again, tell whoever runs the agent.")
     row = actions([button(Action.RETRY, "Try again", checked_id(retry))], f"retry.{retry}")
-    return message([*pieces, tell], rich(pieces, f"failed.{retry}"), *small_print([tell], f"tell.{retry}"), *row)
+    return message([*pieces, tell], f"failed.{retry}", *row)
 
 
 def verdict(call: Shown, made: Verdict) -> Line:
@@ -159,16 +156,14 @@ def hint_message(bot: str, calls: Sequence[Shown] = ()) -> Message:
     words."""
     bars = any(call.speaking_bars for call in calls)
     template = words.REPLY_HINT if not calls else words.REPLY_HINT_BARS if bars else words.REPLY_HINT_VOTE
-    said = line(template, bot=User(bot))
     items = [block for call in calls[:_MOST] for block in decidable(call, "hint", call.version)]
-    return message([said], rich([said], "reply.hint"), *items)
+    return message([line(template, bot=User(bot))], "reply.hint", *items)
 
 
 def spoke_message(calls: Sequence[Shown]) -> Message:
     """Tells somebody who spoke to the agent that they can't approve these calls any more."""
     named = join_list([call_name(headline(call), call.tool) for call in calls[:_MOST]])
-    said = line(words.SPOKE, calls=named)
-    return message([said], rich([said], "reply.spoke"))
+    return message([line(words.SPOKE, calls=named)], "reply.spoke")
 
 
 def queued_message(*, paused: bool) -> Message:
@@ -177,12 +172,11 @@ def queued_message(*, paused: bool) -> Message:
         if paused
         else "The agent is still at work. It reads your message next."
     )
-    return message([said], rich([said], "reply.queued"))
+    return message([said], "reply.queued")
 
 
 def stop_message(calls: Sequence[Shown], person: str) -> Message:
     """A button for each call that this person can stop: they asked for it, or may deny it."""
-    said = line("Your message alone does not stop what waits for approval. Do you want to stop it?")
     row = []
     for call in calls[:_MOST]:
         what, withdraws = headline(call), call.asked_by == person
@@ -193,4 +187,4 @@ def stop_message(calls: Sequence[Shown], person: str) -> Message:
         row.append(button(action, fit(label, BUTTON).text, call.ref.encode(), about=what, sure=sure))
     # Two buttons of one action can't stand in one block.
     blocks = [block for number, one in enumerate(row) for block in actions([one], f"reply.stop.{number}")]
-    return message([said], rich([said], "reply"), *blocks)
+    return message([line(words.STOP_IT)], "reply", *blocks)

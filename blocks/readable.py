@@ -150,11 +150,7 @@ def _duration(seconds: Decimal) -> TextSpan | None:
         return None
     if seconds != int(seconds):
         return Say(f"{seconds.normalize():f} s")
-    left, parts = int(seconds), []
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
-        count, left = divmod(left, size)
-        parts += [f"{count:,} {unit}"] if count else []
-    return Say(" ".join(parts) or "0 s")
+    return Say(" ".join(words.units_of_time(int(seconds))))
 
 
 def _moment(value: str) -> TextSpan | None:

@@ -217,9 +217,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ELSEWHERE: LineEntry(sentence=lambda step: words.LINE_ELSEWHERE[step.yes]),
     LineKind.LAPSED: LineEntry(
         sentence=_by_ask(
-            words.LINE_NOT_SENT,
-            words.LINE_NOT_SENT,
-            "⌛ {tool} was approved, but did not start in time.",
+            words.LINE_NOT_SENT, words.LINE_NOT_SENT, "⌛ {tool} was approved, but did not start in time."
         ),
         end="not started in time{what}.",
         approved=True,

@@ -181,11 +181,7 @@ REASON_HINT = "The agent reads this, and can propose something better."
 # -- fields
 
 NOW = "Now: {value}"
-HINTS = {
-    "JSON": "JSON. Keep quotes and brackets.",
-    "LINES": "One on each line.",
-    "MOMENT": "In your time zone.",
-}
+HINTS = {"JSON": "JSON. Keep quotes and brackets.", "LINES": "One on each line.", "MOMENT": "In your time zone."}
 
 FIELD_REQUIRED = "Fill this in."
 FIELD_NUMBER = "Write a number, such as 3 or 2.5, without separators."
@@ -303,6 +299,7 @@ REPLY_HINT = (
 )
 REPLY_HINT_VOTE = "Words don't count as a vote, and the agent did not read this. Press a button instead."
 REPLY_HINT_BARS = f"{REPLY_HINT_VOTE} If you mention {{bot}} here, you can't approve any more."
+STOP_IT = "Your message alone does not stop what waits for approval. Do you want to stop it?"
 SPOKE = "You spoke to the agent, so you can no longer approve {calls}. You can still deny."
 
 # -- Home and lists
@@ -346,11 +343,15 @@ HELP = (  # what is between stars is bold
 
 
 def duration(seconds: float) -> str:
+    """About how long: `2 h 5 min`."""
     if seconds < 10:
         return "less than 0.1 s" if seconds < 0.1 else f"{seconds:.1f} s"
-    whole = round(seconds)
-    for unit, name, below, below_name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= unit:
-            rest = whole % unit // below
-            return f"{whole // unit} {name}" + (f" {rest} {below_name}" if rest else "")
-    return f"{whole} s"
+    return " ".join(units_of_time(round(seconds))[:2])
+
+
+def units_of_time(seconds: int) -> list[str]:
+    parts: list[str] = []
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, seconds = divmod(seconds, size)
+        parts += [f"{count:,} {unit}"] if count else []
+    return parts or ["0 s"]

@@ -281,7 +281,7 @@ async def test_a_grant_that_would_bind_nothing_is_neither_offered_nor_given(open
     rules = f'[[policy]]\ntools = ["pay"]\napprovers = ["group:S0ONCALL"]\ngrant = "30m"\ngrant_on = ["{name}"]\n'
     async with open_office(rules, target=LAB) as at:
         card = await at.ask(PAY)
-        assert not any("Allow" in button for button in at.bob.now(card).buttons)
+        assert not any("Grant more" in button for button in at.bob.now(card).buttons)
         await at.bob.clicks(card, "Approve")
         await at.sees(card, "Done: Pay")
         await at.ann.says('@adk-confirm pay {"to": "Mallory", "amount": 999999}', at.deploys, thread=card)
