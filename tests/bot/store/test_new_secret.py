@@ -19,7 +19,7 @@ from adk_confirm.bot.store.sealed_rows import letter_is_sealed
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
 from tests.support.kill import child, here
-from tests.support.left import Left, Successor, slack_as_it_was
+from tests.support.left import RELEASES, Left, Successor, slack_as_it_was
 from tests.support.office import SERVICE_SECRET
 from tests.support.stores import change, unguarded
 
@@ -35,6 +35,7 @@ async def command(capsys: pytest.CaptureFixture[str], at: Successor, *line: str)
     return code, said.out + said.err
 
 
+@pytest.mark.parametrize("left", [(RELEASES[-1], "sqlite")], indirect=True)
 async def test_the_secret_is_changed_while_calls_wait(
     left: Left, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,7 +138,11 @@ ASKS: dict[str, tuple[str, JsonObject, Json, JsonObject | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", ASKS)
+NAMES = ["refund", "release", "onboarding", pytest.param("files", marks=pytest.mark.slow)]
+"""That of files starts the example's server once for each of its two toolsets."""
+
+
+@pytest.mark.parametrize("name", NAMES)
 async def test_the_gallery(name: str, gemini: FakeGemini) -> None:
     tool, arguments, payload, result = ASKS[name]
     gemini.will(*SAYS[name])  # type: ignore[arg-type]  # what the model answers
@@ -165,11 +169,7 @@ def governs(settings: Settings, request: HostRequest, *, question: bool = False)
     return isinstance(settings.policies.resolve(facts), GoverningPolicy)
 
 
-@pytest.mark.parametrize(
-    "name",
-    # That of files starts the example's server once for each of its two toolsets.
-    ["refund", "release", "onboarding", pytest.param("files", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("name", NAMES)
 async def test_check_finds_nothing_to_fix_in_the_gallery(name: str, gemini: FakeGemini) -> None:
     settings = parse_settings((GALLERY / name / "adk-confirm.toml").read_text(), {})
     assert settings.agent is not None

@@ -73,9 +73,10 @@ def test_what_patterns_can_say_stays_as_it_was() -> None:
     assert list(schema_problems(schema, {"a": "xx"})) == ["a"]
 
 
-def test_schemas_are_read_within_limits_too() -> None:
+def test_schemas_are_read_within_limits_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tool whose schema takes too long is left out; a server that offers many of them is not waited for."""
-    slow: JsonObject = {"properties": {f"p{n}": {"allOf": [{"type": "string"}] * 20} for n in range(20_000)}}
+    monkeypatch.setattr("adk_confirm.runtime.mcp.toolset.LISTING_SECONDS", 0.2)
+    slow: JsonObject = {"properties": {f"p{n}": {"allOf": [{"type": "string"}] * 20} for n in range(6_000)}}
     deep: JsonObject = {"properties": {"note": nested("not", 100)}}
     schemas: list[JsonObject] = [{"type": "object"}, {"type": "nonsense"}, deep, slow, slow, slow, {"type": "object"}]
 
@@ -87,7 +88,7 @@ def test_schemas_are_read_within_limits_too() -> None:
         for number, schema in enumerate(schemas)
     ]
     wrong = wrong_schemas(tools)
-    costly = "is not read: it takes more than 1 s or 10 MB to check"
+    costly = "is not read: it takes more than 0.2 s or 10 MB to check"
     assert wrong == {
         "t1": "is not valid",
         "t2": "is nested deeper than 64 levels",

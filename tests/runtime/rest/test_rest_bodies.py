@@ -98,10 +98,10 @@ async def test_a_body_that_claims_to_be_compressed_is_refused_whatever_it_is(qui
     bomb = gzip.compress(b" " * (1 << 26))
     for encoding in ("gzip", "deflate", "br", "zstd", "GZIP", "identity, gzip", "made-up"):
         headers = {**JSON, "Content-Encoding": encoding}
-        for raw in (bomb, b"no gzip", json.dumps(run()).encode()):
-            for path in ("/run", "/run_sse", quick.sessions, f"{quick.sessions}/other"):
-                status, refused = await quick.request("POST", path, data=io.BytesIO(raw), headers=headers)
-                assert (status, "uncompressed" in refused["detail"]) == (400, True), encoding
+        paths = ("/run", "/run_sse", quick.sessions, f"{quick.sessions}/other")
+        for raw, path in zip((bomb, b"no gzip", json.dumps(run()).encode(), bomb), paths, strict=True):
+            status, refused = await quick.request("POST", path, data=io.BytesIO(raw), headers=headers)
+            assert (status, "uncompressed" in refused["detail"]) == (400, True), encoding
         status, _ = await quick.request("GET", quick.sessions, data=io.BytesIO(b"no gzip"), headers=headers)
         assert status == 400, encoding
     assert await nothing_stored(quick)
@@ -109,7 +109,7 @@ async def test_a_body_that_claims_to_be_compressed_is_refused_whatever_it_is(qui
 
 async def test_thousands_of_mistakes_are_one_short_answer(quick: Client) -> None:
     """Each listed by itself, half a million of them were seconds of work and sixty megabytes."""
-    for parts in ([1] * 50_000, [{"no": 1}] * 30_000):
+    for parts in ([1] * 20_000, [{"no": 1}] * 10_000):
         status, refused = await quick.request("POST", "/run", json=run(newMessage={"parts": parts}))
         assert status == 422
         assert len(json.dumps(refused)) < 20_000

@@ -302,11 +302,11 @@ class Brief:
 
 @pytest.mark.parametrize("either_store", ["sqlite"], indirect=True)
 async def test_what_people_attached_does_not_stay_in_memory(run: MakeRunner) -> None:
-    """Sixty conversations, with a file of a megabyte in each."""
+    """Of fifty conversations with a file of a megabyte in each."""
     runner = run(Agent("reader", Brief()))
     tracemalloc.start()
     try:
-        for number in range(60):
+        for number in range(50):
             file = Part(inline_data=Blob(mime_type="image/png", data=bytes([number]) * 2**20))
             await Chat(runner).say(Content(role="user", parts=[file]))
         gc.collect()
