@@ -13,19 +13,8 @@ from hypothesis import strategies as st
 
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, canonical
-from adk_confirm.runtime.requests_and_answers import (
-    Answer,
-    answers_in,
-    original_call_from,
-    read_answer,
-    requests_in,
-)
-from adk_confirm.runtime.wire import (
-    Content,
-    Event,
-    FunctionCall,
-    FunctionResponse,
-)
+from adk_confirm.runtime.requests_and_answers import Answer, answers_in, original_call_from, read_answer, requests_in
+from adk_confirm.runtime.wire import Content, Event, FunctionCall, FunctionResponse
 
 NAME = "adk_request_confirmation"
 CALL = {"id": "call-1", "name": "transfer_money", "args": {"amount": 100}}
@@ -113,10 +102,7 @@ NO_NUMBER = "{} is not a JSON number, or is too large a number".format
             {"response": '{"confirmed": false, "confirmed": true}'},
             NOT_JSON('the name "confirmed" appears twice in one object: which value is meant?'),
         ),
-        (
-            {"response": '{"confirmed": true, "payload": Infinity}'},
-            NOT_JSON(NO_NUMBER("Infinity")),
-        ),
+        ({"response": '{"confirmed": true, "payload": Infinity}'}, NOT_JSON(NO_NUMBER("Infinity"))),
         ({"response": "true"}, "The answer's response must be an object, not true."),
         ({"toolConfirmation": [True]}, "The answer's response must be an object, not [true]."),
         ({"toolConfirmation": None}, "The answer's response must be an object, not null."),

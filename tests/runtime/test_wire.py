@@ -13,16 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from adk_confirm.runtime.jsontypes import canonical
-from adk_confirm.runtime.wire import (
-    Blob,
-    Content,
-    Event,
-    EventActions,
-    FunctionCall,
-    FunctionResponse,
-    Part,
-    json_text,
-)
+from adk_confirm.runtime.wire import Blob, Content, Event, EventActions, FunctionCall, FunctionResponse, Part, json_text
 
 Dict = dict[str, Any]
 

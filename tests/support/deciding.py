@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal
@@ -172,19 +173,10 @@ class Desk:
         self.took(change)
         return refused(change.steps)
 
-    def vote(
-        self,
-        kind: VoteKind,
-        who: Person,
-        *,
-        revision: int | None = None,
-        reason: str | None = None,
-        edit: Edit | None = None,
-        grant: bool = False,
-    ) -> Refusal | None:
+    def vote(self, kind: VoteKind, who: Person, **click: Any) -> Refusal | None:
         """Stores a click and counts it at once."""
         before = len(self.steps)
-        self.store(kind, who, revision=revision, reason=reason, edit=edit, grant=grant)
+        self.store(kind, who, **click)
         if self.row.pending_votes:
             return self.count()
         return refused(self.steps[before:])

@@ -187,12 +187,7 @@ Errors = IO[bytes] | int | None
 
 
 async def forked(
-    module: str,
-    function: str,
-    arguments: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    errors: Errors = None,
+    module: str, function: str, arguments: Sequence[str], *, env: Mapping[str, str], errors: Errors = None
 ) -> Forked:
     """Runs a function, which may be async, in a process of its own, in the root of the tree and with this environment.
     `errors` gets its stderr, which else is ours. -2, as in `subprocess`, is its stdout."""
@@ -213,21 +208,13 @@ async def forked(
 
 @asynccontextmanager
 async def adk_confirm(
-    *arguments: str,
-    cwd: Path,
-    env: Mapping[str, str],
-    anew: bool = False,
-    errors: Errors = None,
+    *arguments: str, cwd: Path, env: Mapping[str, str], anew: bool = False, errors: Errors = None
 ) -> AsyncIterator[Process]:
     """The command, until the block ends. `anew`: in a Python that begins with nothing imported."""
     process: Process
     if anew:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "adk_confirm", *arguments),
-            cwd=cwd,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=errors,
+            *(sys.executable, "-m", "adk_confirm", *arguments), cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=errors
         )
     else:
         process = await forked(__name__, "command", [str(cwd), *arguments], env=env, errors=errors)

@@ -574,16 +574,7 @@ def test_the_notes_of_votes_that_count_are_shown_without_what_is_hidden() -> Non
         (LEAD, VoteKind.WITHDRAW, VoteState.STANDING, "another word"),
     )
     votes = tuple(
-        Vote(
-            id=f"v{number}",
-            kind=kind,
-            voter=who,
-            revision=1,
-            stored_at=NOON,
-            state=state,
-            stands_on=1,
-            reason=words,
-        )
+        Vote(id=f"v{number}", kind=kind, voter=who, revision=1, stored_at=NOON, state=state, stands_on=1, reason=words)
         for number, (who, kind, state, words) in enumerate(said)
     )
     row = replace(desk.row, votes=votes)

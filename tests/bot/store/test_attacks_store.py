@@ -225,10 +225,7 @@ async def is_void(at: Office, card: Seen, caplog: pytest.LogCaptureFixture) -> N
         pytest.param(steal, id="a stolen vote"),
         pytest.param(decide, id="a decision"),
         pytest.param(lambda body: body["policy"].update(quorum=1), id="quorum"),
-        pytest.param(
-            lambda body: body["policy"].update(approvers=[MARKS]),
-            id="approvers",
-        ),
+        pytest.param(lambda body: body["policy"].update(approvers=[MARKS]), id="approvers"),
         pytest.param(lambda body: body["asked"]["asked_by"].update(user="U0CYD"), id="asker"),
         pytest.param(lambda body: body["asked"]["arguments"].update(amount=99999), id="call"),
         pytest.param(lambda body: body.update(deadline="2099-01-01T00:00:00Z"), id="time"),
@@ -465,8 +462,7 @@ async def test_i_make_up_a_held_call_under_a_grant(at: Office) -> None:
         stored = {**row._asdict(), "id": "evil", "turn": 99, "state": "held", "body": json.dumps(body)}
         tx.insert("runtime_calls", {**stored, "sealed": ""})
         tx.run(
-            "INSERT INTO runtime_requests (session, id, call) VALUES (:session, 'r-evil', 'evil')",
-            session=row.session,
+            "INSERT INTO runtime_requests (session, id, call) VALUES (:session, 'r-evil', 'evil')", session=row.session
         )
 
     await at.bot.database.run(forges)

@@ -308,8 +308,7 @@ async def test_i_cut_off_what_a_checkpoint_covers_and_let_the_service_write_on(a
     def cut(tx: Tx) -> None:
         tx.run("DELETE FROM bot_ledger WHERE seq = 8")
         tx.run(
-            "UPDATE bot_chains SET seq = 7, hash = :hash",
-            hash=tx.value("SELECT hash FROM bot_ledger WHERE seq = 7"),
+            "UPDATE bot_chains SET seq = 7, hash = :hash", hash=tx.value("SELECT hash FROM bot_ledger WHERE seq = 7")
         )
 
     await i_write(at, cut)

@@ -43,13 +43,7 @@ def test_where_turns_are_not_distinguished_each_answer_goes_alone() -> None:
 async def test_a_reply_from_before_the_first_mention_is_not_for_the_agent(back: Backoffice) -> None:
     async def replies(ts: str) -> bool:
         heard = SlackMessage(
-            app="oncall",
-            team=TEAM,
-            channel="C0DEPLOYS",
-            thread_ts="1.1",
-            ts=ts,
-            person=ASKER,
-            text="@ann, you too?",
+            app="oncall", team=TEAM, channel="C0DEPLOYS", thread_ts="1.1", ts=ts, person=ASKER, text="@ann, you too?"
         )
         return (await back.database.run(receive_reply, heard, False)).new
 

@@ -16,16 +16,7 @@ from adk_confirm.bot.slack.troubles import Later
 from adk_confirm.runtime.errors import ConfirmError, Invalid, StoreError
 from adk_confirm.runtime.store import jobs
 from adk_confirm.runtime.store.database import Clocks, Database, Limits, OutcomeUnknown, Tx
-from adk_confirm.runtime.store.jobs import (
-    LONGEST_LAG,
-    MOST_FAILURES,
-    AtWork,
-    JobKind,
-    NotNow,
-    owe,
-    postpone,
-    settle,
-)
+from adk_confirm.runtime.store.jobs import LONGEST_LAG, MOST_FAILURES, AtWork, JobKind, NotNow, owe, postpone, settle
 from adk_confirm.runtime.store.lease import TERM, Lease
 from adk_confirm.runtime.store.lease_loop import AGAIN, LeaseLoop
 from adk_confirm.runtime.store.postgres import SESSION

@@ -164,12 +164,7 @@ async def test_what_the_tool_would_not_get_as_it_is_written_is_refused_to_the_mo
         (lambda: FunctionTool(asks_itself), P, {"recursive": True}, {**P, "recursive": True}),
         (lambda: gated(patient), {}, {"most": "inf", "span": "Span(days=nan)"}, {"most": "inf nan"}),
         (mcp_tool, P, {"recursive": True}, P),  # its server fills it in
-        (
-            nested_tool,
-            {"window": {"hours": 2}},
-            {"window": {"hours": 2, "alarm": True}},
-            {"window": {"hours": 2}},
-        ),
+        (nested_tool, {"window": {"hours": 2}}, {"window": {"hours": 2, "alarm": True}}, {"window": {"hours": 2}}),
         (
             lambda: mcp_tool(additionalProperties=True),
             {**P, "more": 1, "recursive": False},

@@ -64,10 +64,7 @@ class Flow:
     async def tell(self, part: types.Part, metadata: JsonObject | None = None) -> list[Event]:
         message = types.Content(role="user", parts=[part])
         running = self.runner.run_async(
-            user_id="ann",
-            session_id=self.session,
-            new_message=message,
-            run_config=RunConfig(custom_metadata=metadata),
+            user_id="ann", session_id=self.session, new_message=message, run_config=RunConfig(custom_metadata=metadata)
         )
         return [event async for event in running]
 

@@ -224,10 +224,7 @@ async def test_killed_before_the_request_was_stored(store: str, app: str, tmp_pa
 
 @pytest.mark.parametrize(
     "point",
-    [
-        pytest.param("after enter 2", id="approval stored"),
-        pytest.param("before write 2", id="before the intent"),
-    ],
+    [pytest.param("after enter 2", id="approval stored"), pytest.param("before write 2", id="before the intent")],
 )
 @pytest.mark.parametrize("by", ["recovery", "the same answer", "a message"])
 async def test_killed_between_approval_and_intent(store: str, app: str, tmp_path: Path, point: str, by: str) -> None:

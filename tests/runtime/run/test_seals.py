@@ -84,11 +84,7 @@ async def held(run: MakeRunner, amount: Json = 10, **tool: bool) -> tuple[Chat, 
 
 
 async def approve(chat: Chat, request: str, payload: Json = None) -> Call:
-    run = await chat.runner.start(
-        user_id=chat.user,
-        session_id=chat.session,
-        message=Answer(request, True, payload),
-    )
+    run = await chat.runner.start(user_id=chat.user, session_id=chat.session, message=Answer(request, True, payload))
     [_ async for _ in run]
     (after,) = await chat.calls()
     return after
@@ -128,9 +124,7 @@ async def test_an_approved_edit_that_does_not_fit_reaches_the_agent(run: MakeRun
     chat = Chat(run(Agent("payer", model, tools=tools), seal=SEAL, desk="slack-"))
     request = (await chat.say("Send")).request
     started = await chat.runner.start(
-        user_id=chat.user,
-        session_id=chat.session,
-        message=Answer(request.id, True, {"amount": "ten"}),
+        user_id=chat.user, session_id=chat.session, message=Answer(request.id, True, {"amount": "ten"})
     )
     assert [event.text async for event in started][-1] == "It did not fit."
     (after,) = await chat.calls()

@@ -12,17 +12,7 @@ import pytest
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import JobKind, owe
-from adk_confirm.runtime.store.lease import (
-    JobKey,
-    Keeper,
-    Lease,
-    LeaseLost,
-    claim,
-    holds,
-    release,
-    remaining,
-    renew,
-)
+from adk_confirm.runtime.store.lease import JobKey, Keeper, Lease, LeaseLost, claim, holds, release, remaining, renew
 from tests.support.skipping import Skipping, in_skipping_time
 from tests.support.stores import claim_due, nothing, try_lease
 from tests.support.waiting import until

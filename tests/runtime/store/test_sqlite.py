@@ -47,11 +47,7 @@ async def database(sqlite_url: str) -> AsyncIterator[Database]:
 async def test_a_full_disk_fails_the_whole_group_and_then_the_store_goes_on(database: Database) -> None:
     await database.run(bound_the_disk)
     answers = await together(
-        database,
-        database.run(put, 1),
-        database.run(count),
-        database.run(put, 2, 1_000_000),
-        database.run(put, 3),
+        database, database.run(put, 1), database.run(count), database.run(put, 2, 1_000_000), database.run(put, 3)
     )
     *lost, after = answers
     assert [type(answer) for answer in lost] == [StoreError] * 3
@@ -65,10 +61,7 @@ async def test_a_refusal_that_rests_on_what_was_not_stored_is_no_answer(database
     """The second saw what the first wrote; when that is lost, "there already" would be a lie."""
     await database.run(bound_the_disk)
     _, refused, _ = await together(
-        database,
-        database.run(put, 1),
-        database.run(put, 1),
-        database.run(put, 2, 1_000_000),
+        database, database.run(put, 1), database.run(put, 1), database.run(put, 2, 1_000_000)
     )
     assert isinstance(refused, StoreError)
     await database.run(put, 1)
@@ -80,9 +73,7 @@ async def test_a_commit_that_fails_fails_the_group(database: Database) -> None:
         lambda tx: tx.run("CREATE TABLE labels (parcel REFERENCES parcels (id) DEFERRABLE INITIALLY DEFERRED)")
     )
     answers = await together(
-        database,
-        database.run(put, 1),
-        database.run(lambda tx: tx.run("INSERT INTO labels VALUES (99)")),
+        database, database.run(put, 1), database.run(lambda tx: tx.run("INSERT INTO labels VALUES (99)"))
     )
     assert [str(answer) for answer in answers] == [
         "SQLite could not do this (FOREIGN KEY constraint failed). Nothing of it was stored."

@@ -57,11 +57,7 @@ def _workflow() -> Any:
         )
 
 
-MADE: dict[str, Callable[[], object]] = {
-    "archivist": _archivist,
-    "in_turn": _in_turn,
-    "flow": _workflow,
-}
+MADE: dict[str, Callable[[], object]] = {"archivist": _archivist, "in_turn": _in_turn, "flow": _workflow}
 
 
 def __getattr__(name: str) -> object:
