@@ -162,6 +162,10 @@ def _stop_words(step: ShownLine) -> str:
     return "⏹️ {who} stopped the agent." + runs + waits
 
 
+def _fell_why(step: ShownLine) -> str:
+    return ": they are no longer an approver" if step.why is Reason.NOT_APPROVER else ": {why}" if step.why else ""
+
+
 def _expiry_words(step: ShownLine) -> str:
     return "expired with {votes}{what}." if step.votes else "nobody decided in time{what}."
 
@@ -188,13 +192,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.EDITED: LineEntry(sentence=_edit_words, card=True, of_question=False, reason=True),
     LineKind.VOTE_REFUSED: LineEntry(sentence="✋ {who} tried to decide on {tool}, but the vote did not count: {why}."),
     LineKind.VOTE_FELL: LineEntry(
-        sentence=lambda step: (
-            "↘️ The approval of {tool} by {who} no longer counts: they are no longer an approver."
-            if step.why is Reason.NOT_APPROVER
-            else "↘️ The approval of {tool} by {who} no longer counts: {why}."
-            if step.why
-            else "↘️ The approval of {tool} by {who} no longer counts."
-        ),
+        sentence=lambda step: f"↘️ The approval of {{tool}} by {{who}} no longer counts{_fell_why(step)}.",
         approvers=True,
     ),
     LineKind.REAPPLIED: LineEntry(
@@ -287,11 +285,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.GRANT_REVOKED: LineEntry(sentence=_revocation_words, text=True),
     LineKind.STOPPED: LineEntry(sentence=_stop_words),
     LineKind.PAUSED: LineEntry(
-        sentence=_if_nobody(
-            "⏸️ Runs are paused. Approved calls start once they are resumed.",
-            "⏸️ {who} paused runs. Approved calls start once they are resumed.",
-        ),
-        text=True,
+        sentence=_if_nobody(words.PAUSED, "⏸️ {who} paused runs. Approved calls start once they are resumed."), text=True
     ),
     LineKind.RESUMED: LineEntry(sentence=_if_nobody("▶️ Runs are resumed.", "▶️ {who} resumed runs."), text=True),
     LineKind.HEARD: LineEntry(),

@@ -137,7 +137,7 @@ def _waits_row(one: JsonObject, now: datetime, names: KnownNames) -> tuple[str, 
 @click.command()
 @options(json=True, names=True)
 async def grants(call: CommandLine) -> None:
-    """List the grants in force: which calls run without asking, until when, who allowed it, and how often it was used.
+    """List the grants in force: which calls run without asking, until when, who gave it, and how often it was used.
 
     `adk-confirm revoke ID` ends one.
     """
