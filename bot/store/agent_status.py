@@ -45,9 +45,9 @@ def begin_work(tx: Tx, key: str) -> None:
 
 
 def end_work(tx: Tx, key: str) -> None:
-    """A run has ended."""
-    if tx.run("UPDATE bot_sessions SET at_work = 0 WHERE key = :key AND at_work = 1", key=key):
-        mark_thread_due(tx, key)
+    """A run has ended, of which people saw that the agent is at work."""
+    tx.run("UPDATE bot_sessions SET at_work = 0 WHERE key = :key", key=key)
+    mark_thread_due(tx, key)
 
 
 def note_status(tx: Tx, key: str, status: AgentStatus | None) -> None:

@@ -22,6 +22,10 @@ LINES = "bot:lines"
 
 _FIND_HEAD = "SELECT seq, hash FROM bot_chains WHERE chain = :chain"
 _LOCK_HEAD = f"{_FIND_HEAD} FOR UPDATE"
+_BEGIN = """
+    INSERT INTO bot_chains (chain, seq, hash) VALUES (:chain, :seq, :hash)
+    ON CONFLICT (chain) DO UPDATE SET chain = excluded.chain RETURNING seq, hash
+"""
 _MOVE_HEAD = "UPDATE bot_chains SET seq = :seq, hash = :hash WHERE chain = :chain"
 _APPEND = """
     INSERT INTO bot_ledger
@@ -75,8 +79,7 @@ def _lock_head(tx: Tx, chain: str) -> Head:
     if head is None:
         # If another replica begins the chain at this moment, its line comes first.
         begun = Head()
-        tx.insert("bot_chains", {"chain": chain, "seq": begun.seq, "hash": begun.hash}, if_absent=True)
-        head = tx.first(_LOCK_HEAD, chain=chain)
+        head = tx.first(_BEGIN, chain=chain, seq=begun.seq, hash=begun.hash)
     return Head(head.seq, head.hash)
 
 

@@ -91,6 +91,10 @@ class DecisionsAhead:
 
 _WAITING = "SELECT * FROM bot_mail WHERE session = :key AND done_at IS NULL ORDER BY id"
 _NEXT = f"{_WAITING} LIMIT :most"
+_HELD_BACK = """
+    SELECT EXISTS (SELECT 1 FROM bot_switches WHERE name = :paused) AS paused,
+        EXISTS (SELECT 1 FROM bot_attempts WHERE scope = :key AND mark = :stopped) AS stopped
+"""
 
 
 def next_letters(
@@ -137,12 +141,8 @@ def read_mail(tx: Tx, key: str, batch: Batch, *, decisions_ahead: DecisionsAhead
         return Mail((), paused=False, rows=rows)
     if letters[0].kind == "words" and letters[0].sealed and _was_heard(tx, key, letters[0]):
         letters = (replace(letters[0], body={}, person=None, sealed=False),)
-    return Mail(
-        letters,
-        paused=read_pause(tx) is not None,
-        rows=rows,
-        stopped=is_stopped(tx, key, letters[0].id),
-    )
+    held = tx.first(_HELD_BACK, paused=PAUSED, key=key, stopped=stop_mark(letters[0].id))
+    return Mail(letters, paused=bool(held.paused), rows=rows, stopped=bool(held.stopped))
 
 
 def read_first(tx: Tx, key: str, batch: Batch) -> tuple[Session, Mail]:
@@ -249,8 +249,9 @@ def session_done(tx: Tx, key: str, batch: Batch, *, again: float | None = None, 
 
 def _set_due(tx: Tx, key: str, due_at: float | None) -> None:
     """Stores that a run has ended, and when the session is due again."""
-    end_work(tx, key)
-    settle(tx, "session", key, due_at, turn=whose_turn(tx, key))
+    if lock_session(tx, key).at_work:
+        end_work(tx, key)
+    settle(tx, "session", key, due_at, turn=None if due_at is None else whose_turn(tx, key))
 
 
 PAUSED = "paused"

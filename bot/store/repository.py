@@ -62,6 +62,7 @@ class Session:
     present: frozenset[Person]  # everybody who wrote in the thread
     told_seq: int
     sealed: str = ""
+    at_work: bool = False  # people see that its agent is at work
 
     @property
     def place(self) -> tuple[str | None, ...]:
@@ -134,6 +135,7 @@ def session_of(row: Any) -> Session:
         present=_people(row.present),
         told_seq=row.told_seq,
         sealed=row.sealed,
+        at_work=bool(row.at_work),
     )
 
 
@@ -148,18 +150,17 @@ def people_text(people: Iterable[Person]) -> str:
 
 def session_is_sealed(tx: Tx, session: Session) -> bool:
     """Whether the session's place and people are as this app saved them: it is sealed."""
-    last: int = tx.value(_LAST_WORDS, key=session.key)
-    return seal_of(tx).fits(session.sealed, "session", session.key, _sealed(session), last)
+    return seal_of(tx).fits(session.sealed, "session", session.key, *_sealed(tx, session))
 
 
 def session_seal(tx: Tx, session: Session) -> str:
     """Covers the last message in the mailbox, because an older row of the session would lack those who spoke since."""
+    return seal_of(tx).of("session", session.key, *_sealed(tx, session))
+
+
+def _sealed(tx: Tx, session: Session) -> tuple[list[Json], int]:
     last: int = tx.value(_LAST_WORDS, key=session.key)
-    return seal_of(tx).of("session", session.key, _sealed(session), last)
-
-
-def _sealed(session: Session) -> list[Json]:
-    return [*session.place, people_text(session.speakers), people_text(session.present)]
+    return [*session.place, people_text(session.speakers), people_text(session.present)], last
 
 
 def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
@@ -246,6 +247,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
     wait = SOON if row.runs and any(step.kind is LineKind.APPROVED for step in change.steps) else 0.0
     write_steps(tx, session.key, *change.steps, confirmation=row.id, tool=row.asked.tool, wait=wait)
     values = _columns(tx, session, row)
+    before = tx.known.get(("confirmation", row.id))
     if new:
         asked = row.asked
         opened = {
@@ -262,7 +264,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
     else:
         tx.run(_SAVE, id=row.id, **values)
     tx.known["confirmation", row.id] = session.key, row
-    update_waiting_index(tx, row, change.steps, new=new)
+    update_waiting_index(tx, before and before[1], row, new=new)
     if change.delivery is not None:
         deliver(tx, session, change.delivery, row.id)
     if change.grant is not None:
@@ -316,12 +318,6 @@ def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> 
     )
 
 
-def has_mail(tx: Tx, session: str, mark: str) -> bool:
-    """Whether this letter is in the mailbox, received or not."""
-    found = "SELECT 1 FROM bot_mail WHERE session = :session AND mark = :mark"
-    return tx.first(found, session=session, mark=mark) is not None
-
-
 def put_mail(
     tx: Tx, session: str, *, kind: str, mark: str, body: str, person: str | None = None, confirmation: str | None = None
 ) -> bool:
@@ -339,7 +335,7 @@ def put_mail(
     }
     new = tx.insert("bot_mail", {**letter, "sealed": letter_seal(tx, letter)}, if_absent=True)
     if new:
-        mark_session_due(tx, session)
+        owe(tx, "session", session, turn=None if confirmation is not None else whose_turn(tx, session))
     return new
 
 
@@ -370,11 +366,6 @@ def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person)
     speaks = replace(session, speakers=session.speakers | {person}, present=session.present | {person})
     save_people(tx, speaks, stood=stood)
     return True
-
-
-def mark_session_due(tx: Tx, key: str) -> None:
-    """Marks the session as due, since it has mail."""
-    owe(tx, "session", key, turn=whose_turn(tx, key))
 
 
 def whose_turn(tx: Tx, key: str) -> str | None:

@@ -31,7 +31,6 @@ from adk_confirm.bot.store.marks import begin_attempt
 from adk_confirm.bot.store.outbox import NextPost, say
 from adk_confirm.bot.store.repository import (
     Session,
-    has_mail,
     lock_session,
     moment,
     now,
@@ -57,15 +56,18 @@ class Opening:
     rights: Rights = lambda _: None  # of the people whose grant covers this call
 
 
-_KNOWN = "SELECT 1 FROM bot_confirmations WHERE session = :key AND request_id = :request"
+_KNOWN = """
+    SELECT EXISTS (SELECT 1 FROM bot_confirmations WHERE session = :key AND request_id = :request)
+        OR EXISTS (SELECT 1 FROM bot_mail WHERE session = :key AND mark = :refused)
+"""
 _DENIALS = """
     SELECT decided_at FROM bot_confirmations
     WHERE session = :key AND tool = :tool AND state = 'denied' AND decided_at > :since
 """
-_IN_SESSION = "SELECT count(*) FROM bot_confirmations WHERE state = 'waiting' AND session = :key"
-_OF_PERSON = """
-    SELECT count(*) FROM bot_waiting w JOIN bot_confirmations c ON c.id = w.confirmation
-    WHERE w.team = :team AND w.whom = :whom AND c.state = 'waiting'
+_COUNT_WAITING = """
+    SELECT (SELECT count(*) FROM bot_confirmations WHERE state = 'waiting' AND session = :key) AS in_session,
+        (SELECT count(*) FROM bot_waiting w JOIN bot_confirmations c ON c.id = w.confirmation
+         WHERE w.team = :team AND w.whom = :whom AND c.state = 'waiting') AS of_person
 """
 
 
@@ -77,8 +79,7 @@ def open_request(tx: Tx, key: str, opening: Opening, limits: WaitingLimits) -> C
     """
     session = lock_session(tx, key)
     asked, at = replace(opening.asked, speakers=session.speakers), now(tx)
-    known = tx.first(_KNOWN, key=key, request=storable(asked.request_id)) is not None
-    if known or has_mail(tx, key, _refusal_mark(asked)):
+    if tx.value(_KNOWN, key=key, request=storable(asked.request_id), refused=_refusal_mark(asked)):
         return None
     found = opening.governs
     if not session_is_sealed(tx, session) or opening.place != session.place:
@@ -146,12 +147,13 @@ def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
 
 
 def _too_many_wait(tx: Tx, session: Session, asked: AskedCall, limits: WaitingLimits) -> CallRefusal | None:
-    if tx.value(_IN_SESSION, key=session.key) >= limits.waiting_per_session:
-        return CallRefusal(CallRefusalReason.SESSION_FULL, detail=own_words(str(limits.waiting_per_session)))
     whom = asker(asked.asked_by)
     if tx.dialect == "postgresql":  # another session of the person may count at the same time
         tx.first("SELECT pg_advisory_xact_lock(hashtextextended(:person, 0))", person=f"{asked.team} {whom}")
-    if tx.value(_OF_PERSON, team=asked.team, whom=whom) >= limits.waiting_per_person:
+    waiting = tx.first(_COUNT_WAITING, key=session.key, team=asked.team, whom=whom)
+    if waiting.in_session >= limits.waiting_per_session:
+        return CallRefusal(CallRefusalReason.SESSION_FULL, detail=own_words(str(limits.waiting_per_session)))
+    if waiting.of_person >= limits.waiting_per_person:
         return CallRefusal(CallRefusalReason.PERSON_FULL, detail=own_words(str(limits.waiting_per_person)))
     return None
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
-from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.confirmation import Confirmation, State, VoteKind, VoteState
-from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.policy.approvers import ApproverKind, Person
 from adk_confirm.bot.policy.policies import may_decide
 from adk_confirm.bot.store.sealed_rows import STORED, load
@@ -26,42 +24,33 @@ MOST_ENTRIES = 200
 
 MANY = 1000
 
-_KEPT = frozenset(
-    {
-        LineKind.APPROVAL,
-        LineKind.EDITED,
-        LineKind.VOTE_REFUSED,
-        LineKind.VOTE_FELL,
-        LineKind.REMINDED,
-        LineKind.RUN_AGAIN_VOTE,
-        LineKind.GRANTED,
-        LineKind.BEGUN,
-    }
-)
-"""Steps after which a confirmation waits for the same people as before."""
-
 
 # Written together with the row
 
 
-def update_waiting_index(tx: Tx, row: Confirmation, steps: Collection[Step], *, new: bool) -> None:
-    """Updates the index when a row is saved, since the steps may change for whom it waits."""
-    if all(step.kind in _KEPT for step in steps):
+def update_waiting_index(tx: Tx, before: Confirmation | None, row: Confirmation, *, new: bool) -> None:
+    """Updates the index when a row is saved. `before`: the row until now, if that is known."""
+    has = _entries(row)
+    if before is not None and _entries(before) == has:
         return
     if not new:
         tx.run("DELETE FROM bot_waiting WHERE confirmation = :id", id=row.id)
+    tx.many(
+        "INSERT INTO bot_waiting (team, whom, at, confirmation) VALUES (:team, :whom, :at, :confirmation)",
+        [
+            {"team": row.asked.team, "whom": entry, "at": at.timestamp(), "confirmation": row.id}
+            for entry, at in has.items()
+        ],
+    )
+
+
+def _entries(row: Confirmation) -> dict[str, datetime]:
+    """For whom it is listed, and at what time."""
     names = dict.fromkeys(sorted(index_entries(row)), due(row))
     if row.decision is not None:
         votes = (vote for vote in row.votes if vote.state is VoteState.STANDING and vote.kind is not VoteKind.WITHDRAW)
         names |= {decider(vote.voter): row.decision.at for vote in votes}
-    entries = [
-        {"team": row.asked.team, "whom": entry, "at": at.timestamp(), "confirmation": row.id}
-        for entry, at in names.items()
-    ]
-    tx.many(
-        "INSERT INTO bot_waiting (team, whom, at, confirmation) VALUES (:team, :whom, :at, :confirmation)",
-        entries,
-    )
+    return names
 
 
 def due(row: Confirmation) -> datetime:

@@ -76,8 +76,9 @@ def owe(
     """Makes a job due: now, or at the time `at`. `owner`: the key of the job whose lease covers this one too. `turn`:
     whose turn the job takes. `or_sooner`: a job that is due earlier stays due then."""
     at = tx.now() if at is None else at
-    at = tx.value(_OWE_OR_SOONER if or_sooner else _OWE, kind=kind, key=key, owner=owner, turn=turn, due_at=at)
-    _tell(tx, Due(JobKey(kind, key), owner or key, at, _turn_of(turn, key)))
+    owed = tx.first(_OWE_OR_SOONER if or_sooner else _OWE, kind=kind, key=key, owner=owner, turn=turn, due_at=at)
+    tx.known["lease", f"{kind} {key}"] = owed.lease_token
+    _tell(tx, Due(JobKey(kind, key), owner or key, owed.due_at, _turn_of(turn, key)))
 
 
 def settle(
@@ -99,21 +100,21 @@ def _tell(tx: Tx, due: Due) -> None:
 def lock_job(tx: Tx, kind: str, key: str) -> None:
     """Locks the job. Call this before you look for work: work that is stored meanwhile is either seen by you, or stored
     after `settle`, which makes the job due again."""
-    tx.first("SELECT 1 FROM jobs WHERE kind = :kind AND key = :key FOR UPDATE", kind=kind, key=key)
+    tx.lock("SELECT 1 FROM jobs WHERE kind = :kind AND key = :key FOR UPDATE", kind=kind, key=key)
 
 
 _OWE = """
     INSERT INTO jobs (kind, key, owner, turn, due_at) VALUES (:kind, :key, :owner, :turn, :due_at)
     ON CONFLICT (kind, key) DO UPDATE SET
         turn = excluded.turn, due_at = excluded.due_at, parked_at = NULL, failures = 0
-    RETURNING due_at
+    RETURNING due_at, lease_token
 """
 _OWE_OR_SOONER = """
     INSERT INTO jobs (kind, key, owner, turn, due_at) VALUES (:kind, :key, :owner, :turn, :due_at)
     ON CONFLICT (kind, key) DO UPDATE SET
         turn = excluded.turn, parked_at = NULL, failures = 0,
         due_at = CASE WHEN jobs.due_at <= excluded.due_at THEN jobs.due_at ELSE excluded.due_at END
-    RETURNING due_at
+    RETURNING due_at, lease_token
 """
 _SETTLE = """
     INSERT INTO jobs (kind, key, owner, turn, due_at) VALUES (:kind, :key, :owner, :turn, :due_at)
@@ -368,12 +369,16 @@ def give_back(tx: Tx, leader: str, held: Mapping[str, str], drains: bool = False
     owners."""
     if not held:
         return []
-    if tx.dialect != "sqlite":  # whoever stores that something is due has locked the lease, or does that after us
-        tx.all(_LOCK_LEASES, leader=leader, owners=[*held])
+    # Whoever stores that something is due has locked the lease, or does that after us.
+    tx.lock(_LOCK_LEASES, leader=leader, owners=[*held])
     if drains:
         tx.notify(topic_of(leader))
     tokens = [*held.values()]
-    return tx.column(_GIVE_BACK, leader=leader, owners=[*held], tokens=tokens, now=tx.now(), drains=drains)
+    given = tx.column(_GIVE_BACK, leader=leader, owners=[*held], tokens=tokens, now=tx.now(), drains=drains)
+    for owner in given:
+        tx.known.pop(("held", held[owner]), None)
+        tx.known.pop(("lease", f"{leader} {owner}"), None)
+    return given
 
 
 def _claimed(tx: Tx, kinds: Kinds, row: _Row, token: str) -> ClaimedJob:

@@ -295,14 +295,15 @@ class LeaseLoop:
         held = self._held.get(owner)
         if held is not None and ("held", held.lease.token) in tx.known:
             return held.lease.token
-        lease = tx.first(_LOCK_LEASE, leader=self._leader, owner=owner)
+        known = ("lease", f"{self._leader} {owner}")
+        found = [tx.known[known]] if known in tx.known else tx.column(_LOCK_LEASE, leader=self._leader, owner=owner)
         if held is None and owner in self._keeper.keys(self._leader):
             return None
         if held is not None:
-            return held.lease.token if lease is not None and lease.lease_token == held.lease.token else None
-        if lease is not None and lease.lease_token is not None:
+            return held.lease.token if found == [held.lease.token] else None
+        if any(found):
             return None
-        return take_free(tx, self._leader, owner, self._term, leads=lease is not None)
+        return take_free(tx, self._leader, owner, self._term, leads=bool(found))
 
     def _begin_taken(self, fact: object) -> None:
         """Begins what a transaction has taken along. Called on the event loop, before anybody has its result."""

@@ -97,6 +97,11 @@ class Tx:
             found.execute(_for_postgres(sql), values)
         yield from map(_row_of(found), found)
 
+    def lock(self, sql: str, /, **values: object) -> None:
+        """Locks what the statement reads, where others could write it meanwhile: SQLite has only one writer."""
+        if self.dialect != "sqlite":
+            self._execute(sql, values)
+
     def insert(self, table: str, row: Mapping[str, object], *, if_absent: bool = False) -> bool:
         """Inserts a row. `if_absent`: only if that violates no unique key. Returns whether it did."""
         return self.run(_insert_into(table, tuple(row), if_absent), **row) == 1
