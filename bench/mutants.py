@@ -45,7 +45,7 @@ ROOT = Path(__file__).parents[1]
 LISTS = ROOT / "tests" / "mutants"
 PRODUCT = ("blocks", "bot", "runtime")
 FOLDERS = (*PRODUCT, "bench", "demo", "docs", "examples", "sandbox", "src", "tests")
-FILES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "manifest.yml", "pyproject.toml")
+FILES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "constraints.txt", "manifest.yml", "pyproject.toml")
 ENOUGH = 0.9
 PATIENCE = 300.0
 

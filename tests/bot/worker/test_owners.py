@@ -13,7 +13,7 @@ import pytest
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.jobs import JobKind, owe, settle
-from adk_confirm.runtime.store.lease import TERM, Lease
+from adk_confirm.runtime.store.lease import TERM, Lease, holds
 from adk_confirm.runtime.store.lease_loop import LeaseLoop
 from tests.support.counting import counted_work
 from tests.support.stores import nothing
@@ -116,6 +116,30 @@ async def test_the_jobs_of_an_owner_go_side_by_side_under_one_lease_that_ends_wi
         assert await database.read(leases) == before
         at_work.lets("two")
         await free(loop)
+
+
+async def test_what_a_last_transaction_made_due_and_did_is_not_begun_under_the_lease_that_it_released(
+    database: Database,
+) -> None:
+    began: list[str] = []
+
+    def does_all(tx: Tx, lease: Lease) -> None:
+        assert holds(tx, lease.job, lease.token)
+        ask(tx, "a card")
+        owe(tx, "desk", "ann")
+        settle(tx, "card", "a card", owner="ann")
+        settle(tx, "desk", "ann")
+
+    async def attend(key: str, lease: Lease, found: object) -> None:
+        began.append(key)
+        await lease.finish(does_all, lease)
+
+    async with working(database, attend) as loop:
+        await database.run(owe, "desk", "ann")
+        await until(lambda: began)
+        await free(loop)
+    assert began == ["ann"]
+    assert await database.read(leases) == {"ann": None}
 
 
 async def test_another_process_gets_nothing_of_an_owner_that_is_held(database: Database) -> None:
