@@ -134,8 +134,7 @@ def make_room(tx: Tx, message: AskMessage, most: int) -> float | None:
     """Notes that a new ask is posted now, and returns when that was first tried, or None if this is the first try.
     Raises `TooMany` if so many of the caller's asks are not over, at whichever replica they came in."""
     user = message.session.user_id
-    if tx.dialect == "postgresql":  # another replica may count at the same time
-        tx.first("SELECT pg_advisory_xact_lock(hashtextextended(:user, 0))", user=user)
+    tx.lock("SELECT pg_advisory_xact_lock(hashtextextended(:user, 0))", user=user)  # another replica may count as well
     if tx.value(_OPEN, app=DOOR, user=user) >= most:
         raise TooMany(f"{message.caller} may have {most} asks open at once. Wait until one is over.")
     return begin_attempt(tx, chain_of(message.session), ASK)

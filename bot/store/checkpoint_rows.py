@@ -21,8 +21,7 @@ _TURNS = int.from_bytes(blake2b(b"adk-confirm checkpoints", digest_size=8).diges
 
 def take_turn(tx: Tx) -> None:
     """Takes the lock that lets one process at a time make a checkpoint."""
-    if tx.dialect == "postgresql":
-        tx.first("SELECT pg_advisory_xact_lock(:turns)", turns=_TURNS)
+    tx.lock("SELECT pg_advisory_xact_lock(:turns)", turns=_TURNS)
 
 
 def store_checkpoint(tx: Tx, made: Checkpoint) -> Checkpoint:

@@ -148,8 +148,8 @@ def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
 
 def _too_many_wait(tx: Tx, session: Session, asked: AskedCall, limits: WaitingLimits) -> CallRefusal | None:
     whom = asker(asked.asked_by)
-    if tx.dialect == "postgresql":  # another session of the person may count at the same time
-        tx.first("SELECT pg_advisory_xact_lock(hashtextextended(:person, 0))", person=f"{asked.team} {whom}")
+    # Another session of the person may count at the same time.
+    tx.lock("SELECT pg_advisory_xact_lock(hashtextextended(:person, 0))", person=f"{asked.team} {whom}")
     waiting = tx.first(_COUNT_WAITING, key=session.key, team=asked.team, whom=whom)
     if waiting.in_session >= limits.waiting_per_session:
         return CallRefusal(CallRefusalReason.SESSION_FULL, detail=own_words(str(limits.waiting_per_session)))

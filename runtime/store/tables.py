@@ -180,8 +180,7 @@ def belongings(tx: Tx) -> dict[str, str]:
 
 def take(tx: Tx, whose: Mapping[str, str]) -> dict[str, str]:
     """Writes down to whom the store belongs, as far as nobody did. Returns to whom it belongs now."""
-    if tx.dialect == "postgresql":
-        tx.first("SELECT pg_advisory_xact_lock(:number)", number=_ONE_AT_A_TIME)
+    tx.lock("SELECT pg_advisory_xact_lock(:number)", number=_ONE_AT_A_TIME)
     tx.run(_MAKE_STORE)  # a store from before has none yet
     for name, value in whose.items():
         tx.insert(_STORE, {"name": name, "value": value}, if_absent=True)
