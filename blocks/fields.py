@@ -95,9 +95,9 @@ class Field:
     def block(self) -> JsonObject:
         hints = [words.NOW.format(value=self.note)] if self.note else []
         hints += [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
-        if self.kind is Kind.JSON and isinstance(now := self.current, dict | list) and now:
-            hints.append(f"Change only values, such as {_first(now)}")
-        hints += [words.HINTS[self.kind.name]] if self.kind.name in words.HINTS else []
+        now = self.current
+        such = f" Change only values, such as {_first(now)}." if isinstance(now, dict | list) and now else ""
+        hints += [words.HINTS[self.kind.name].format(such=such)] if self.kind.name in words.HINTS else []
         hints += ["Leave it empty for no value."] if self.shape.nullable and not self.chooses else []
         element = self._choices() if self.chooses else self._box()
         shown, hint = plain_text(plain(self.label, _LABEL)), words.DOT.join(hints).replace(f".{words.DOT}", words.DOT)

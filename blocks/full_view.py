@@ -11,14 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content, headline
+from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content
 from adk_confirm.blocks.card import around, audit_line, heading, outcome, small_facts, status
 from adk_confirm.blocks.click_ids import Callback, block_id
 from adk_confirm.blocks.kit import JsonObject, header, modal, small_print
-from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich_text import Box, Line, Piece, Quote, line, markup, name, rich, say
 from adk_confirm.blocks.shown import OutcomeKind, Shown
-from adk_confirm.blocks.text import VIEW_BLOCKS, pieces, plain, units, visible
+from adk_confirm.blocks.text import VIEW_BLOCKS, pieces, units, visible
 from adk_confirm.runtime.jsontypes import Json, is_larger
 
 PAGE = 2500
@@ -112,24 +111,16 @@ def _everything(view: Shown) -> list[Piece]:
     return [*(became if failed else ()), *runs, *(() if failed else became), *after, *around(view)]
 
 
-def everything(view: Shown) -> JsonObject:
-    """What "All details" opens."""
+def everything(view: Shown, *, again: bool = False) -> JsonObject:
+    """What "All details" opens. `again`: what Run again opens if the card does not show everything that would run."""
     pages = split_pages(_everything(view), _name(view), *room_beside())
     found = Line((*audit_line(view).spans, *say(" · call {id}", id=name(view.call_id))))
     small = small_print([*small_facts(view), found], f"facts.{_name(view)}")
     top = [header(heading(view), f"title.{_name(view)}"), rich(status(view, _NAMES), f"state.{_name(view)}")]
-    blocks = [*top, *pages.blocks, *small, *cut_note(pages)]
-    return modal(Callback.SHOW, "All details", blocks, metadata=view.ref.encode())
-
-
-def run_again_form(view: Shown) -> JsonObject:
-    """What Run again opens if the card does not show everything that would run."""
-    pages = split_pages(what_runs(view), _name(view), *room_beside())
-    twice = rich([line(f"⚠️ {words.CONFIRM_RUN_AGAIN[1]}")], "twice")
-    title = header(plain(headline(view), LONGEST_TITLE), f"title.{_name(view)}")
-    blocks = [title, twice, *pages.blocks, *cut_note(pages)]
-    submit = "Run again" if pages.whole else None
-    return modal(Callback.RUN_AGAIN, "Run again", blocks, metadata=view.ref.encode(), submit=submit)
+    top += [rich([line(f"⚠️ {words.CONFIRM_RUN_AGAIN[1]}")], "twice")] if again else []
+    callback, title = (Callback.RUN_AGAIN, "Run again") if again else (Callback.SHOW, "All details")
+    blocks, submit = [*top, *pages.blocks, *small, *cut_note(pages)], title if again and pages.whole else None
+    return modal(callback, title, blocks, metadata=view.ref.encode(), submit=submit)
 
 
 def cut_note(pages: Pages) -> list[JsonObject]:

@@ -20,17 +20,15 @@ from adk_confirm.blocks.call_details import (
     describe_answer,
     differences,
     first_values,
-    headline,
     result,
     values,
 )
-from adk_confirm.blocks.card import SAME_DAY, after_a_no, audit_line, calls_like, votes_of, whatever
+from adk_confirm.blocks.card import SAME_DAY, after_a_no, audit_line, calls_like, heading, votes_of, whatever
 from adk_confirm.blocks.click_ids import Callback, LineMark, block_id
 from adk_confirm.blocks.full_view import room_beside, split_pages
 from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_print
 from adk_confirm.blocks.ledger_kinds import LineKind
 from adk_confirm.blocks.mentions import approver_names, people_names
-from adk_confirm.blocks.readable import LONGEST_TITLE
 from adk_confirm.blocks.rich_text import (
     Box,
     Channel,
@@ -54,7 +52,7 @@ from adk_confirm.blocks.rich_text import (
 )
 from adk_confirm.blocks.shown import ApproverKind, Shown
 from adk_confirm.blocks.shown_lines import LINES, LineEntry, ShownLine, stopped_calls, words_for
-from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, units
+from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, units
 
 _PAGE = 2500
 _STEPS = 20
@@ -250,7 +248,7 @@ def _said(step: ShownLine, *, exact: bool = False) -> list[Piece]:
 def history(call: Shown, lines: Sequence[ShownLine]) -> JsonObject:
     """The steps of one confirmation, each with its time."""
     name = block_id("step", call.ref, call.version)
-    title = header(plain(headline(call), LONGEST_TITLE), f"title.{name}")
+    title = header(heading(call), f"title.{name}")
     found = small_print([audit_line(call)], f"audit.{name}")
     return modal(Callback.SHOW, "History", [title, *_steps(lines, name, call), *found], metadata=call.ref.encode())
 

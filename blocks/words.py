@@ -181,7 +181,7 @@ REASON_HINT = "The agent reads this, and can propose something better."
 # -- fields
 
 NOW = "Now: {value}"
-HINTS = {"JSON": "JSON. Keep quotes and brackets.", "LINES": "One on each line.", "MOMENT": "In your time zone."}
+HINTS = {"JSON": "JSON.{such} Keep quotes and brackets.", "LINES": "One on each line.", "MOMENT": "In your time zone."}
 
 FIELD_REQUIRED = "Fill this in."
 FIELD_NUMBER = "Write a number, such as 3 or 2.5, without separators."

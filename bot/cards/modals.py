@@ -75,7 +75,7 @@ def history_view(row: Confirmation, lines: Sequence[LedgerLine]) -> JsonObject:
 def run_again_view(row: Confirmation, ref: Ref) -> JsonObject:
     if not row.unknown or ref.revision != row.revision.number:
         return _over(row)
-    return full_view.run_again_form(shown_of(row))
+    return full_view.everything(shown_of(row), again=True)
 
 
 def _over(row: Confirmation) -> JsonObject:

@@ -466,7 +466,7 @@ def test_wrong_json_is_refused_at_the_field_with_its_place(typed: str, sentence:
 
 def test_the_curly_quotes_of_a_phone_are_straight_ones() -> None:
     lead = edit(options=[1, {"a": "he said “no”"}])
-    assert "such as 1 · JSON" in inert.shown(lead.form.view)
+    assert "JSON. Change only values, such as 1. Keep" in inert.shown(lead.form.view)
     lead.form.enter("options", "[2, {“a”: “b”}]")
     assert lead.submit() == {"options": [2, {"a": "b"}]}
     lead.form.enter("options", '[1, {"a": "he said “yes”"}]')

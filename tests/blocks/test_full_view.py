@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks.exact_values import json_text, spell_value
 from adk_confirm.blocks.form import approve_form
-from adk_confirm.blocks.full_view import can_be_shown, everything, run_again_form
+from adk_confirm.blocks.full_view import can_be_shown, everything
 from adk_confirm.blocks.shown import ABSENT, Argument, FieldDiff, GrantOffer, Paused, Shown
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from tests.blocks import inert, limits, samples, strategies
@@ -24,7 +24,7 @@ thorough = settings(max_examples=settings().max_examples // 4, suppress_health_c
 @thorough
 @given(strategies.cards)
 def test_no_view_is_over_a_limit_or_does_anything_by_itself(view: Shown) -> None:
-    for payload in (everything(view), run_again_form(view)):
+    for payload in (everything(view), everything(view, again=True)):
         limits.check(payload, "modal")
         inert.check(payload, strategies.OURS)
 
@@ -121,7 +121,7 @@ def test_the_longest_call_that_can_be_shown_is_shown_to_its_last_character(text:
         limits.check(payload, "modal")
         assert "END" in inert.shown(payload)
     assert "submit" in approve_form(view)
-    assert "submit" in run_again_form(replace(view, stage=OutcomeKind.UNKNOWN, editable=()))
+    assert "submit" in everything(replace(view, stage=OutcomeKind.UNKNOWN, editable=()), again=True)
 
 
 @pytest.mark.parametrize("value", ["x" * 300_000, "é\n" * 150_000, ["x"] * 60_000, {"k" * 50: "v" * 50}])
@@ -135,7 +135,7 @@ def test_an_unknown_call_says_under_which_id_it_is_found() -> None:
 
 def test_running_again_shows_the_whole_and_says_what_it_may_do() -> None:
     view = replace(samples.UNKNOWN, arguments=samples.LONG.arguments)
-    payload = run_again_form(view)
+    payload = everything(view, again=True)
     assert samples.SCRIPT in inert.shown(payload)
     assert "this makes it happen twice" in inert.shown(payload)
     assert payload["private_metadata"] == "c7Qd2m.1"

@@ -12,7 +12,6 @@ import pytest
 from adk_confirm.blocks.card import card, note, pointer
 from adk_confirm.blocks.form import Form, approve_form, deny_form, withdraw_form
 from adk_confirm.blocks.full_view import everything as everything_view
-from adk_confirm.blocks.full_view import run_again_form
 from adk_confirm.blocks.home import approvals, help_message, home_tab
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.notices import (
@@ -39,7 +38,7 @@ SENT: dict[str, JsonObject] = {
     "modal_everything": everything_view(samples.LONG),
     "modal_everything_done": everything_view(samples.DONE),
     "modal_everything_hostile": everything_view(samples.HOSTILE),
-    "modal_run_again": run_again_form(samples.UNKNOWN),
+    "modal_run_again": everything_view(samples.UNKNOWN, again=True),
     "modal_edit": Form(samples.EDITABLE, samples.SCHEMA).edit_view(),
     "modal_edit_without_schema": Form(samples.LONG_EDITABLE, None).edit_view(),
     "modal_approve_payload": approve_form(samples.TIME_OFF, Form(samples.TIME_OFF, None)),
