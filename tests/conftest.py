@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.sandbox.server.delivery import Outbox
@@ -28,8 +28,9 @@ if TYPE_CHECKING:  # environments of older libraries run some tests, and have no
     from playwright.async_api import Browser
 
 # The same examples every time; a loaded machine is no finding. `make test EXAMPLES=thorough` tries four times as many.
-settings.register_profile("quick", max_examples=25, derandomize=True, deadline=None)
-settings.register_profile("thorough", max_examples=100, derandomize=True, deadline=None)
+_always = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", _always, max_examples=25)
+settings.register_profile("thorough", _always, max_examples=100)
 settings.load_profile("quick")
 
 
