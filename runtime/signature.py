@@ -24,12 +24,16 @@ CONTEXT_NAME = "tool_context"
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+_LONGEST_PROBLEM = 2000
+"""Of what a validator says of one argument: it may quote all of it."""
+
+
 class BadArguments(Invalid):
     """The arguments do not fit the tool. `fields` names those that do not."""
 
     def __init__(self, tool: str, fields: Mapping[str, str]) -> None:
-        self.fields = dict(fields)
-        listed = "; ".join(f"{name}: {problem}" for name, problem in fields.items())
+        self.fields = {name: f"{problem:.{_LONGEST_PROBLEM}}" for name, problem in fields.items()}
+        listed = "; ".join(f"{name}: {problem}" for name, problem in self.fields.items())
         super().__init__(f"The arguments of {tool} do not fit: {listed}.")
 
 

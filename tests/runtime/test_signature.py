@@ -457,6 +457,19 @@ def test_unknown_names_are_refused_together_with_all_else_that_is_wrong() -> Non
 def takes_more(a: int, tool_context: ToolContext, **more: Any) -> None: ...
 
 
+def refuse(word: str) -> str:
+    raise ValueError(word * 5_000_000)
+
+
+def takes_nothing(word: Annotated[str, AfterValidator(refuse)]) -> None: ...
+
+
+def test_what_a_validator_says_at_length_is_cut() -> None:
+    with pytest.raises(BadArguments, match="xxx") as caught:
+        bind(takes_nothing, {"word": "x"})
+    assert len(str(caught.value)) < 2100
+
+
 def test_nobody_but_the_runtime_gives_the_context() -> None:
     assert bind(takes_more, {"a": 1, "b": 2}) == {"a": 1, "b": 2}
     for function in (takes_more, by_name, by_type):
