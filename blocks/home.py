@@ -72,11 +72,6 @@ class HomeView:
     unsure: bool = False
     """Of some calls it could not be looked up whether they wait for the reader."""
 
-    @property
-    def soon(self) -> int:
-        """Up to when deadlines have an alarm clock."""
-        return self.now + _SOON
-
 
 def home_tab(view: HomeView) -> JsonObject:
     """The Home tab."""
@@ -85,7 +80,7 @@ def home_tab(view: HomeView) -> JsonObject:
         blocks.append(rich([line(words.PAUSED)], f"paused.{view.version}"))
     blocks += _section(words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", view)
     for item in view.waiting[:WAITING]:
-        blocks += decidable(item, "w", view.version, view.soon)
+        blocks += decidable(item, "w", view.version, view.now + _SOON)
     if view.unsure:
         blocks.append(rich([line(words.HOME_UNSURE)], f"unsure.{view.version}"))
     elif not view.waiting:
@@ -134,7 +129,7 @@ def approvals(view: HomeView) -> Message:
         shown = 0
         for item in items[:_LISTED]:
             other = [rich(_other(item), _block_id(where[0], item, view.version))]
-            drawn = decidable(item, where[0], view.version, view.soon) if said is _waits else other
+            drawn = decidable(item, where[0], view.version, view.now + _SOON) if said is _waits else other
             if sum(len(json.dumps(block)) for block in (*blocks, *found, *drawn)) > _MESSAGE_BYTES:
                 break
             found, shown = [*found, *drawn], shown + 1

@@ -83,24 +83,13 @@ def verdict(call: Shown, made: Verdict) -> Line:
         return line("Your answer counts. {tool} gets it.", tool=tool)
     if made.kind is LineKind.EDITED and not made.votes:
         return line("You edited {tool}. The card has the new plan. Approve it there.", tool=tool)
-    template = _SAID.get(made.kind) or _COUNTS.get(made.kind, _COUNTS[LineKind.APPROVAL])[made.decided]
+    what, runs = _COUNTS.get(made.kind, ("approval", "runs"))
+    last = f"Your {what} counts, and it was the last one needed. {{call}} {runs}."
+    template = _SAID.get(made.kind) or (last if made.decided else f"Your {what} counts: {{votes}}.")
     return line(template, call=tool if call.question else call_name(headline(call), call.tool), tool=tool, votes=votes)
 
 
-_COUNTS = {  # by whether it decided
-    LineKind.APPROVAL: (
-        "Your approval counts: {votes}.",
-        "Your approval counts, and it was the last one needed. {call} runs.",
-    ),
-    LineKind.EDITED: (
-        "Your edit counts as your approval: {votes}.",
-        "Your edit counts, and it was the last approval needed. {call} runs as you edited it.",
-    ),
-    LineKind.RUN_AGAIN_VOTE: (
-        "Your vote counts: {votes}.",
-        "Your vote counts, and it was the last one needed. {call} runs again.",
-    ),
-}
+_COUNTS = {LineKind.EDITED: ("edit", "runs as you edited it"), LineKind.RUN_AGAIN_VOTE: ("vote", "runs again")}
 _SAID = {
     LineKind.DENIED: "You denied {call}. It won't run.",
     LineKind.WITHDRAWN: "You withdrew {call}. It won't run.",
