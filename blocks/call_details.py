@@ -512,16 +512,12 @@ def _say_preview(view: Shown, plan: Plan, drawing: Drawing) -> None:
 _SHORT_PLAN = 8
 
 
-def differences(changes: Sequence[FieldDiff], of: Sequence[Argument]) -> tuple[Piece, ...]:
-    """The changes of an edit without a card, for the thread."""
+def listed(
+    arguments: Sequence[Argument], changes: Sequence[FieldDiff] = (), of: Sequence[Argument] = ()
+) -> tuple[Piece, ...]:
+    """The arguments of a call without a card, or an edit's changes of it, for the thread."""
     drawing = Drawing(LIST)
     _say_changes(changes, of, drawing)
-    return tuple(drawing.runs)
-
-
-def values(arguments: Sequence[Argument], room: Space) -> tuple[Piece, ...]:
-    """The arguments of a call without a card, for the thread."""
-    drawing = Drawing(room)
     _say_values(arguments, drawing)
     return tuple(drawing.runs)
 

@@ -532,7 +532,7 @@ def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
     )
     rows.append(whatever(offer.free))
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
-    rows += [say(words.ALL_GRANT)] if view.quorum > 1 else []
+    rows += [say("only if each approver grants it")] if view.quorum > 1 else []
     after = "the last approval" if view.quorum > 1 else "your approval"
     may = f"For {words.duration(offer.seconds)} after {after}, {{tool}} may run in this thread without asking:"
     return [line(may, tool=name(view.tool)), *(Line(row, item=1) for row in rows)]

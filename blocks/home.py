@@ -148,7 +148,7 @@ def help_message(word: str) -> Message:
     if word != "help":
         meant = word.split()[0].rstrip("s")
         where = next((said for names, said in words.HELP_WHERE.items() if meant in names), words.HELP_LISTS)
-        pieces = [line(words.HELP_UNKNOWN, word=code(word), where=where)]
+        pieces = [line("/approvals does not know {word}: {where}.", word=code(word), where=where)]
     return message(pieces, "help")
 
 
@@ -212,7 +212,7 @@ def _grant(grant: GrantView, view: HomeView) -> list[JsonObject]:
     thread = (Link(grant.thread, "a thread") if grant.thread else Say("a thread"),)
     place = (*thread, Say(" of "), Channel(grant.channel)) if grant.channel else thread
     others = [one for one in grant.by if one != view.reader]
-    facts = [say(words.GRANT_LISTED, when=When(grant.until), place=place)]
+    facts = [say("until {when} · in {place}", when=When(grant.until), place=place)]
     facts += [say("with {others}", others=people_names(others))] if others else []
     facts += [say(words.uses(grant.uses, grant.used).strip(" ."))] if grant.uses else []
     block = f"grant.{checked_id(grant.id)}.{view.version}"

@@ -105,9 +105,9 @@ def _if_nobody(without: str, with_person: str) -> Words:
     return lambda step: without if step.who is None else with_person
 
 
-def _by_ask(question: str, operation: str, call: str) -> Words:
-    """Chooses by what people are asked for: an answer, how an operation ends, or whether a call may run."""
-    return lambda step: question if step.question else operation if step.operation else call
+def _by_ask(question: str, call: str, operation: str | None = None) -> Words:
+    """Chooses by what people are asked for: an answer, whether a call may run, or how an operation ends."""
+    return lambda step: question if step.question else operation or call if step.operation else call
 
 
 def _asked_words(step: ShownLine) -> str:
@@ -204,7 +204,7 @@ LINES: Mapping[LineKind, LineEntry] = {
         reason=True,
     ),
     LineKind.APPROVED: LineEntry(
-        sentence=_by_ask("💬 {people} answered {tool}.", words.LINE_APPROVED, words.LINE_APPROVED),
+        sentence=_by_ask("💬 {people} answered {tool}.", "👍 {tool} is approved by {people}."),
         end="it can start{what}.",
         approved=True,
     ),
@@ -215,7 +215,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ELSEWHERE: LineEntry(sentence=lambda step: words.LINE_ELSEWHERE[step.yes]),
     LineKind.LAPSED: LineEntry(
         sentence=_by_ask(
-            words.LINE_NOT_SENT, words.LINE_NOT_SENT, "⌛ {tool} was approved, but did not start in time."
+            words.LINE_NOT_SENT, "⌛ {tool} was approved, but did not start in time.", words.LINE_NOT_SENT
         ),
         end="not started in time{what}.",
         approved=True,
@@ -253,7 +253,7 @@ LINES: Mapping[LineKind, LineEntry] = {
         result=True,
     ),
     LineKind.REFUSED: LineEntry(
-        sentence=_by_ask("⛔ The agent did not accept the answer to {tool}.", words.LINE_REFUSED, words.LINE_REFUSED),
+        sentence=_by_ask("⛔ The agent did not accept the answer to {tool}.", "⛔ {tool} did not run."),
         end="did not run{what}.",
         approved=True,
         result=True,

@@ -14,15 +14,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import (
-    LIST,
-    default_title,
-    describe_answer,
-    differences,
-    first_values,
-    result,
-    values,
-)
+from adk_confirm.blocks.call_details import LIST, default_title, describe_answer, first_values, listed, result
 from adk_confirm.blocks.card import SAME_DAY, after_a_no, audit_line, calls_like, heading, votes_of, whatever
 from adk_confirm.blocks.click_ids import Callback, LineMark, block_id
 from adk_confirm.blocks.full_view import room_beside, split_pages
@@ -138,10 +130,10 @@ def _end(step: ShownLine, entry: LineEntry) -> tuple[TextSpan, ...]:
     """`✅ @ana, done. Approved by ben and chris.`: it begins with the person whom it is for."""
     spans, row = _spans(step), say(words_for(entry.sentence or "", step).partition(" ")[0] + " ")
     if step.drifted and step.people:
-        return (*row, *say(words.THREAD_DRIFTED, **spans))
+        return (*row, *say("{people}, it did not start, because its plan has changed. Decide again: {tool}", **spans))
     if step.kind is LineKind.UNKNOWN:
         able = approver_names(step.notified or step.approvers)
-        asks = words.THREAD_UNKNOWN if able else "Did this take effect? {tool}"
+        asks = "{able}, did this take effect? {tool}" if able else "Did this take effect? {tool}"
         return (*row, *say(asks, **(spans | {"able": able})))
     told = step.asker in notified_users(step)
     row += say("{asker}, ", **spans) if told else ()
@@ -185,7 +177,7 @@ def history_pieces(step: ShownLine, *, time: When | None = None) -> tuple[Piece,
     row = (
         say(template.replace(" ", " {time}  ", 1), time=time, **_spans(step)) if time else say(template, **_spans(step))
     )
-    changes = () if step.answer else differences(step.changes, step.call)
+    changes = () if step.answer else listed((), step.changes, step.call)
     if step.said:
         row += (Say(" "), Prose(step.said))
     return (Line(row), *changes, *_arguments(step), *_said(step, exact=not time))
@@ -224,7 +216,7 @@ def _arguments(step: ShownLine) -> tuple[Piece, ...]:
     """The call if no card shows it, or the answer to a question."""
     shown = step.kind is LineKind.APPROVED if step.question else LINES[step.kind].arguments
     titled = first_values(step.tool, step.arguments) if step.kind is LineKind.CALL_REFUSED else {}
-    drawn = values([one for one in step.arguments if one.name not in titled], LIST) if shown else ()
+    drawn = listed([one for one in step.arguments if one.name not in titled]) if shown else ()
     rows = [piece.spans for piece in drawn if isinstance(piece, Line)]
     return (Line(join(rows, words.DOT)),) if rows and len(rows) == len(drawn) else drawn
 

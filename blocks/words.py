@@ -112,8 +112,6 @@ NOT_SEALED = (
 )
 GRANT = "🔓 {free} until {when}: {calls}.{uses}"
 GRANT_OFFERED = "🔓 {more} also lets it run here for {time} without asking, with {free}."
-ALL_GRANT = "only if each approver grants it"
-GRANT_LISTED = "until {when} · in {place}"
 
 
 def uses(most: int | None, used: int = 0) -> str:
@@ -127,7 +125,6 @@ def uses(most: int | None, used: int = 0) -> str:
 
 APPROVE = "Approve"
 DENY = "Deny"
-APPROVE_AND_GRANT = "Approve and grant"
 REVIEW = "Review…"
 GRANT_MORE = "Grant more…"
 DENY_OPENS = "Deny…"
@@ -202,14 +199,12 @@ LINE_REMINDED_WHO = "⏰ Reminder for {approvers}: {tool} has {votes}. Expires {
 LINE_APPROVAL = "👍 {who} approved {tool}: {votes}."
 LINE_ANSWER_CHANGED = "✏️ {who} approved {answer} for {tool} instead: {votes}. Earlier approvals no longer count."
 LINE_ANSWER_CHANGED_WITH = "✏️ {who} approved {tool} with {answer} instead: {votes}. Earlier approvals no longer count."
-LINE_APPROVED = "👍 {tool} is approved by {people}."
 LINE_ELSEWHERE = {
     True: "🚨 {tool} was approved outside this app.",
     False: "🚨 {tool} was denied outside this app.",
     None: "🚨 {tool} was answered outside this app.",
 }
 LINE_NOT_SENT = "⌛ {tool} was decided, but the agent could not be reached in time."
-LINE_REFUSED = "⛔ {tool} did not run."
 LINE_UNSEALED = {
     "words": (
         "🚨 The agent does not get a message: somebody wrote it into the database, or put it back there after the "
@@ -238,8 +233,6 @@ LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed 
 NO_STEPS = "This {what} has no steps yet. Open it again in a moment."
 
 # the thread's own lines
-THREAD_DRIFTED = "{people}, it did not start, because its plan has changed. Decide again: {tool}"
-THREAD_UNKNOWN = "{able}, did this take effect? {tool}"
 THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} {edited} {tool}."
 THREAD_ASKED_AGAIN = "↘️ {who}, your approval no longer counts. Decide again, because {editor} {edited} {tool}."
 THREAD_REMINDED = "⏰ Reminded {who} of {tool}, {at}."
@@ -323,7 +316,6 @@ STATES: Mapping[str, str] = {
 }
 """What the title says, as a word: `did not run`."""
 
-HELP_UNKNOWN = "/approvals does not know {word}: {where}."
 HELP_WHERE: Mapping[tuple[str, ...], str] = {  # by what somebody wrote, without a plural's "s"
     ("grant", "revoke"): "this app's Home tab has your grants",
     ("history", "detail", "audit", "log"): "it is in the ⋯ menu of the card",

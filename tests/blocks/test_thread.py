@@ -302,7 +302,7 @@ def refused(refusal: Refusal) -> Given:
             (samples.ELSEWHERE, Verdict(confirmation="c1", refusal=Refusal(reason=Reason.TOO_LATE, state="elsewhere"))),
             "You are too late: Deploy checkout 2.14.0 to prod is answered outside this app already.",
         ),
-        (made(LineKind.EDITED, votes=1), "Your edit counts as your approval: 1 of 2."),
+        (made(LineKind.EDITED, votes=1), "Your edit counts: 1 of 2."),
         (made(LineKind.EDITED), "You edited deploy. The card has the new plan. Approve it there."),
         (made(LineKind.DENIED), "You denied Deploy checkout 2.14.0 to prod. It won't run."),
         (made(LineKind.GRANT_REVOKED), "The grant is revoked. Calls of deploy ask again."),
