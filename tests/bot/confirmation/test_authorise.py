@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from adk_confirm.bot.confirmation.authorise import (
     Claim,
@@ -21,7 +19,6 @@ from adk_confirm.bot.confirmation.authorise import (
     to_look_up,
 )
 from adk_confirm.bot.policy.approvers import OPERATOR, Account, Approver, Members, Person, Unresolved, parse_approver
-from adk_confirm.bot.policy.policies import Policy
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, TEAM, full_member, make_policy
 
 ONCALL, ROTA, MAIL = map(parse_approver, ("group:S0ONCALL", "python:my.rota:on_call", "email:Ben@Example.com"))
@@ -197,47 +194,3 @@ def test_only_what_must_be_asked_is_looked_up() -> None:
     later = to_look_up(policy, escalated=True, barred=(ROTA,))
     assert [str(e) for e in later] == ["group:S0ONCALL", "group:S0LEADS", "email:x@y.z", "python:my.rota:on_call"]
     assert people_of(parse_approver("user:U0ANNA"), TEAM, {}) == frozenset({ANNA})
-
-
-_GROUPS = ("group:S1", "group:S2", "user:U0ANNA", "user:U0BEN")
-
-
-@given(
-    approvers=st.lists(st.sampled_from(_GROUPS), unique=True),
-    barred=st.lists(st.sampled_from(_GROUPS), unique=True),
-    members=st.dictionaries(
-        st.sampled_from(("group:S1", "group:S2")), st.none() | st.frozensets(st.sampled_from([ANNA, BEN, ASKER]))
-    ),
-    voter=st.sampled_from([ANNA, BEN, ASKER]),
-    flags=st.sampled_from([{}, {"guest": True}, {"bot": True}, {"deleted": True}, {"stranger": True}]),
-    act=st.sampled_from([VoteKind.APPROVE, VoteKind.DENY, VoteKind.RUN_AGAIN]),
-)
-def test_permitted_only_if_every_question_has_a_good_answer(
-    approvers: list[str],
-    barred: list[str],
-    members: dict[str, frozenset[Person] | None],
-    voter: Person,
-    flags: dict[str, bool],
-    act: VoteKind,
-) -> None:
-    policy: Policy = make_policy(approvers=approvers, barred=barred)
-    found = {
-        parse_approver(name): Unresolved(name, "no answer") if people is None else people
-        for name, people in members.items()
-    }
-    account = Account(voter, teams=frozenset({TEAM}), **flags)
-    verdict = authorise(policy, claim(voter, act), Facts(account=account, members=found))
-
-    def holds(entry: str) -> bool | None:
-        if entry.startswith("user:"):
-            return entry.removeprefix("user:") == voter.user
-        people = members.get(entry)
-        return None if people is None else voter in people
-
-    good = (
-        not flags
-        and all(holds(entry) is False for entry in barred)
-        and any(holds(entry) is True for entry in approvers)
-        and (act is VoteKind.DENY or voter != ASKER)
-    )
-    assert isinstance(verdict, Permission) is good

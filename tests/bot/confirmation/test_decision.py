@@ -10,7 +10,6 @@ import pytest
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.confirmation import Edit, OutcomeKind, Place, State, Vote, VoteKind, VoteState
-from adk_confirm.bot.confirmation.decision import digest_of
 from adk_confirm.bot.confirmation.decision_texts import ungoverned, ungoverned_to_model
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, next_due
 from adk_confirm.bot.confirmation.shown import notes_in
@@ -160,18 +159,6 @@ class TestAnEditThatIsPreviewed:
     def made(self, desk: Desk, preview: JsonObject) -> None:
         desk.row = take_preview(desk.row, preview, desk.now).row
 
-    def test_it_approves_nothing_and_nobody_approves_what_is_not_known_yet(self) -> None:
-        desk = self.desk()
-        assert desk.edit(ANNA, version="2.4.2") is None
-        assert (desk.state(), desk.row.approvals, desk.row.awaits_preview) == (State.WAITING, (), True)
-        assert desk.row.preview is None
-        assert why(desk.approve(ANNA)) is Reason.NO_PREVIEW
-        self.made(desk, {"shows": "another plan"})
-        assert desk.approve(ANNA) is None
-        assert desk.state() is State.APPROVED
-        assert desk.deliveries[-1].preview == {"shows": "another plan"}
-        assert desk.steps[-1].preview == digest_of(desk.row.redactor.mask({"shows": "another plan"}))
-
     def test_the_approvals_before_it_fall(self) -> None:
         desk = self.desk(quorum=2)
         desk.approve(ANNA)
@@ -221,15 +208,6 @@ class TestTheClock:
 
 
 class TestBarred:
-    def test_a_bar_takes_an_earlier_vote_with_it(self) -> None:
-        desk = Desk(make_policy(quorum=2))
-        desk.approve(ANNA)
-        desk.barred = (parse_approver("user:U0ANNA"),)
-        desk.approve(BEN)
-        assert desk.state() is State.WAITING
-        assert [vote.voter for vote in desk.row.approvals] == [BEN]
-        assert LineKind.VOTE_FELL in desk.kinds
-
     def test_a_bar_takes_it_also_with_a_vote_that_does_not_count(self) -> None:
         desk = Desk(make_policy(quorum=2))
         desk.approve(ANNA)
@@ -255,27 +233,6 @@ class TestTheVotesBefore:
         desk.approve(ANNA)
         return desk
 
-    def lose(self, desk: Desk, way: str) -> None:
-        if way == "left the group":
-            desk.members = {self.ONCALL: frozenset({BEN, LEAD})}
-        elif way == "spoke to the agent":
-            desk.speakers = frozenset({ANNA})
-        else:
-            desk.accounts[ANNA] = replace(full_member(ANNA), deleted=True)
-
-    @pytest.mark.parametrize("way", ["left the group", "deactivated", "spoke to the agent"])
-    def test_one_whose_author_may_not_decide_any_more_falls(self, way: str) -> None:
-        desk = self.half()
-        self.lose(desk, way)
-        assert desk.approve(BEN) is None
-        assert desk.state() is State.WAITING
-        assert [vote.voter for vote in desk.row.approvals] == [BEN]
-        fell = next(step for step in desk.steps if step.kind is LineKind.VOTE_FELL)
-        assert fell.who == ANNA
-        assert fell.refusal is not None
-        desk.approve(LEAD)
-        assert desk.state() is State.APPROVED
-
     def test_while_slack_does_not_say_nothing_is_decided_and_nothing_is_lost(self) -> None:
         desk = self.half()
         facts = desk.facts(BEN)
@@ -294,7 +251,7 @@ class TestTheVotesBefore:
         desk.begin()
         desk.host_says(OutcomeKind.UNKNOWN)
         desk.vote(VoteKind.RUN_AGAIN, ANNA)
-        self.lose(desk, "deactivated")
+        desk.accounts[ANNA] = replace(full_member(ANNA), deleted=True)
         desk.vote(VoteKind.RUN_AGAIN, BEN)
         assert desk.row.attempt == 1
         assert [vote.voter for vote in desk.row.standing_votes(VoteKind.RUN_AGAIN)] == [BEN]
@@ -525,17 +482,6 @@ def test_one_outdated_place_makes_drawing_due() -> None:
     first, second = desk.row.places
     desk.row = replace(desk.row, places=(first, replace(second, drawn_version=0)))
     assert due_work(desk.row, NOON) == (DueWork.DRAW,)
-
-
-def test_counting_a_stored_vote_comes_first() -> None:
-    desk = waiting(expires_after="1h", quorum=2)
-    desk.wait(minutes=30)
-    desk.store(VoteKind.APPROVE, ANNA)
-    desk.wait(minutes=40)
-    assert due_work(desk.row, desk.now) == (DueWork.COUNT, DueWork.DRAW)
-    assert next_due(desk.row) == NOON + timedelta(minutes=30), "that its card is not drawn yet makes it no earlier"
-    desk.count()
-    assert due_work(desk.row, desk.now) == (DueWork.EXPIRE, DueWork.DRAW)
 
 
 def test_an_approved_call_is_due_at_its_deadline_until_the_host_has_it() -> None:

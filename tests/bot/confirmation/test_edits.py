@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from adk_confirm.blocks.shown import PAYLOAD
 from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Edit, VoteKind
-from adk_confirm.bot.confirmation.edits import amendments, apply_edit, check_edit, editable_names
+from adk_confirm.bot.confirmation.edits import apply_edit, check_edit, editable_names
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.policy.policies import Policies, Policy
-from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.jsontypes import Json, JsonObject
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
 
 ARGUMENTS: JsonObject = {"version": "2.4.1", "replicas": 3, "auth": {"token": "s3cr3t-1"}, "note": None}
@@ -103,43 +101,6 @@ def test_an_edit_counts_or_its_fields_are_named(
     held: Confirmation, edit: Edit, why: tuple[Reason, tuple[str, ...]] | None
 ) -> None:
     assert refused(held, edit) == why
-
-
-values = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.text(),
-    st.lists(st.integers()),
-)
-objects = st.dictionaries(st.sampled_from("abcdef"), values)
-
-
-@given(arguments=objects, changes=objects)
-def test_only_changed_fields_are_replaced(arguments: JsonObject, changes: JsonObject) -> None:
-    held = row(make_policy(), arguments)
-    after = apply_edit(held, Edit(changes))
-    for name in {*arguments, *changes}:
-        wanted = changes.get(name, arguments.get(name))
-        assert canonical(after.arguments[name]) == canonical(wanted)
-        if name not in {change.path for change in after.changes}:
-            assert after.arguments[name] is arguments[name], "the others keep their exact value"
-    assert {change.path for change in after.changes} == {
-        name
-        for name, value in changes.items()
-        if name not in arguments or canonical(arguments[name]) != canonical(value)
-    }
-
-
-@given(arguments=objects, changes=objects)
-def test_the_answer_carries_just_what_differs(arguments: JsonObject, changes: JsonObject) -> None:
-    held = row(make_policy(), arguments)
-    after = apply_edit(held, Edit(changes))
-    revised = replace(held, revisions=(*held.revisions, replace(held.revision, number=2, arguments=after.arguments)))
-    amended = amendments(revised) or {}
-    assert canonical({**arguments, **amended}) == canonical(after.arguments)
-    assert set(amended) == {change.path for change in after.changes}
 
 
 def test_true_is_not_1() -> None:

@@ -169,11 +169,7 @@ def test_nobody_lets_a_call_of_their_own_through(way: str) -> None:
 @pytest.mark.parametrize(
     "now",
     [
-        Facts(account=full_member(ANNA), barred=(parse_approver("user:U0ANNA"),)),
-        Facts(account=replace(full_member(ANNA), deleted=True)),
-        Facts(account=replace(full_member(ANNA), guest=True)),
         Facts(account=full_member(ANNA), members={ONCALL: frozenset({BEN})}),
-        Facts(account=full_member(ANNA), members={ONCALL: Unresolved("group", "Slack is away")}),
         Facts(account=Unresolved("U0ANNA", "Slack is away")),
         None,
     ],

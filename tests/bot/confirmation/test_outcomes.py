@@ -209,16 +209,6 @@ class TestRunning:
         rewritten = replace(desk.row, revisions=(*desk.row.revisions, replace(desk.row.revision, arguments={})))
         is_refused_loudly(begin(rewritten, desk.answer, desk.now))
 
-    def test_a_rewritten_second_attempt_leaves_the_first_one_unknown(self) -> None:
-        desk = approved()
-        desk.begin()
-        desk.host_says(OutcomeKind.UNKNOWN)
-        desk.vote(VoteKind.RUN_AGAIN, ANNA)
-        rewritten = replace(desk.row, revisions=(*desk.row.revisions, replace(desk.row.revision, arguments={})))
-        change = begin(rewritten, word(desk), desk.now)
-        assert [step.kind for step in change.steps] == [LineKind.ALTERED]
-        assert (change.row.unknown, change.row.attempt, change.row.handed_at) == (True, 1, None)
-
     def test_it_is_given_to_the_host_once(self) -> None:
         desk = approved()
         drawn = desk.row.face
@@ -290,28 +280,6 @@ class TestUnknown:
         assert refusal is not None
         assert (refusal.reason, refusal.state) == (Reason.NOTHING_TO_SETTLE, "it did not")
 
-    def test_running_again_takes_a_fresh_quorum(self) -> None:
-        desk = unknown(quorum=2)
-        assert desk.vote(VoteKind.RUN_AGAIN, ANNA) is None
-        assert desk.row.unknown
-        assert why(desk.vote(VoteKind.RUN_AGAIN, ANNA)) is Reason.ALREADY_VOTED
-        assert desk.vote(VoteKind.RUN_AGAIN, BEN) is None
-        assert (word(desk).word, word(desk).attempt) == ("run again", 2)
-        assert word(desk).arguments == desk.row.revisions[0].arguments, "the very call that was approved"
-        desk.begin()
-        desk.host_says(OutcomeKind.DONE)
-        assert desk.row.outcome is not None
-        assert (desk.row.outcome.kind, desk.row.outcome.attempt) == (OutcomeKind.DONE, 2)
-
-    def test_the_vote_of_somebody_who_was_barred_meanwhile_does_not_run_it_again(self) -> None:
-        desk = unknown(quorum=2)
-        desk.vote(VoteKind.RUN_AGAIN, ANNA)
-        desk.barred = (parse_approver("user:U0ANNA"),)
-        assert desk.vote(VoteKind.RUN_AGAIN, BEN) is None
-        assert desk.row.unknown, "one vote is left of two"
-        assert desk.row.voters(VoteKind.RUN_AGAIN) == (BEN,)
-        assert LineKind.VOTE_FELL in desk.kinds
-
     def test_a_bar_is_looked_at_with_each_vote_also_with_one_that_does_not_count(self) -> None:
         desk = unknown(quorum=2)
         desk.vote(VoteKind.RUN_AGAIN, ANNA)
@@ -368,19 +336,6 @@ class TestUnknown:
         before = desk.row
         desk.host_says(OutcomeKind.DONE, "it happened")
         assert desk.row is before
-
-    def test_a_second_attempt_that_expires_leaves_the_first_unknown(self) -> None:
-        desk = unknown(start_within="15m")
-        desk.vote(VoteKind.RUN_AGAIN, ANNA)
-        second = desk.deliveries[-1]
-        desk.wait(minutes=15)
-        assert desk.kinds[-1] is LineKind.LAPSED
-        assert desk.state() is State.APPROVED
-        assert desk.row.unknown
-        assert desk.row.attempt == 1
-        with pytest.raises(Illegal):
-            begin(desk.row, second, desk.now)
-        assert desk.vote(VoteKind.HAPPENED, BEN) is None
 
     def test_one_that_was_asked_anew_and_expires_is_refused(self) -> None:
         """The agent's call waits for an answer to the new request, and no word about the old one would reach it."""

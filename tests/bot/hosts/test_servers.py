@@ -59,12 +59,13 @@ async def at(kind: Kind, running: Running) -> AsyncIterator[Scene]:
 
 
 def cases() -> Iterator[object]:
-    """Fast are those with our stand-in, and those with one real server that need no restart of it."""
+    """Fast are those with our stand-in, and those with one real server that need neither a restart of it nor another
+    server."""
     for kind in KINDS:
         for name in SCENES:
             if name in kind.never or (kind.like and name not in RESTARTS):
                 continue
-            fast = kind.quick or (kind.usual and name not in (*RESTARTS, "timed_out"))
+            fast = kind.quick or (kind.usual and name not in (*RESTARTS, "timed_out", "mcp"))
             marks = [] if fast else [pytest.mark.slow, pytest.mark.timeout(600)]
             yield pytest.param(kind, name, marks=marks, id=f"{kind.name}-{name}")
 

@@ -105,6 +105,7 @@ async def test_a_denial_holds_whatever_the_predicate_says_by_then(at: Visit, ser
     assert (await at.became(request)) is OutcomeKind.REFUSED
 
 
+@pytest.mark.slow  # with a server of its own
 async def test_without_the_plugin_it_runs_and_is_seen_to_have_run(servers: Servers, version: str) -> None:
     bare = servers.server(version)
     async with visiting(bare) as visit:
@@ -136,6 +137,7 @@ async def test_it_is_one_of_the_server_s_extra_plugins(servers: Servers, version
         assert guarded.ran() == [{"tool": "reimburse", "amount": 1200}]
 
 
+@pytest.mark.slow
 async def test_a_secret_that_nobody_asks_for_is_warned_of(
     servers: Servers, version: str, caplog: pytest.LogCaptureFixture
 ) -> None:
