@@ -94,7 +94,7 @@ class CallLimits:
 
     time_limit: float = 10.0
     patience: float = 5.0
-    lookups: float = 30.0
+    lookups: float = 20.0
     posts: int = 5
 
 

@@ -126,19 +126,20 @@ class Directory:
         self, row: Confirmation, vote: Vote, policies: Policies, asked: Facts | None = None
     ) -> Facts | None:
         """The facts about a vote, from the cache alone. None if the cache lacks one of them. What is unresolved in
-        `asked` is in no cache, and stays so."""
+        `asked` is in no cache, and stays so; and what became too old while that was asked for is unresolved too."""
         barred, people, questions = _to_ask(row, vote, policies)
         bars = {*row.policy.barred, *barred}
         unresolved: dict[object, Unresolved] = {}
         if asked is not None:
             before = ((people[0], asked.account), *asked.others.items(), *asked.members.items())
             unresolved = {what: answer for what, answer in before if isinstance(answer, Unresolved)}
+        too_old = next(iter(unresolved.values()), None)
         accounts: list[Any] = [
-            self._lookups.known.peek(_account_key(person)) or unresolved.get(person) for person in people
+            self._lookups.known.peek(_account_key(person)) or unresolved.get(person, too_old) for person in people
         ]
         found = [(entry, self._lookups.known.peek(_key(entry, call))) for entry, call in questions]
         answers: list[Any] = [
-            unresolved.get(entry) if known is None else _read_members(known, bars=entry in bars)
+            unresolved.get(entry, too_old) if known is None else _read_members(known, bars=entry in bars)
             for entry, known in found
         ]
         if any(known is None for known in (*accounts, *answers)):

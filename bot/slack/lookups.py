@@ -18,7 +18,8 @@ from adk_confirm.bot.slack.troubles import Later
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.recent_dict import RecentDict
 
-PATIENCE = 30.0
+PATIENCE = 20.0
+"""Less than answers count for. What was asked at the same time still counts when one question is given up."""
 AGAIN = (1.0, 2.0, 4.0, 8.0)
 """The pauses before a failed question is asked again. The last one repeats."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,6 +63,30 @@ async def test_a_vote_does_not_wait_for_ever_and_whoever_cast_it_hears_why(at: O
         await at.bob.finds(NOT_COUNTED, at.deploys, thread=card)
     assert at.slack.clock.now() - clicked > HELD_FOR
     assert "Needs 1 approval" in at.ann.now(card)
+    assert at.ran() == []
+
+
+TWO = f"{ONE_GROUP}quorum = 2\n"
+
+
+@pytest.mark.office(TWO, limits=CallLimits(time_limit=1, posts=AT_ONCE.posts, lookups=1))
+async def test_while_slack_says_nothing_of_who_voted_before_whoever_votes_now_hears_why(at: Office) -> None:
+    """Each time what Slack had said of the others was too old by then, and all was asked anew, again and again."""
+    at.slack.group("oncall", at.bob, at.cyd, id="S0ONCALL")
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.cyd.clicks(card, "Approve")
+    await at.sees(card, "Needs 1 more")
+    at.slack.clock.advance(31)
+
+    def is_about_cyd(asked: Mapping[str, object]) -> bool:
+        if asked.get("user") == at.cyd.id:
+            at.slack.clock.advance(31)  # so long it takes
+        return asked.get("user") == at.cyd.id
+
+    at.slack.faults.hangs("users.info", times=None, where=is_about_cyd)
+    await at.bob.clicks(card, "Approve")
+    await at.bob.finds(NOT_COUNTED, at.deploys, thread=card)
+    assert "Needs 1 more" in at.ann.now(card)
     assert at.ran() == []
 
 
