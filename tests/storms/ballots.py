@@ -16,6 +16,8 @@ _QUORUM = {tool.name: tool.quorum for tool in TOOLS}
 
 May = Callable[[str, str, str], bool]
 """Whether this person was able to decide on a tool's calls at some time since they, or who is named second, acted."""
+FOR_ALL = ("pay", "order")
+"""Tools on whose calls everybody may decide who did not ask, and does not speak to the agent."""
 HOUR = 3600.0
 START_WITHIN = {"ship": 7.0}
 """Seconds within which an approved call must start, for tools that have no hour."""
@@ -41,6 +43,8 @@ class Ballots:
     begun: int = 0
     unknown: bool = False
     unknown_until: float = math.inf
+    put: float = 0.0
+    """When people were last asked: whether it may run, or what became of it."""
     start_by: float = math.inf
     reminded: bool = False
     falls: set[str] = field(default_factory=set)
@@ -115,7 +119,7 @@ class Ballots:
                 if self.decided != "approved" or self.begun > self.attempts:
                     yield "an approved call runs once", f"{self.decided}, begun {self.begun} of {self.attempts} times"
             case "unknown":
-                self.unknown, self.again, self.unknown_until = True, set(), now + 24 * HOUR
+                self.unknown, self.again, self.unknown_until, self.put = True, set(), now + 24 * HOUR, now
             case "settled" | "nobody knows" | "done" | "failed":
                 self.unknown = False
 

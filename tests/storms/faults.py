@@ -22,16 +22,19 @@ OF_CLOCKS: tuple[Kind, ...] = ("clock jumps",)
 OF_THE_STORE: tuple[Kind, ...] = (
     *("cut off", "commit fails", "commit is late", "answer is lost", "answer is lost", "answer is late"),
     *("read fails", "read is late", "read is late", "wake-ups are lost", "disk is full", "last answer is lost"),
+    *("claim is late", "start is late"),
 )
-"""The last answer: of a transaction that also releases its lease."""
+"""The last answer: of a transaction that also releases its lease. A claim is late: its answer. A start is late: it
+arrives when the time in which it may is over."""
 OF_SLACK: tuple[Kind, ...] = (
     *("Slack says 429", "Slack fails", "Slack fails", "Slack cuts", "Slack cuts", "Slack is slow", "Slack is late"),
     *("Slack answers late", "request is lost", "request is late", "request comes twice", "Slack loses"),
 )
 OF_AGENTS: tuple[Kind, ...] = (
     *("agent is cut", "agent is cut", "agent is late", "agent is late", "agent is away", "freeze@look", "kill@tell"),
+    *("agent thinks", "agent goes on", "agent goes on", "decision is late", "decision is late"),
 )
-"""On the way to a server of others."""
+"""On the way to a server of others, or there."""
 OF_WRITERS: tuple[Kind, ...] = (
     *("amount of a confirmation", "amount of a call", "older confirmation"),
     *("older call", "call is ready", "letter again", "forged letter", "nobody spoke"),
@@ -42,11 +45,17 @@ OF_PEOPLE: tuple[Kind, ...] = (
 )
 OF_CLICKS: tuple[Kind, ...] = (
     *("old card", "old card", "rush", "rush", "again", "stranger", "last moment"),
-    *("speaks", "edits the approved", "approves the rest", "nobody answers", "runs again"),
+    *("speaks", "edits the approved", "approves the rest", "nobody answers", "runs again", "denies"),
 )
 """What people press: buttons of a card as it was before, all at once, twice, where they have no say, right before it
 expires and at that very instant, after they spoke to the agent, on what others have approved or edited, while Slack
-does not say who the others are, and to run again what may have run."""
+does not say who the others are, to run again what may have run, and *Deny*, about which somebody then speaks."""
+
+BETWEEN_TWO_VOTES: tuple[Kind, ...] = (
+    *("group changes", "policy changes", "reapply", "leaves meanwhile"),
+    *("edits the approved", "approves the rest", "nobody answers"),
+)
+"""What shows something if a call waits for its second approval."""
 
 Moment = Literal[
     "", "commit", "taken", "post", "update", "tool", "joint tool", "ack", "start", "count", "sure", "look", "tell"
@@ -102,6 +111,8 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     ("kill", "freeze", "Slack cuts", "Slack fails"),
     ("answer is lost", "last answer is lost", "last answer is lost"),
     ("answer is late", "read is late", "commit is late"),
+    ("claim is late", "claim is late", "answer is late"),
+    ("start is late", "start is late", "pause"),
     OF_THE_STORE,
     OF_SLACK,
     ("Slack cuts", "Slack is late", "Slack fails", "Slack says 429"),
@@ -110,6 +121,8 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     (*OF_CLICKS, *OF_PEOPLE, "request is late"),
     (*OF_CLICKS, "read is late", "commit is late", "Slack is slow"),
     (*OF_WRITERS, *OF_WRITERS, *OF_CLICKS),
+    OF_WRITERS,
+    ("older confirmation", "amount of a confirmation", "letter again", "forged letter"),
     (*OF_PEOPLE, *OF_CLICKS),
     ("restart", "restart@taken", "restart@taken"),
     ("restart@taken", "restart@taken", "again"),
@@ -126,9 +139,10 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     ("pause@start", "leaves meanwhile", "kill@tell", "agent is late"),
     ("leaves meanwhile", "group changes", "approves the rest", "nobody answers"),
     ("nobody answers", "nobody answers", "leaves meanwhile"),
-    ("nobody spoke", "speaks", "amount of a call"),
+    ("nobody spoke", "nobody spoke", "speaks"),
     ("last moment", "last moment", "again", "stranger"),
     ("kill@joint tool", "approves the rest", "approves the rest", "runs again"),
+    ("kill@tool", "kill@tool", "last moment"),
     ("edits the approved", "edits the approved", "old card"),
     ("Slack loses", "Slack is late", "Slack is late", "restart"),
     (*OF_REPLICAS, *OF_CLOCKS, *OF_THE_STORE, *OF_SLACK, *OF_PEOPLE, *OF_CLICKS),
@@ -136,11 +150,18 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
 )
 """What goes wrong together, some of it at a moment. A storm in which everything does shows less of each."""
 
+ELSEWHERE: tuple[tuple[Kind, ...], ...] = (
+    ("decision is late", "decision is late", "denies", "denies", "denies"),
+    ("agent is cut", "agent goes on", "agent goes on"),
+    OF_AGENTS,
+)
+"""The same, with an agent on a server of others."""
+
 
 def make_faults(dice: Random, *, replicas: int, seconds: float, lease: float, foreign: bool) -> tuple[Fault, ...]:
     kinds, most = dice.choice(PROFILES), dice.choice((2, 4, 8, 12, 16))
     if foreign:
-        kinds = (*kinds, *OF_AGENTS, *OF_AGENTS)
+        kinds = dice.choice(ELSEWHERE) if dice.random() < 0.6 else (*kinds, *OF_AGENTS, *OF_AGENTS)
     last: Moment = "tell" if foreign else "count"
     found = [_fault(dice, dice.choice(kinds), replicas, seconds, lease, last) for _ in range(most if kinds else 0)]
     return tuple(sorted(found, key=lambda one: one.at))
@@ -175,7 +196,10 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
         times = dice.choice((1, 1, 2, 5))
         count = dice.randrange(1, _MOST["commit"]) if early else dice.choice((1, 1, 2, 4, 8))
         count = dice.randrange(1, 9) if kind == "last answer is lost" else count
+        count = dice.choice((1, 1, 2)) if kind in ("start is late", "claim is late") else count
         lasts = dice.choice((dice.uniform(0.1, 1), dice.uniform(1, 4), lease + dice.uniform(0, 4)))
+        if kind == "claim is late":
+            times, lasts = dice.choice((2, 5, 9)), dice.uniform(0.1, 3)
     elif kind in OF_SLACK:
         method = dice.choice(METHODS) if kind.startswith("Slack") else ""
         times = dice.choice((1, 1, 2, 6))
@@ -184,8 +208,9 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
     elif kind in OF_WRITERS:
         lasts, count = dice.choice((dice.uniform(0.1, 2), dice.uniform(2, 8))), dice.randrange(100)
     elif kind in OF_AGENTS:
-        count, times = dice.randrange(1, 4), dice.randrange(1, 4)
+        count, times = dice.choice((1, 1, 1, 2, 3)), dice.randrange(4)
         lasts = dice.choice((dice.uniform(0.1, 4), lease + dice.uniform(0, 5)))
+        lasts = dice.choice((lasts, lease + dice.uniform(4, 6))) if kind in ("agent thinks", "agent goes on") else lasts
     elif kind in OF_CLICKS:
         lasts, count = dice.choice((0.0, dice.uniform(0, 1), dice.uniform(1, 10))), dice.randrange(100)
     elif kind in OF_PEOPLE:

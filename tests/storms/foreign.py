@@ -6,12 +6,16 @@ It runs whatever it is told to run, as often as it is told: that nothing runs tw
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from adk_confirm.bot.hosts.host import DeliveryUnknown, ServerInfo, Unreachable
+from adk_confirm.runtime.adk.signing import MARK
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, Content, SessionId
 from bench.chaos.agent import _call
@@ -35,6 +39,8 @@ class ForeignAgents:
         self.sessions: dict[SessionId, list[JsonObject]] = {}
 
     async def runs(self, session: SessionId, message: JsonObject, extra: JsonObject, out: asyncio.Queue[Any]) -> None:
+        """A run that was begun ends within what whoever sent it waits for."""
+        until = self._office.loop.now + PATIENCE
         events, turn = self.sessions.get(session), f"e-{uuid.uuid4()}"
         if events is None:
             out.put_nowait(Unreachable("There is no such session."))
@@ -50,18 +56,26 @@ class ForeignAgents:
         put("user", *parts, **({"customMetadata": extra["customMetadata"]} if extra.get("customMetadata") else {}))
         out.get_nowait()  # a server tells nobody what they have said
         given = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        for one in given:
+            self._office.watch.answered(one["id"], confirmed=bool(one["response"].get("confirmed")))
         if given:
             results = [await self._answered(events, one, put) for one in given]
+            await self._thinks(until)
             put("chaos", {"text": "\n".join(f"{name} came to {canonical(result)}" for name, result in results)})
         else:
-            await self._hears("\n".join(part.get("text", "") for part in parts), put)
+            await self._hears("\n".join(part.get("text", "") for part in parts), put, until)
         out.put_nowait(None)
 
-    async def _hears(self, text: str, put: Any) -> None:
+    async def _thinks(self, until: float) -> None:
+        if fault := self._office.weather.take("agent thinks"):
+            await asyncio.sleep(max(0.0, min(fault.seconds, until - 0.5 - self._office.loop.now)))
+
+    async def _hears(self, text: str, put: Any, until: float) -> None:
         lines = [line.strip() for line in text.splitlines()]
         for line in lines:
             if line.startswith("think "):
                 await asyncio.sleep(float(line.split()[1]))
+        await self._thinks(until)
         found = [one for line in lines if (one := _call(line, {tool.name for tool in TOOLS})) is not None]
         if not found:
             put("chaos", {"text": f"You said {' '.join(line for line in lines if not line.startswith('think '))}."})
@@ -112,6 +126,10 @@ def _response(call: JsonObject, response: JsonObject) -> JsonObject:
     return {"functionResponse": {"id": call["id"], "name": call["name"], "response": response}}
 
 
+_TRIED = "SELECT at FROM bot_attempts WHERE scope = :chain AND mark IN (:mail, :again)"
+_HANDED = "SELECT json_extract(body, '$.handed_at') AS at FROM bot_confirmations WHERE id = :id"
+
+
 class ForeignServer:
     """The way of a replica to it."""
 
@@ -144,28 +162,47 @@ class ForeignServer:
         if weather.take("agent is away"):
             await self._away()
         said = json.loads(json.dumps(message.to_dict()))
+        office.watch.reaches(said["parts"])
         cut, late, out = weather.take("agent is cut"), weather.take("agent is late"), asyncio.Queue[Any]()
+        if any("functionResponse" in part for part in said["parts"]):
+            late = late or weather.take("decision is late")
         if cut is not None and not cut.acted:
             await asyncio.sleep(office.wire.latency())
             raise DeliveryUnknown("The connection broke.")
         work = self._agents.runs(session, said, extra, out)
         if late is not None:  # whoever sent it hears that the connection broke, and it arrives nevertheless
-            office.goes_on(min(late.seconds, PATIENCE - 1), work)
+            sent = self._noted(chain, json.loads(json.dumps(extra)).get("customMetadata", {}).get(MARK, ""))
+            office.goes_on(max(office.wire.latency(), min(late.seconds, sent + PATIENCE - 1 - office.loop.now)), work)
             office.struck("tell", self._replica)
             if late.acted:  # and is stopped, so that another process goes on at once
                 office.strikes(Fault("restart", 0.0), self._replica)
             raise DeliveryUnknown("The connection broke.")
-        office.goes_on(office.wire.latency(), work)
+        way, goes_on = office.wire.latency(), weather.take("agent goes on")
+        office.goes_on(way, work)
         office.struck("tell", self._replica)
-        count = 0
-        while (event := await out.get()) is not None:
+        if goes_on is not None:  # it breaks while the agent thinks
+            weather.arm(replace(goes_on, kind="agent thinks", count=1, times=1))
+            await asyncio.sleep(way + 0.01)
+            raise DeliveryUnknown("The connection broke.")
+        for count in itertools.count():
+            if cut is not None and count >= cut.times:
+                await asyncio.sleep(2 * office.wire.latency())
+                raise DeliveryUnknown("The connection broke.")
+            if (event := await out.get()) is None:
+                return
             if isinstance(event, Exception):
                 raise event
             await asyncio.sleep(office.wire.latency())
             yield json.loads(json.dumps(event))
-            count += 1
-            if cut is not None and count >= cut.times:
-                raise DeliveryUnknown("The connection broke.")
+
+    def _noted(self, chain: str, mark: str) -> float:
+        """When it was noted that this is sent: from then on others wait. What is not sent at once then, say by a
+        process that stood still, may arrive later than they wait for. That is known, not mended, and in no storm."""
+        store, confirmation = self._office.store, mark.partition(":")[0]
+        tried = store.look(_TRIED, chain=chain, mail=f"mail:{mark}", again=f"mail:{mark}:again")
+        handed = [row.at for row in store.look(_HANDED, id=confirmation) if row.at]
+        known = [row.at for row in tried] + [datetime.fromisoformat(at).timestamp() for at in handed]
+        return max(known, default=self._office.loop.now)
 
     async def close(self) -> None: ...
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.click_ids import CardMark, parse_mark
-from adk_confirm.bot.worker.worker import HELD_FOR
 from adk_confirm.sandbox.blockkit.elements import element_label
 from adk_confirm.sandbox.people.seen import controls
 from adk_confirm.sandbox.refusals import NotFound, Refused
 from adk_confirm.sandbox.workspace.records import Message
 from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, Click, How
+from tests.storms.ballots import FOR_ALL
 from tests.storms.faults import Fault
 
 if TYPE_CHECKING:
@@ -23,18 +23,21 @@ if TYPE_CHECKING:
 
 _BUTTONS = {words.APPROVE, words.HAPPENED, words.NOT_HAPPENED, words.RUN_AGAIN}
 _GLANCE, _PATIENCE, _SOON = 0.2, 12.0, 14.0
+_ANSWERED_WITHIN = 90.0
+"""Seconds within which a vote counts or is refused, though Slack says nothing."""
 
 
-async def presses(office: Office, fault: Fault) -> None:
-    """Waits until there is something to press, and presses it."""
+async def presses(office: Office, fault: Fault, who: str = "") -> None:
+    """Waits until there is something to press, and presses it. `who`: it is this person who presses something that they
+    have not pressed yet."""
     dice, until = Random(f"{fault.at} {fault.count}"), office.loop.now + _PATIENCE
     find = _FIND.get(fault.kind, _open_cards)
-    while not (cards := find(office)):
+    while not (cards := [one for one in find(office) if not office.watch.has_acted(who, _confirmation(one))]):
         if office.loop.now > until or office.weather.over:
             return
         await asyncio.sleep(_GLANCE)
     card = dice.choice(cards).copy()
-    await asyncio.sleep(fault.seconds if find is not _half_approved else 0.0)
+    await asyncio.sleep(fault.seconds if find is not _half_approved and fault.kind != "denies" else 0.0)
     office.note(f"{fault.kind} with {office.people.ticket_of(_confirmation(card), card)}")
     match fault.kind:
         case "old card":
@@ -45,23 +48,29 @@ async def presses(office: Office, fault: Fault) -> None:
                 await _press(office, card, who, dice.choice(_buttons(card)))
         case "last moment":
             await _presses_in_time(office, dice)
-        case "nobody answers":
+        case "nobody answers" if not office.unknown:
             await asyncio.sleep(dice.uniform(31, 40))
             voters = office.watch.half_decided().get(_confirmation(card), [])
             office.unknown = {f"U0{who.upper()}" for who in voters}
             for who in APPROVERS:
                 if who not in voters:
                     await _press(office, card, who, words.APPROVE)
-            await asyncio.sleep(HELD_FOR + 15)
+            await asyncio.sleep(_ANSWERED_WITHIN)
+            office.watch.looks_for_unanswered(_ANSWERED_WITHIN - 1.0)
             office.unknown = set()
         case "speaks" | "nobody spoke" if card.thread_ts:
-            who, place, words_ = dice.choice(ASKERS), card.channel_id, f"s{office.loop.steps}"
-            channel = next(name for name, one in office.people._channels.items() if one.id == place)
-            office.people._says(who, channel, card.thread_ts, [words_], f"You said {words_}.")
+            ticket = office.people.ticket_of(_confirmation(card), card)
+            asker = next((call.asker for call in office.people.asked if call.ticket == ticket), "")
+            who = dice.choice([name for name in ASKERS if name != asker])
+            _says(office, card, who)
             await asyncio.sleep(dice.uniform(0.2, 3))
             if fault.kind == "nobody spoke":
                 office.silences()
             await _press(office, card, who, words.APPROVE)
+        case "denies":
+            await _act(office, card, dice.choice(APPROVERS), "Deny")
+            await asyncio.sleep(dice.uniform(0, 3))
+            _says(office, card, dice.choice(ASKERS))
         case "edits the approved" | "approves the rest":
             voters = office.watch.half_decided().get(_confirmation(card), [*APPROVERS])
             for who in [who for who in APPROVERS if who not in voters][:1]:
@@ -71,6 +80,8 @@ async def presses(office: Office, fault: Fault) -> None:
                     await _act(office, card, who, "Edit")
                     for other in APPROVERS:  # each still looks at what the card showed before
                         await _press(office, card, other, words.APPROVE)
+        case "nevertheless":
+            await _press(office, card, who, words.APPROVE)
         case "runs again":
             for who in dice.sample(APPROVERS, 2):
                 await _press(office, card, who, words.RUN_AGAIN)
@@ -117,7 +128,7 @@ def _unknown(office: Office) -> Sequence[Message]:
 
 
 def _open_to_askers(office: Office) -> Sequence[Message]:
-    return [one for one in _open_cards(office) if office.watch.tool_of(_confirmation(one)) == "pay"]
+    return [one for one in _open_cards(office) if office.watch.tool_of(_confirmation(one)) in FOR_ALL]
 
 
 def _old_cards(office: Office) -> Sequence[Message]:
@@ -128,7 +139,8 @@ def _old_cards(office: Office) -> Sequence[Message]:
 
 _FIND = {
     **{"old card": _old_cards, "edits the approved": _half_approved, "approves the rest": _half_approved},
-    **{"nobody answers": _half_approved, "nobody spoke": _open_to_askers, "runs again": _unknown},
+    **{"nobody answers": _half_approved, "runs again": _unknown},
+    **{"nobody spoke": _open_to_askers, "speaks": _open_to_askers},
 }
 
 
@@ -144,6 +156,14 @@ def _confirmation(card: Message) -> str:
 
 def _buttons(card: Message) -> list[str]:
     return [label for _, element in controls(card.blocks) if (label := element_label(element)) in _BUTTONS]
+
+
+def _says(office: Office, card: Message, who: str) -> None:
+    """Words to the agent, in the card's thread."""
+    if card.thread_ts:
+        words_ = f"s{office.loop.steps}"
+        channel = next(name for name, one in office.people._channels.items() if one.id == card.channel_id)
+        office.people._says(who, channel, card.thread_ts, [words_], f"You said {words_}.")
 
 
 async def _press(office: Office, card: Message, who: str, button: str) -> None:

@@ -43,7 +43,7 @@ from bench.chaos.history import Effect
 from bench.chaos.office import REDELIVERED_AFTER, policy
 from bench.chaos.people import People, everywhere
 from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, TOOLS
-from tests.storms.ballots import START_WITHIN
+from tests.storms.ballots import FOR_ALL, START_WITHIN
 from tests.storms.faults import OF_CLICKS, OF_CLOCKS, OF_PEOPLE, OF_REPLICAS, OF_WRITERS, Fault, Moment, Weather
 from tests.storms.foreign import ForeignAgents, ForeignServer
 from tests.storms.gestures import presses
@@ -142,8 +142,8 @@ class Office:
         self.people = People(self.slack, cast_, everywhere(self.slack, cast_))
         self.wire = SlackWire(self.slack, loop, self.dice, self.weather)
         self.slack.outbox._transmit = partial(transmit, self)  # type: ignore[method-assign]
-        more = (loop, self.dice, self.weather, self._committed, self._unheld, self._coming, self._stored)
-        self.store: StormStore = empty(*more)
+        more = (self._committed, self._unheld, self._coming, self._until_late, self._stored)
+        self.store: StormStore = empty(loop, self.dice, self.weather, *more)
         self.settings = settings(foreign=foreign)
         self.agents = ForeignAgents(self) if foreign else None
         self.watch = Watch(self)
@@ -191,6 +191,10 @@ class Office:
         found = self.struck(on, replica)
         unsent = [one.seconds for one in found if one.kind == "leaves meanwhile" and one.acted]
         return self.dice.uniform(0.05, 0.5) + max(unsent, default=0.0) if found else 0.0
+
+    def _until_late(self) -> float:
+        end = self.watch.next_late_start()
+        return max(0.0, end - self.loop.now) + self.dice.uniform(0, 0.003) if end is not None else 0.0
 
     def acked(self, replica: Replica, made: Delivery) -> None:
         self.watch.acked(made)
@@ -276,9 +280,10 @@ class Office:
                 self._sends_again(fault)
             case "forged letter":
                 self._forges(fault)
-            case "leaves meanwhile":  # what was asked about them is old when the process goes on
-                process.frozen = True
-                self._later(fault.seconds, partial(setattr, process, "frozen", False))
+            case "leaves meanwhile":  # what was asked about them is old when the process, or the store, goes on
+                if not fault.acted:
+                    process.frozen = True
+                    self._later(fault.seconds, partial(setattr, process, "frozen", False))
                 self.leaves(self.watch.last_actor())
                 self._later(fault.seconds + 3, partial(self.leaves, ""))
             case "policy changes":
@@ -317,7 +322,12 @@ class Office:
             self.leaves(away)
             await asyncio.sleep(fault.seconds)
             if away:
-                await presses(self, replace(fault, kind="approves the rest", seconds=0.0))
+                await self._press_on(fault, away)
+
+    async def _press_on(self, fault: Fault, who: str) -> None:
+        """Others approve what this person has approved, and this person what they have not seen yet."""
+        await presses(self, replace(fault, kind="approves the rest", seconds=0.0))
+        await presses(self, replace(fault, kind="nevertheless", seconds=0.0), who)
 
     def leaves(self, away: str) -> None:
         """This person alone is not in the group."""
@@ -327,7 +337,7 @@ class Office:
 
     def changes_who_may(self, by_command: str = "") -> None:
         """Somebody who is barred in some replicas only may still decide in the others."""
-        able = {tool.name: {*APPROVERS, *(ASKERS if tool.name == "pay" else ())} for tool in TOOLS_HERE}
+        able = {tool.name: {*APPROVERS, *(ASKERS if tool.name in FOR_ALL else ())} for tool in TOOLS_HERE}
         for tool in TOOLS_HERE:
             able[tool.name] -= {self.away} if _GROUP in tool.approvers else set()
         named = {tool: frozenset(f"U0{one.upper()}" for one in names) for tool, names in able.items()}
@@ -419,7 +429,7 @@ class Office:
             if reapplies:
                 await self._reapplies(self.bars)
             if bars:
-                await presses(self, replace(fault, kind="approves the rest", seconds=0.0))
+                await self._press_on(fault, bars)
             await asyncio.sleep(fault.seconds)
 
     async def _reapplies(self, bars: str) -> None:
@@ -481,7 +491,9 @@ class Office:
         if voters := sorted({name for names in self.watch.half_decided().values() for name in names}):
             self.leaves(voters[0])
         until = self.loop.now + seconds
-        if (end := self.watch.next_end(until)) is not None:
+        for _ in range(_ENDS):
+            if (end := self.watch.next_end(until)) is None:
+                break
             self.loop.now = max(self.loop.now, end - 1.0)
             await presses(self, Fault("last moment", 0.0, count=int(end)))
             await self.quiet(300.0)
@@ -529,10 +541,13 @@ class _Beside:
         self.office, self.process = office, office.loop.world
 
 
+_ENDS = 3
+"""At how many ends of somebody's time people press in a long sleep."""
 _GROUP = "group:S0ONCALL"
-_POLICIES = {"deploy": (_GROUP,), "pay": tuple(f"user:U0{name.upper()}" for name in (*APPROVERS, *ASKERS))}
+_EVERYBODY = tuple(f"user:U0{name.upper()}" for name in (*APPROVERS, *ASKERS))
+_POLICIES = {"deploy": (_GROUP,), **dict.fromkeys(FOR_ALL, _EVERYBODY)}
 TOOLS_HERE = tuple(replace(tool, approvers=_POLICIES.get(tool.name, tool.approvers)) for tool in TOOLS)
-"""Two of a group decide on one tool's calls, so that somebody may leave it between two votes; and on another tool's
+"""Two of a group decide on one tool's calls, so that somebody may leave it between two votes; and on some tools'
 everybody who has not asked."""
 
 
@@ -548,7 +563,7 @@ _OWED = """
                 WHEN due_at <= :now THEN 'due' ELSE 'put off' END AS how
     FROM jobs
     WHERE due_at <= :now OR lease_until > :now OR parked_at IS NOT NULL OR owed_since IS NOT NULL
-       OR due_at <= :now + 20 AND kind IN ('confirmation', 'thread')
+       OR due_at <= :now + 20 AND kind IN ('confirmation', 'thread', 'session')
 """
 
 

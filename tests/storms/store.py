@@ -14,6 +14,7 @@ from adk_confirm.bot.store.cast_vote import SubmittedVote, count_next
 from adk_confirm.bot.store.transactions import hand_over
 from adk_confirm.runtime.calls.call import CallState
 from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.store.jobs import Claim
 from adk_confirm.runtime.store.lease import Lease, remaining
 from adk_confirm.runtime.store.lease_loop import _Taken
 from adk_confirm.runtime.store.sqlite import as_store_error
@@ -35,7 +36,8 @@ AWAY_SAID = "The store can't be reached now. Nothing was stored."
 class StormStore:
     """`committed` is called after each commit, before anybody has its answer; `unheld` after one by a lease that was
     lost; `coming` when a transaction of such a moment is on its way, and says how late it is if something happens
-    meanwhile; `stored` when somebody's vote is stored."""
+    meanwhile; `until_late` for how long a start may wait until it is too late; `stored` when somebody's vote is
+    stored."""
 
     dialect: SqlDialect = "sqlite"
 
@@ -48,10 +50,11 @@ class StormStore:
         committed: Callable[[Replica], None],
         unheld: Callable[[Replica, Lease], None],
         coming: Callable[[Moment, Replica], float],
+        until_late: Callable[[], float],
         stored: Callable[[SubmittedVote, float], None],
     ) -> None:
         self.loop, self.dice, self.weather, self.committed, self.unheld = loop, dice, weather, committed, unheld
-        self.coming, self.stored = coming, stored
+        self.coming, self.until_late, self.stored = coming, until_late, stored
         self.ends_at = 0.0
         """When something ends: a vote that comes right before that is stored at that very instant."""
         self.holders: dict[str, int] = {}
@@ -164,6 +167,8 @@ class StormEngine:
             late += fault.seconds
         if not read_only and (moment := _moment(work)) and self.replica.number >= 0:
             late += store.coming(moment, self.replica)
+            if moment == "start" and take("start is late"):
+                late += store.until_late()
         loop.call_later(late, self._perform, job, loop.time() + AWAY)
         return await job.future
 
@@ -217,11 +222,12 @@ class StormEngine:
             if topics:
                 store.wake_others(self, topics)
             ends = lease is not None and held and not store.held_by(lease)
+            claims = isinstance(job.result, Claim) and bool(job.result.jobs)
             if take("answer is lost") or (ends and take("last answer is lost")):
                 job.fail(
                     OutcomeUnknown("The connection broke during the commit: whether this was stored is not known.")
                 )
-            elif fault := take("answer is late"):
+            elif fault := take("answer is late") or (take("claim is late") if claims else None):
                 late += fault.seconds
             taken = [claimed for one in job.facts if isinstance(one, _Taken) for claimed in one.jobs]
             store.holders |= {claimed.token: self.replica.process.index for claimed in taken}

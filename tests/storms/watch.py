@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adk_confirm.blocks.click_ids import identity, parse_id, parse_ref
+from adk_confirm.bot.confirmation.confirmation import Confirmation
+from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.inbound.clicks_and_forms import VOTES
 from adk_confirm.bot.inbound.payloads import click_id, person_of, read_click
 from adk_confirm.bot.slack.directory import RIGHTS_KNOWN_FOR
@@ -37,6 +40,7 @@ class Watch:
         self._events_of: dict[int, int] = {}  # how many each had then
         self._given: Counter[tuple[int, str]] = Counter()  # what a session was given: answers, results, words
         self._heard: Counter[tuple[str, str]] = Counter()
+        self._answered: Counter[str] = Counter()  # what an agent elsewhere asked, by its request
         self._sent: dict[tuple[Any, ...], float] = {}  # when a message of ours was last sent to Slack
         self._looked: dict[tuple[int, str], float] = {}  # when a process last asked what is in a channel
         self._acts: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -47,6 +51,7 @@ class Watch:
         """Which revisions of a confirmation somebody pressed a button of."""
         self._able: list[tuple[float, Mapping[str, frozenset[str]], Sequence[str]]] = []
         self._spoke: dict[str, set[str]] = defaultdict(set)
+        """Whose message to the agent of a thread was acknowledged."""
         self.stored: dict[tuple[str, str], list[float]] = defaultdict(list)
         """When somebody's votes about a confirmation were stored."""
 
@@ -79,11 +84,8 @@ class Watch:
             self._heard[chain, content["text"]] += 1
             if self._heard[chain, content["text"]] > 1:
                 self._find("a message reaches the agent once", f"{content['text']} in {chain}")
-            said = [
-                one.who for one in self._office.people.heard if one.ts == content["text"] and one.thread[1] in chain
-            ]
-            self._spoke[chain] |= {f"U0{who.upper()}" for who in said}
-            if not said:
+            heard = self._office.people.heard
+            if not any(one.ts == content["text"] and one.thread[1] in chain for one in heard):
                 self._find("the agent hears what people said", f"{content['text']} in {chain}")
         if not confirmation:
             return
@@ -106,7 +108,7 @@ class Watch:
                 last = max(self.stored[who, confirmation], default=0.0)
                 if len(acts) == len(acks) and max(acks, default=known.until) < known.until and last < known.until:
                     self._find("an acknowledged click counts", f"{who} was not too late", confirmation)
-            votes = self.stored[who, confirmation]
+            votes = [at for at in self.stored[who, confirmation] if at >= known.put]
             if kind in _VOTED and votes and min(votes) >= (known.unknown_until if known.unknown else known.until):
                 self._find("what comes too late does not count", f"{who}'s {kind}", confirmation)
             if kind in _DECIDES and known.revision not in self._revisions[who, confirmation]:
@@ -116,11 +118,13 @@ class Watch:
 
     def _events(self, session: int) -> None:
         """An answer, a result and a message reach a session once."""
-        for row in self._office.store.look(_EVENTS, session=session, after=self._read.get(session, 0)):
+        for row in self._office.store.look(_EVENTS, session=session, after=self._read.get(session, -1)):
             self._read[session] = row.seq
             event = json.loads(row.body)
             parts = (event.get("content") or {}).get("parts") or []
             words = [f"“{part['text']}”" for part in parts if event.get("author") == "user" and part.get("text")]
+            if event.get("author") == "user":
+                self.reaches(parts)
             for given in (*words, *filter(None, map(_given, parts))):
                 self._given[session, given] += 1
                 if self._given[session, given] > 1:
@@ -166,10 +170,26 @@ class Watch:
     def next_end(self, until: float) -> float | None:
         return min((at for at in self.ends_of_time().values() if self._office.loop.now < at < until), default=None)
 
+    def next_late_start(self) -> float | None:
+        """When the next approved call that has not begun may start no more, if that is soon."""
+        now, waiting = self._office.loop.now, [one for one in self._ballots.values() if one.begun < one.attempts]
+        ends = [one.start_by for one in waiting if one.decided == "approved" and now < one.start_by < now + _SOON]
+        return min(ends, default=None)
+
     def looks_for_overdue(self) -> None:
         for id_, at in self.ends_of_time().items():
             if at < self._office.loop.now - _SOON:
                 self._find("nothing waits for ever", f"it is over since {self._office.loop.now - at:.0f} s", id_)
+
+    def looks_for_unanswered(self, within: float) -> None:
+        """Whoever voted hears whether it counts, also while Slack says nothing about others."""
+        for row in self._office.store.look("SELECT id, body FROM bot_confirmations"):
+            for vote in from_json(Confirmation, row.body).pending_votes:
+                if (since := self._office.loop.now - vote.stored_at.timestamp()) > within:
+                    self._find("whoever votes hears soon", f"{vote.voter.user} waits since {since:.0f} s", row.id)
+
+    def has_acted(self, who: str, confirmation: str) -> bool:
+        return bool(who) and bool(self._acts.get((f"U0{who.upper()}", confirmation)))
 
     def last_actor(self) -> str:
         acts = {who: max(at) for (who, _), at in self._acts.items() if at and who in self._office.names}
@@ -202,6 +222,25 @@ class Watch:
 
     def unheld(self, replica: Replica, lease: Lease, what: str) -> None:
         self._find("who lost a lease does nothing", f"{what} of replica {replica.number} for {lease.work}")
+
+    def reaches(self, parts: Sequence[Mapping[str, Any]]) -> None:
+        """An agent gets this. Nobody who looks whether runs are paused can have missed a pause that is older."""
+        look = self._office.store.look
+        for pause in look("SELECT value FROM bot_switches WHERE name = 'paused'"):
+            since = datetime.fromisoformat(json.loads(pause.value)["at"]).timestamp()
+            for part in parts:
+                request = (part.get("functionResponse") or {}).get("id")
+                found = look(_ANSWER, id=request) if request else look(_WORDS, text=part.get("text"))
+                if found and all(since + _INSTANT < letter.at for letter in found):
+                    self._find("nothing begins in a pause", f"the agent gets {request or part.get('text')}")
+
+    def answered(self, request: str, *, confirmed: bool) -> None:
+        """An answer has reached the agent on a server of others."""
+        rows = self._office.store.look("SELECT id FROM bot_confirmations WHERE request_id = :id", id=request)
+        kinds = [line.kind for row in rows for line in self._office.store.look(_ABOUT, id=row.id)]
+        self._answered[request] += 1
+        if self._answered[request] > (1 + kinds.count("run again") if confirmed else 1):
+            self._find(HEARD_TWICE, f"an answer for the {self._answered[request]}. time", request)
 
     def sends_for_others(self, replica: Replica, chain: str) -> None:
         self._find("who lost a lease does nothing", f"replica {replica.number} sends to the agent of {chain}")
@@ -260,8 +299,11 @@ class Watch:
         """A click was acknowledged: its vote is stored, or whoever clicked is told why not. So is a message."""
         event = made.body.get("event")
         if isinstance(event, dict) and event.get("type") == "app_mention":
-            if not self._office.store.look(_LETTER, ts=event["ts"]):
+            letters = self._office.store.look(_LETTER, ts=event["ts"])
+            if not letters:
                 self._find("an acknowledged message is stored", str(event["ts"]))
+            for letter in letters:
+                self._spoke[letter.session].add(str(event["user"]))
             return
         if made.kind != "interactive":
             return
@@ -287,7 +329,13 @@ def _given(part: Mapping[str, Any]) -> str | None:
 _VOTED = ("approval", "edited", "denied", "settled", "run again vote")
 _DECIDES = ("approval", "settled", "run again vote")
 _SOON = 30.0
-_LETTER = "SELECT 1 AS there FROM bot_mail WHERE mark = :ts"
+_LETTER = "SELECT session FROM bot_mail WHERE mark = :ts"
+_INSTANT = 0.001
+_WORDS = "SELECT stored_at AS at FROM bot_mail WHERE kind = 'words' AND json_extract(body, '$.text') = :text"
+_ANSWER = """
+    SELECT m.stored_at AS at FROM bot_mail m JOIN bot_confirmations c ON c.id = m.confirmation
+    WHERE c.request_id = :id
+"""
 _EVENTS = "SELECT seq, body FROM runtime_events WHERE session = :session AND seq > :after ORDER BY seq"
 _NEW = (
     "SELECT seq, kind, confirmation, tool, content FROM bot_ledger WHERE chain = :chain AND seq > :after ORDER BY seq"
