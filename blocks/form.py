@@ -283,10 +283,13 @@ def note_blocks(view: Shown) -> list[JsonObject]:
     """The field for a note that goes with an approval."""
     if view.approve_note == "none":
         return []
-    entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH)
-    optional = view.approve_note == "optional"
-    hint = words.NOTE_HINT if optional else f"{words.WANTED} {words.NOTE_HINT}"
-    return [input_block(plain_text("Note"), entry, REASON, optional=optional, hint=hint)]
+    return [_reason_block("Note", "The thread and the audit show it.", required=view.approve_note == "required")]
+
+
+def _reason_block(label: str, hint: str, *, required: bool, focus: bool | None = None) -> JsonObject:
+    entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH, focus_on_load=focus)
+    hint = f"{words.WANTED} {hint}" if required else hint
+    return input_block(plain_text(label), entry, REASON, optional=not required, hint=hint)
 
 
 def read_note(view: Shown, values: Mapping[str, object]) -> str | None:
@@ -324,9 +327,7 @@ def payload_with(payload: JsonValue, schema: Schema | None, changes: Mapping[str
 
 def deny_form(view: Shown, *, required: bool) -> JsonObject:
     """What Deny opens. Slack draws its submit button green, and an app can't change that."""
-    entry = part("plain_text_input", action_id=ACTION, multiline=True, max_length=REASON_LENGTH, focus_on_load=True)
-    hint = f"{words.WANTED} {words.REASON_HINT}" if required else words.REASON_HINT
-    reason = input_block(plain_text("Reason"), entry, REASON, optional=not required, hint=hint)
+    reason = _reason_block("Reason", words.REASON_HINT, required=required, focus=True)
     stops = rich([line("Stops it for everyone.")], "consequence")
     return _modal(Callback.DENY, words.DENY, [_heading(view), stops, reason], view, words.DENY)
 

@@ -172,7 +172,6 @@ TOO_MANY_FIELDS = "A form has no room for more fields. The values above can't be
 NO_ROOM_TO_EDIT = "The call is too long to be edited in a window. Approve it as it is, or deny it and say why."
 PAYLOAD_INTRO = "Your answer goes to the agent with your approval."
 WANTED = "The policy asks for one."
-NOTE_HINT = "The thread and the audit show it."
 REASON_HINT = "The agent reads this, and can propose something better."
 
 # -- fields
