@@ -108,7 +108,7 @@ def buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     if view.stage is State.WAITING and not view.question and _edits(view):
         row.append(button(Action.EDIT, "Edit…", view.ref.encode(), about=view.tool))
     if approvable(view) and view.grant_offer:
-        row.append(button(Action.GRANT_OPEN, words.GRANT_MORE, view.ref.encode(), about=view.tool))
+        row.append(button(Action.GRANT_OPEN, words.ALLOW_MORE, view.ref.encode(), about=view.tool))
     if view.grant:
         row.append(revoke_button(view.grant))
     if view.stage in ASKED_AGAIN and view.asked_by and not (view.question or view.drifted):
@@ -522,7 +522,7 @@ def _grant_offered(view: Shown) -> list[Line]:
     if not (offer := view.grant_offer) or not approvable(view):
         return []
     time, free = words.duration(offer.seconds), whatever(offer.free)
-    return [line(words.GRANT_OFFERED, more=(Say(words.GRANT_MORE, bold=True),), time=time, free=free)]
+    return [line(words.GRANT_OFFERED, more=(Say(words.ALLOW_MORE, bold=True),), time=time, free=free)]
 
 
 def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
@@ -532,7 +532,7 @@ def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
     )
     rows.append(whatever(offer.free))
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
-    rows += [say("only if each approver grants it")] if view.quorum > 1 else []
+    rows += [say("only if each approver allows it")] if view.quorum > 1 else []
     after = "the last approval" if view.quorum > 1 else "your approval"
     may = f"For {words.duration(offer.seconds)} after {after}, {{tool}} may run in this thread without asking:"
     return [line(may, tool=name(view.tool)), *(Line(row, item=1) for row in rows)]

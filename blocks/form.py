@@ -274,7 +274,7 @@ def approve_form(view: Shown, form: Form | None = None, *, grant: bool = False) 
         blocks += [rich(grant_scope(view, offer), "grant")] if offer is not None else []
     title, submit = ("Answer", "Send answer") if view.question else (words.APPROVE, words.APPROVE)
     if offer is not None:
-        title, submit = words.TITLE_GRANT, "Approve and grant"
+        title, submit = words.TITLE_GRANT, "Approve and allow"
     opened = _modal(Callback.APPROVE, title, blocks, view, submit if may else None)
     return opened if offer is None else {**opened, "private_metadata": f"{view.ref.encode()}/{_terms(offer)}"}
 

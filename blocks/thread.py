@@ -105,7 +105,7 @@ def thread_line(step: ShownLine) -> tuple[Piece, ...]:
         case LineKind.REMINDED if step.notified:
             return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approver_names(step.notified))))
         case LineKind.GRANTED if step.carded:
-            return (Line(say("🔓 {people} granted more like {tool} until {when}, with {free}.", **_spans(step))),)
+            return (Line(say("🔓 {people} allowed more like {tool} until {when}, with {free}.", **_spans(step))),)
     return history_pieces(step)
 
 

@@ -126,7 +126,7 @@ def uses(most: int | None, used: int = 0) -> str:
 APPROVE = "Approve"
 DENY = "Deny"
 REVIEW = "Review…"
-GRANT_MORE = "Grant more…"
+ALLOW_MORE = "Allow more…"
 DENY_OPENS = "Deny…"
 WITHDRAW = "Withdraw"
 HAPPENED = "Yes, it did"
@@ -149,7 +149,7 @@ CONFIRM_REVOKE = ("Revoke this grant?", "Calls like this one need approval again
 
 # -- views
 
-TITLE_EDIT, TITLE_GRANT = "Edit", "Grant more"
+TITLE_EDIT, TITLE_GRANT = "Edit", "Allow more"
 
 
 EDIT_INTRO = "The card then has the new plan. Approve it there."
@@ -325,7 +325,7 @@ HELP_LISTS = "/approvals help says what there is"
 HELP = (  # what is between stars is bold
     "*What you can do*",
     "*/approvals* lists what waits for you and in this channel. Only you see it.",
-    "*Approve* gives your one vote. *Grant more…* also lets calls like it run without asking, for a while.",
+    "*Approve* gives your one vote. *Allow more…* also lets calls like it run without asking, for a while.",
     "*Deny…* stops the call. One denial is enough.",
     "*Edit…* changes the call and approves it, or has a new plan made. Earlier approvals no longer count.",
     "*Withdraw* takes back your own call.",

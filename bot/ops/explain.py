@@ -242,7 +242,7 @@ def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterat
         length += f", {terms.uses} at most" if terms.uses else ""
         on = "arguments" if policy.grant_on is None else ", ".join(policy.grant_on)
         alike = f"the same tool with the same {on}" if on else "the same tool"
-        yield f"Approvers may also grant the next calls like this one for {length}: {alike}."
+        yield f"Approvers may also allow the next calls like this one for {length}: {alike}."
     yield f"The card goes to {names.of(policy.channel) if policy.channel else _HERE[policy.card]}."
     if policy.notify:
         yield f"Notified in place of the approvers: [{', '.join(map(str, policy.notify))}]."

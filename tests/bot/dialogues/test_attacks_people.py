@@ -374,8 +374,8 @@ async def test_who_left_the_group_while_the_store_stood_still_decides_nothing(
     async with open_office(policy("group:S0ONCALL", more='grant = "30m"')) as at:
         card = await at.ask(DINNER)
         if by == "a grant":
-            await at.bob.clicks(card, "Grant more")
-            await (await at.bob.gets_modal("Grant more")).submits()
+            await at.bob.clicks(card, "Allow more")
+            await (await at.bob.gets_modal("Allow more")).submits()
             await at.sees(card, "Done")
             await at.rests()
         ran, asks = len(at.ran()), at.slack.faults.hangs("usergroups.users.list")

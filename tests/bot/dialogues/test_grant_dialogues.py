@@ -43,14 +43,14 @@ async def at(open_office: Opens) -> AsyncIterator[Office]:
 async def granted(at: Office) -> Seen:
     """A first deploy of checkout, approved by bob, and the next ones like it."""
     card = await at.ask("deploy checkout 2.4.1 to prod")
-    await at.bob.clicks(card, "Grant more")
+    await at.bob.clicks(card, "Allow more")
     modal = await at.bob.gets_modal("without asking:")
     assert "For 30 min after your approval, deploy may run in this thread without asking:" in modal
     assert "the same service checkout" in modal
     assert "any version and env" in modal
-    assert modal.title == "Grant more"
+    assert modal.title == "Allow more"
     await modal.submits()
-    await at.sees(card, "Done: Deploy", "granted more like ")
+    await at.sees(card, "Done: Deploy", "allowed more like ")
     return card
 
 
@@ -76,7 +76,7 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
 
 async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) -> None:
     card = await at.ask("reimburse 1500 for a train")
-    await at.bob.clicks(card, "Grant more")
+    await at.bob.clicks(card, "Allow more")
     await (await at.bob.gets_modal("without asking:")).submits()
     await at.slack.until(lambda: len(at.ran()) == 1 or None)
 
@@ -99,7 +99,7 @@ def _ran(at: Office, count: int) -> bool | None:
 async def test_without_the_form_nothing_is_granted(at: Office, opened: bool) -> None:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     if opened:
-        await at.bob.clicks(card, "Grant more")
+        await at.bob.clicks(card, "Allow more")
         (await at.bob.gets_modal("without asking:")).closes()
     await at.bob.clicks(card, "Approve")
     done = await at.sees(card, "Done: Deploy")
@@ -266,9 +266,9 @@ WIPES = '[[policy]]\ntools = ["wipe"]\napprovers = ["group:S0ONCALL"]\ngrant = "
 async def test_a_grant_for_one_agents_tool_lets_no_other_agents_tool_of_that_name_through(open_office: Opens) -> None:
     async with open_office(WIPES, target=f"{__name__}:staging") as at:
         card = await at.ask("staging: orders")
-        await at.bob.clicks(card, "Grant more")
+        await at.bob.clicks(card, "Allow more")
         await (await at.bob.gets_modal("without asking:")).submits()
-        await at.sees(card, "granted more like ", "That was it.")
+        await at.sees(card, "allowed more like ", "That was it.")
         await at.ann.says("@adk-confirm prod: orders", at.deploys, thread=card)
         asked = await at.bob.finds("Asked by ann through prod", at.deploys, thread=card)
         await at.rests()
@@ -281,7 +281,7 @@ async def test_a_grant_that_would_bind_nothing_is_neither_offered_nor_given(open
     rules = f'[[policy]]\ntools = ["pay"]\napprovers = ["group:S0ONCALL"]\ngrant = "30m"\ngrant_on = ["{name}"]\n'
     async with open_office(rules, target=LAB) as at:
         card = await at.ask(PAY)
-        assert not any("Grant more" in button for button in at.bob.now(card).buttons)
+        assert not any("Allow more" in button for button in at.bob.now(card).buttons)
         await at.bob.clicks(card, "Approve")
         await at.sees(card, "Done: Pay")
         await at.ann.says('@adk-confirm pay {"to": "Mallory", "amount": 999999}', at.deploys, thread=card)

@@ -346,7 +346,7 @@ async def test_no_argument_hides_a_part_of_what_the_call_would_do(at: Office) ->
 @pytest.mark.office(ONE + 'grant = "1h"\n', target=LAB)
 async def test_no_grant_is_for_what_nobody_has_seen(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
-    assert "Grant more…" not in str(card.message.blocks)
+    assert "Allow more…" not in str(card.message.blocks)
     await at.bob.clicks(card, "Approve")
     await at.sees(card, ", done")
 

@@ -76,7 +76,7 @@ async def test_a_call_that_no_view_can_hold_is_refused_and_a_shorter_one_is_show
     assert "The call is too long for a window in Slack. Ask the agent for less in one call." in told
     await at.sees(said, "too long for a window in Slack. Send less in one call")
     card = await at.ask("unlock 5800")
-    await at.bob.clicks(card, "Grant more")
+    await at.bob.clicks(card, "Allow more")
     form = await at.bob.gets_modal("Approve")
     assert str(form).replace("\n", "").count("@headers") == 5800
     await form.submits()

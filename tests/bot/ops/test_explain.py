@@ -94,7 +94,7 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
         "Arguments: env prod, version 2.4.1, secret_key ••••, note fine.",
         "Hidden everywhere: 1 value, by redact = [secret*].",
         "May be edited: version, token (not in this call).",
-        "Approvers may also grant the next calls like this one for 30 min: the same tool with the same service.",
+        "Approvers may also allow the next calls like this one for 30 min: the same tool with the same service.",
         "The card goes to C0DEPLOYS.",
     ]
 
