@@ -28,7 +28,8 @@ if TYPE_CHECKING:  # environments of older libraries run some tests, and have no
     from playwright.async_api import Browser
 
 # The same examples every time; a loaded machine is no finding. `make test EXAMPLES=thorough` tries four times as many.
-_always = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_BY_THE_WAY = [HealthCheck.too_slow, HealthCheck.data_too_large]  # of a loaded machine, and of large cards
+_always = settings(derandomize=True, deadline=None, suppress_health_check=_BY_THE_WAY)
 settings.register_profile("quick", _always, max_examples=25)
 settings.register_profile("thorough", _always, max_examples=100)
 settings.load_profile("quick")
@@ -108,14 +109,19 @@ def _slack_waits_for_a_busy_machine() -> None:
 @pytest.fixture(autouse=True)
 def _logs_as_they_were() -> Iterator[None]:
     """A command that ran in this process has set up its logs, on a stderr that is the test's own."""
-    root, excepthook = logging.getLogger(), sys.excepthook
-    level = root.level
+    root, excepthook, levels = logging.getLogger(), sys.excepthook, _levels()
     yield
     for handler in [one for one in root.handlers if type(one) is logging.StreamHandler]:
         root.removeHandler(handler)
-    if root.level != level:  # setting it makes every logger forget what it has worked out
-        root.setLevel(level)
+    for logger in _levels() | levels:
+        if logger.level != levels.get(logger, logging.NOTSET):  # setting one makes all forget what they worked out
+            logger.setLevel(levels.get(logger, logging.NOTSET))
     sys.excepthook = excepthook
+
+
+def _levels() -> dict[logging.Logger, int]:
+    named = (one for one in logging.Logger.manager.loggerDict.values() if isinstance(one, logging.Logger))
+    return {one: one.level for one in (logging.getLogger(), *named) if one.level}
 
 
 @pytest.fixture(scope="session")

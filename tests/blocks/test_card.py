@@ -6,7 +6,7 @@ from dataclasses import replace
 from difflib import unified_diff
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 from pydantic import JsonValue
 
 from adk_confirm.blocks.call_details import CARD, content
@@ -23,7 +23,6 @@ from tests.blocks import inert, limits, samples, strategies
 
 thorough = settings(
     max_examples=settings().max_examples // 4,
-    suppress_health_check=[HealthCheck.too_slow],
     phases=set(Phase) - {Phase.shrink},  # a card takes minutes to make smaller, and the test's time ends before
 )
 

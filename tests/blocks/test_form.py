@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -26,7 +26,7 @@ from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm
 
 Schema = dict[str, JsonValue]
-thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=settings().max_examples // 4)
 
 
 def asked(schema: Schema | None = None, /, **arguments: JsonValue) -> tuple[Shown, Schema | None]:

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from pydantic import JsonValue
 
 from adk_confirm.blocks.exact_values import json_text, spell_value
@@ -18,7 +18,7 @@ from adk_confirm.blocks.shown import ABSENT, Argument, FieldDiff, GrantOffer, Pa
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from tests.blocks import inert, limits, samples, strategies
 
-thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=settings().max_examples // 4)
 
 
 @thorough

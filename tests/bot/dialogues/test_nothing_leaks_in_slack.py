@@ -36,12 +36,10 @@ def logged() -> Iterator[io.StringIO]:
     out, root = io.StringIO(), logging.getLogger()
     handler = logging.StreamHandler(out)
     handler.setFormatter(JsonFormatter())
-    before = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
     yield out
     root.removeHandler(handler)
-    root.setLevel(before)
 
 
 def leaks(text: str) -> list[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import re
 import shlex
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -25,15 +24,6 @@ from tests.support.forked import Process, adk_confirm
 ROOT = Path(__file__).parents[3]
 LINUX, MAC = "linux", "darwin"
 START = 50.0
-
-
-@pytest.fixture(autouse=True)
-def the_sandbox_s_level() -> Iterator[None]:
-    """The command silences the sandbox's warning in its process, which here is that of other tests too."""
-    logger = logging.getLogger("adk_confirm.sandbox.page.page")
-    level = logger.level
-    yield
-    logger.setLevel(level)
 
 
 @asynccontextmanager

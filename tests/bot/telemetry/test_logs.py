@@ -46,18 +46,13 @@ def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     out, root = io.StringIO(), logging.getLogger()
     handler = logging.StreamHandler(out)
     handler.setFormatter(request.param)
-    before = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
     names = ("slack_bolt", "slack_sdk", "aiohttp", "sqlalchemy", "sqlalchemy.engine", "asyncio", "adk_confirm")
-    levels = {name: logging.getLogger(name).level for name in names}
     for name in names:
         logging.getLogger(name).setLevel(logging.DEBUG)
     yield out
     root.removeHandler(handler)
-    root.setLevel(before)
-    for name, level in levels.items():
-        logging.getLogger(name).setLevel(level)
 
 
 def a_line(args: JsonObject) -> bool:
