@@ -256,7 +256,7 @@ async def test_a_server_may_take_its_time_to_start(made: Make, watched: Watched)
 
 
 async def test_but_not_for_ever(made: Make, watched: Watched) -> None:
-    toolset = made(replace(watched.bare(SLOW="1"), start_timeout=0.5))
+    toolset = made(replace(watched.bare(SLOW="1"), start_timeout=2.0))
     with pytest.raises(McpUnavailable, match=r"cannot be used: it did not answer in time\. Nothing ran\."):
         await toolset.tools()
     [pid] = await watched.pids()
