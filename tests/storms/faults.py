@@ -111,7 +111,8 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     ("kill", "freeze", "Slack cuts", "Slack fails"),
     ("answer is lost", "last answer is lost", "last answer is lost"),
     ("answer is late", "read is late", "commit is late"),
-    ("claim is late", "claim is late", "answer is late"),
+    ("claim is late",),
+    ("claim is late", "claim is late", "answer is late", "approves the rest"),
     ("start is late", "start is late", "pause"),
     OF_THE_STORE,
     OF_SLACK,
@@ -122,7 +123,7 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     (*OF_CLICKS, "read is late", "commit is late", "Slack is slow"),
     (*OF_WRITERS, *OF_WRITERS, *OF_CLICKS),
     OF_WRITERS,
-    ("older confirmation", "amount of a confirmation", "letter again", "forged letter"),
+    ("older confirmation", "older confirmation", "old card", "forged letter"),
     (*OF_PEOPLE, *OF_CLICKS),
     ("restart", "restart@taken", "restart@taken"),
     ("restart@taken", "restart@taken", "again"),
@@ -139,6 +140,7 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     ("pause@start", "leaves meanwhile", "kill@tell", "agent is late"),
     ("leaves meanwhile", "group changes", "approves the rest", "nobody answers"),
     ("nobody answers", "nobody answers", "leaves meanwhile"),
+    ("leaves meanwhile", "leaves meanwhile", "leaves meanwhile", "approves the rest"),
     ("nobody spoke", "nobody spoke", "speaks"),
     ("last moment", "last moment", "again", "stranger"),
     ("kill@joint tool", "approves the rest", "approves the rest", "runs again"),
@@ -196,10 +198,10 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
         times = dice.choice((1, 1, 2, 5))
         count = dice.randrange(1, _MOST["commit"]) if early else dice.choice((1, 1, 2, 4, 8))
         count = dice.randrange(1, 9) if kind == "last answer is lost" else count
-        count = dice.choice((1, 1, 2)) if kind in ("start is late", "claim is late") else count
+        count = dice.choice((1, 1, 2)) if kind == "start is late" else count
         lasts = dice.choice((dice.uniform(0.1, 1), dice.uniform(1, 4), lease + dice.uniform(0, 4)))
         if kind == "claim is late":
-            times, lasts = dice.choice((2, 5, 9)), dice.uniform(0.1, 3)
+            count, times, lasts = 1, 9, dice.uniform(0.1, 4)
     elif kind in OF_SLACK:
         method = dice.choice(METHODS) if kind.startswith("Slack") else ""
         times = dice.choice((1, 1, 2, 6))

@@ -23,21 +23,22 @@ if TYPE_CHECKING:
 
 _BUTTONS = {words.APPROVE, words.HAPPENED, words.NOT_HAPPENED, words.RUN_AGAIN}
 _GLANCE, _PATIENCE, _SOON = 0.2, 12.0, 14.0
+_AT_ONCE = ("denies", "speaks", "nobody spoke", "nevertheless")
 _ANSWERED_WITHIN = 90.0
 """Seconds within which a vote counts or is refused, though Slack says nothing."""
 
 
 async def presses(office: Office, fault: Fault, who: str = "") -> None:
-    """Waits until there is something to press, and presses it. `who`: it is this person who presses something that they
-    have not pressed yet."""
+    """Waits until there is something to press, and presses it. `who`: it is this person who presses the oldest card on
+    which they have pressed nothing yet."""
     dice, until = Random(f"{fault.at} {fault.count}"), office.loop.now + _PATIENCE
     find = _FIND.get(fault.kind, _open_cards)
     while not (cards := [one for one in find(office) if not office.watch.has_acted(who, _confirmation(one))]):
         if office.loop.now > until or office.weather.over:
             return
         await asyncio.sleep(_GLANCE)
-    card = dice.choice(cards).copy()
-    await asyncio.sleep(fault.seconds if find is not _half_approved and fault.kind != "denies" else 0.0)
+    card = (min(cards, key=lambda one: one.ts) if who else dice.choice(cards)).copy()
+    await asyncio.sleep(0.0 if find is _half_approved or fault.kind in _AT_ONCE else fault.seconds)
     office.note(f"{fault.kind} with {office.people.ticket_of(_confirmation(card), card)}")
     match fault.kind:
         case "old card":
@@ -63,7 +64,7 @@ async def presses(office: Office, fault: Fault, who: str = "") -> None:
             asker = next((call.asker for call in office.people.asked if call.ticket == ticket), "")
             who = dice.choice([name for name in ASKERS if name != asker])
             _says(office, card, who)
-            await asyncio.sleep(dice.uniform(0.2, 3))
+            await asyncio.sleep(dice.choice((0.3, dice.uniform(0.3, 3))))
             if fault.kind == "nobody spoke":
                 office.silences()
             await _press(office, card, who, words.APPROVE)

@@ -310,10 +310,11 @@ class Office:
             replica.reborn()
 
     async def _somebody(self, fault: Fault) -> str:
-        """Whose approval waits for another's, if there is one soon."""
+        """Whose approval waits for another's, if there is one soon; or somebody who could give the other."""
         for _ in range(60):
             if voters := sorted({name for names in self.watch.half_decided().values() for name in names}):
-                return voters[fault.count % len(voters)]
+                others = [name for name in APPROVERS if name not in voters] if fault.acted else []
+                return (others or voters)[fault.count % len(others or voters)]
             await asyncio.sleep(0.2)
         return APPROVERS[fault.count % len(APPROVERS)]
 
@@ -325,9 +326,9 @@ class Office:
                 await self._press_on(fault, away)
 
     async def _press_on(self, fault: Fault, who: str) -> None:
-        """Others approve what this person has approved, and this person what they have not seen yet."""
-        await presses(self, replace(fault, kind="approves the rest", seconds=0.0))
-        await presses(self, replace(fault, kind="nevertheless", seconds=0.0), who)
+        """This person presses what they have not pressed yet, and others approve what this person has approved."""
+        await presses(self, replace(fault, kind="nevertheless"), who)
+        await presses(self, replace(fault, kind="approves the rest"))
 
     def leaves(self, away: str) -> None:
         """This person alone is not in the group."""

@@ -100,20 +100,31 @@ def make_storm(seed: int, *, foreign: bool = False) -> Storm:
         fault.kind == "kill" and fault.on in ("tool", "joint tool") for fault in faults
     ):  # what is unknown then ends
         pause = dice.choice((0.0, 70.0, 87_000.0, 87_000.0, 87_000.0))
-    plan = _half_decided(plan) if dice.random() < (0.8 if between_two_votes else 0.2) else plan
+    if dice.random() < 0.5 and any(fault.kind in ("speaks", "nobody spoke") for fault in faults):
+        plan = _for_all(plan)
+    elif dice.random() < (0.8 if between_two_votes else 0.2):
+        plan = _half_decided(plan)
     return Storm(seed, replicas, seconds, rates, foreign, plan, faults, pause, dice.choice((2.0, 5.0, 10.0)))
 
 
 def _half_decided(plan: Plan) -> Plan:
     """With a call in each thread that needs two approvals, and gets one soon."""
+    return _with(plan, "deploy", lambda errand: (Click(APPROVERS[errand.number % 3], "Approve", 0.3),))
 
-    def half(errand: Errand) -> Errand:
+
+def _for_all(plan: Plan) -> Plan:
+    """With a call in each thread on which also those decide who ask for others, and nobody soon."""
+    return _with(plan, "pay", lambda _: ())
+
+
+def _with(plan: Plan, tool: str, clicks: Callable[[Errand], tuple[Click, ...]]) -> Plan:
+    def one(errand: Errand) -> Errand:
         first, *others = errand.calls
-        if all(call.tool != "deploy" for call in others):
-            first = replace(first, tool="deploy", clicks=(Click(APPROVERS[errand.number % 3], "Approve", 0.3),))
+        if all(call.tool != tool for call in others):
+            first = replace(first, tool=tool, clicks=clicks(errand))
         return replace(errand, calls=(first, *others))
 
-    return replace(plan, errands=tuple(map(half, plan.errands)))
+    return replace(plan, errands=tuple(map(one, plan.errands)))
 
 
 def run(storm: Storm, *, tell: bool = False) -> Outcome:
