@@ -301,22 +301,23 @@ class Lease:
         A lease that was claimed or renewed less than a third of its term ago, by both clocks, is held. Of any other
         the store is asked. One that is nearly over, or has expired and was taken by nobody, is renewed first. If a
         transaction has locked the job, that may be somebody who takes it, so the store is asked again. So it is if its
-        answer took longer than the lease had left: the process was frozen meanwhile."""
-        clock = asyncio.get_running_loop().time
+        answer took longer than the lease had left, or most of the term, by either clock: the process was frozen
+        meanwhile, or its machine paused."""
         while not (self.lost.is_set() or self.kept.released):
             asked_last = self.kept.asked
             if asked_last is not None and asked_last.are_within(self.term / 3, self._database.clocks()):
                 return
-            asked = clock()
+            asked = self._database.clocks()
             left = await self._database.read(remaining, self.job, self.token)
             if left is None:
                 self.lost.set()
             elif left < self.term / 3:
-                asked, left = clock(), self.term
+                asked, left = self._database.clocks(), self.term
                 if await self._keeper.renew([self]):
                     await asyncio.sleep(_LOCKED)
                     continue
-            if left is not None and not self.lost.is_set() and clock() - asked < left:
+            in_time = left is not None and asked.are_within(min(left, self.term * 2 / 3), self._database.clocks())
+            if in_time and not self.lost.is_set():
                 return
         raise LeaseLost
 

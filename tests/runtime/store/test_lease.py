@@ -327,6 +327,23 @@ def test_an_answer_from_before_the_process_stood_still_is_not_believed(sqlite_st
     in_skipping_time(frozen)
 
 
+async def test_nor_is_one_from_before_the_machine_was_paused(store: Database, clock: Clock) -> None:
+    """From outside: only the time of day shows it, once it is set right."""
+    asked: list[str] = []
+
+    async def pause(when: When, what: str) -> None:
+        if (when, what) == ("after", "remaining"):
+            asked.append(what)
+            if len(asked) == 1:
+                clock.time += 31
+                assert await store.run(claim, MINE, term=30.0) is not None
+
+    lease = Lease(Watched(store, pause), MINE, await token_for(store), term=30.0)
+    with pytest.raises(LeaseLost):
+        await lease.sure()
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize(
     ("passes", "asks"), [(0.0, 0), (9.9, 0), (10.0, 1), (-1.0, 1)], ids=["at once", "a while", "a third", "set back"]
 )
