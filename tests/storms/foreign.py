@@ -127,7 +127,6 @@ def _response(call: JsonObject, response: JsonObject) -> JsonObject:
 
 
 _TRIED = "SELECT at FROM bot_attempts WHERE scope = :chain AND mark IN (:mail, :again)"
-_HANDED = "SELECT json_extract(body, '$.handed_at') AS at FROM bot_confirmations WHERE id = :id"
 
 
 class ForeignServer:
@@ -200,7 +199,8 @@ class ForeignServer:
         process that stood still, may arrive later than they wait for. That is known, not mended, and in no storm."""
         store, confirmation = self._office.store, mark.partition(":")[0]
         tried = store.look(_TRIED, chain=chain, mail=f"mail:{mark}", again=f"mail:{mark}:again")
-        handed = [row.at for row in store.look(_HANDED, id=confirmation) if row.at]
+        rows = store.look("SELECT body FROM bot_confirmations WHERE id = :id", id=confirmation)
+        handed = [at for row in rows if (at := json.loads(row.body).get("handed_at"))]
         known = [row.at for row in tried] + [datetime.fromisoformat(at).timestamp() for at in handed]
         return max(known, default=self._office.loop.now)
 

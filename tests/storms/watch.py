@@ -229,10 +229,11 @@ class Watch:
         for pause in look("SELECT value FROM bot_switches WHERE name = 'paused'"):
             since = datetime.fromisoformat(json.loads(pause.value)["at"]).timestamp()
             for part in parts:
-                request = (part.get("functionResponse") or {}).get("id")
-                found = look(_ANSWER, id=request) if request else look(_WORDS, text=part.get("text"))
-                if found and all(since + _INSTANT < letter.at for letter in found):
-                    self._find("nothing begins in a pause", f"the agent gets {request or part.get('text')}")
+                request, text = (part.get("functionResponse") or {}).get("id"), part.get("text")
+                letters = look(_ANSWER, id=request) if request else look(_WORDS)
+                found = [one.stored_at for one in letters if request or json.loads(one.body)["text"] == text]
+                if found and min(found) > since + _INSTANT:
+                    self._find("nothing begins in a pause", f"the agent gets {request or text}")
 
     def answered(self, request: str, *, confirmed: bool) -> None:
         """An answer has reached the agent on a server of others."""
@@ -331,9 +332,9 @@ _DECIDES = ("approval", "settled", "run again vote")
 _SOON = 30.0
 _LETTER = "SELECT session FROM bot_mail WHERE mark = :ts"
 _INSTANT = 0.001
-_WORDS = "SELECT stored_at AS at FROM bot_mail WHERE kind = 'words' AND json_extract(body, '$.text') = :text"
+_WORDS = "SELECT stored_at, body FROM bot_mail WHERE kind = 'words'"
 _ANSWER = """
-    SELECT m.stored_at AS at FROM bot_mail m JOIN bot_confirmations c ON c.id = m.confirmation
+    SELECT m.stored_at, m.body FROM bot_mail m JOIN bot_confirmations c ON c.id = m.confirmation
     WHERE c.request_id = :id
 """
 _EVENTS = "SELECT seq, body FROM runtime_events WHERE session = :session AND seq > :after ORDER BY seq"
