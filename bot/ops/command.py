@@ -327,7 +327,7 @@ def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
 def paint(text: str, colour: str | None = None) -> str:
     """In colour, or without one in bold, if the output is a terminal and nothing forbids it."""
     forbidden = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return text if forbidden or not sys.stdout.isatty() else click.style(text, fg=colour, bold=not colour)
+    return text if forbidden or not sys.stdout.isatty() else click.style(text, fg=colour, bold=None if colour else True)
 
 
 def standard_output() -> TextIO:

@@ -202,9 +202,9 @@ async def test_no_grants_are_offered_on_a_callers_card(
     """Each ask is a session of its own, so a grant would never cover another."""
     async with door(database_url, tmp_path / "log", monkeypatch, f'{ONE}grant = "30m"\n') as at:
         await at.ci.asks("deploy", env="prod")
-        assert "Grant" not in " ".join((await at.card()).buttons)
+        assert "Allow" not in " ".join((await at.card()).buttons)
         card = await at.ask("deploy checkout 2.4.1")
-        assert "Grant" in " ".join(card.buttons)
+        assert "Allow" in " ".join(card.buttons)
 
 
 async def test_a_failure_is_what_the_claimant_says(at: AtTheDoor) -> None:
