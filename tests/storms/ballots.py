@@ -47,14 +47,16 @@ class Ballots:
     """When people were last asked: whether it may run, or what became of it."""
     start_by: float = math.inf
     reminded: bool = False
+    void: bool = False
+    """Somebody changed its row: it was made anew from the ledger, and nobody decides on it any more."""
     falls: set[str] = field(default_factory=set)
 
     def add(self, kind: str, content: Mapping[str, Any], now: float, *, ours: bool) -> Iterator[tuple[str, str]]:
         """The promises that this line breaks, and how. `ours`: our own runtime begins calls."""
-        who = str((content.get("who") or {}).get("user", ""))
+        who, self.void = str((content.get("who") or {}).get("user", "")), self.void or kind == "unsealed"
         if kind in ("edited", "unknown"):
             before, self.revision = self.revision, int(content.get("revision", self.revision))
-            if self.revision <= before:
+            if self.revision <= before and not self.void:
                 yield "what is decided is what was shown", f"{kind} has the number of what was decided before"
         if kind != "vote fell" and self.falls:
             yield "a vote that falls is told", f"{sorted(self.falls)} before {kind}"
