@@ -480,7 +480,7 @@ def _leaves(called: str, change: FieldDiff) -> list[FieldDiff | tuple[TextSpan, 
 def _say_drift(view: Shown, changed: tuple[str, ...], drawing: Drawing) -> None:
     """How what it would do differs from what was approved: before anything else."""
     after = (*people_names(view.approved_then), Say(" approved")) if view.approved_then else say("it was approved")
-    drawing.add(Line((Say("⚠️ "), Say("Changed after ", bold=True), *after, Say(". Those votes no longer count."))))
+    drawing.add(Line((Say("⚠️ "), Say("Plan changed after ", bold=True), *after, Say(". Those votes no longer count."))))
     if changed:
         drawing.box(Plan(changed), drawing.room.preview, drawing.room.preview_lines, runs=False)
     else:

@@ -178,8 +178,8 @@ def revoke_button(grant: GrantView) -> JsonObject:
 
 def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     return [
-        _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_OUTCOME),
-        _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_OUTCOME),
+        _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_HAPPENED),
+        _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_DID_NOT),
         button(Action.RUN_AGAIN_OPEN, words.RUN_AGAIN, view.ref.encode(), about=view.tool)
         if blind
         else _asking(view, Action.RUN_AGAIN, words.RUN_AGAIN, words.CONFIRM_RUN_AGAIN, "danger"),
@@ -341,7 +341,8 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             return say("The agent asked again. Use the newer card.")
         case State.APPROVED:
             waits = " It starts when the agent is free." if runs else " The agent gets it when it is free."
-            late = f" It must {'start' if runs else 'get it'} by {{when}}." if view.start_by else ""
+            by = f" It must {'start' if runs else 'get it'} by {{when}}."
+            late = by if view.start_by and not view.tries_until else ""
             begins = say("" if _problems(view) else waits)
             return decided(yes) + begins + say(late, when=When(view.start_by or 0))
         case OutcomeKind.RUNNING:
@@ -355,7 +356,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             if view.became == words.HANDED_OVER and isinstance(view.result, dict):
                 whom, time = code(str(view.result["handed to"])), ""
                 said = say(
-                    "{who} handed it to {whom}, which does not report back. Check the system that it changes.",
+                    "handed by {who} to {whom}, which does not report back. Check the system that it changes.",
                     who=name(view.reported_by or ""),
                     whom=whom,
                 )
@@ -372,12 +373,12 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
         case State.LAPSED:
             return say(f"{yes} by {{people}}, but the agent could not be reached in time.", people=people)
         case State.ELSEWHERE:
-            may = "" if view.outside is False else "It may have run: check the system that it changes. "
-            return say("Somebody answered the agent directly, so no vote here counted. " + may + "Find out who.")
+            may = "" if view.outside is False else " It may have run: check the system that it changes."
+            return say("Somebody answered the agent directly: find out who. No vote here counted." + may)
         case OutcomeKind.HAPPENED | OutcomeKind.DID_NOT | OutcomeKind.NOBODY_KNOWS:
             ended = f"{{who}} said that it {words.STATES[view.stage]}."
             if view.stage is OutcomeKind.NOBODY_KNOWS:
-                ended = "Nobody said whether it took effect. The agent knows that the outcome is unknown."
+                ended = "Nobody said whether it took effect: check. The agent knows that it is unknown."
             ended += " Approved by {people}." if view.approved_by else ""
             return say(ended, who=people_names(view.decided_by), people=people_names(view.approved_by, voted))
     if view.question:
@@ -451,7 +452,7 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     """`Needs 1 more approval from @oncall · approved by @ops · expires today at 09:05`."""
     if view.stage is OutcomeKind.UNKNOWN:
         count = (Say(f"{len(view.voted)} of {view.quorum} to run it again", bold=True),)
-        votes = say("{count}: {people}\n", count=count, people=people_names(view.voted)) if view.voted else ()
+        votes = say("{count}: {people}.\n", count=count, people=people_names(view.voted)) if view.voted else ()
         return (*votes, *deciders(view, "{approvers} can answer.", most))
     if view.stage is not State.WAITING:
         return ()
@@ -474,8 +475,9 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
 
 
 def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
-    """The people who can still decide. Somebody who is named and has approved already is left out."""
-    left = [one for one in view.approvers if one.kind is not ApproverKind.USER or one.value not in view.voted]
+    """The people who can still decide. Somebody who is named and has approved, or can't any more, is left out."""
+    out = view.voted if view.lacks_preview or view.too_few_may else (*view.voted, *view.spoke)
+    left = [one for one in view.approvers if one.kind is not ApproverKind.USER or one.value not in out]
     named = approver_names(left, most) or approver_names(view.approvers, most)
     if view.escalated_to and (leads := approver_names(view.escalated_to, most)):
         at = view.escalated_at
@@ -507,7 +509,7 @@ def audit_line(view: Shown) -> Line:
 def grant_text(grant: GrantView) -> Line:
     """What a grant allows, until when, and what may differ. Who approved gave it."""
     calls, uses = calls_like(grant), words.uses(grant.uses, grant.used)
-    free = Say("Runs here without asking", bold=True)
+    free = Say("Runs unasked in this thread", bold=True)
     return line(words.GRANT, free=free, calls=calls, when=When(grant.until), uses=uses)
 
 
@@ -532,10 +534,10 @@ def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
     )
     rows.append(whatever(offer.free))
     rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
-    rows += [say("only if each approver allows it")] if view.quorum > 1 else []
     after = "the last approval" if view.quorum > 1 else "your approval"
     may = f"For {words.duration(offer.seconds)} after {after}, {{tool}} may run in this thread without asking:"
-    return [line(may, tool=name(view.tool)), *(Line(row, item=1) for row in rows)]
+    all_must = [line("Every approver must allow it.")] if view.quorum > 1 else []
+    return [line(may, tool=name(view.tool)), *(Line(row, item=1) for row in rows), *all_must]
 
 
 def calls_like(grant: GrantView | ShownLine) -> tuple[TextSpan, ...]:

@@ -168,7 +168,7 @@ def _waits(view: Shown, soon: int = 0) -> list[Line]:
     """What the call is, from whom, how many approved, and until when."""
     until = When(
         view.expires_at,
-        lead="⏰ by " if view.expires_at <= soon else "by ",
+        lead="⏰ until " if view.expires_at <= soon else "until ",
         clock=view.expires_at - view.asked_at < _DAY,
     )
     facts: list[Sequence[TextSpan]] = []
@@ -213,7 +213,7 @@ def _grant(grant: GrantView, view: HomeView) -> list[JsonObject]:
     place = (*thread, Say(" of "), Channel(grant.channel)) if grant.channel else thread
     others = [one for one in grant.by if one != view.reader]
     facts = [say("until {when} · in {place}", when=When(grant.until), place=place)]
-    facts += [say("with {others}", others=people_names(others))] if others else []
+    facts += [say("also by {others}", others=people_names(others))] if others else []
     facts += [say(words.uses(grant.uses, grant.used).strip(" ."))] if grant.uses else []
     block = f"grant.{checked_id(grant.id)}.{view.version}"
     return [section([Line(calls_like(grant)), Line(join(facts, words.DOT))], block, revoke_button(grant))]

@@ -55,7 +55,7 @@ PREVIEW_FAILED = {  # by whether nobody may approve
     False: "⚠️ Its plan failed: {why}",
 }
 CHECK_FIRST = "First check the system that it changes."
-FAILED_STATUS = ". It may have done part of it: look before you ask again."
+FAILED_STATUS = ". It may be half done: check before you ask again."
 DOT = " · "
 
 HIDDEN_VALUE = "🔒 hidden"
@@ -111,7 +111,7 @@ NOT_SEALED = (
     "whoever runs it."
 )
 GRANT = "🔓 {free} until {when}: {calls}.{uses}"
-GRANT_OFFERED = "🔓 {more} also lets it run here for {time} without asking, with {free}."
+GRANT_OFFERED = "🔓 {more} also lets it run unasked in this thread for {time}, with {free}."
 
 
 def uses(most: int | None, used: int = 0) -> str:
@@ -137,8 +137,9 @@ CLOSE, BACK = "Close", "Back"
 
 
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
-CONFIRM_APPROVE_LAST = ("Approve this call?", "Your approval is the last one needed. Then it runs.")
-CONFIRM_OUTCOME = ("Did it take effect?", "Your word is enough. You can't undo this.")
+CONFIRM_APPROVE_LAST = ("Approve this call?", "One more approval, and it runs.")
+CONFIRM_HAPPENED = ("It took effect?", "Your word is enough. You can't undo this.")
+CONFIRM_DID_NOT = ("It had no effect?", CONFIRM_HAPPENED[1])
 CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt did take effect, this makes it happen twice.")
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (
@@ -226,7 +227,7 @@ LINE_SETTLED = {
     False: "📝 {who} said that {tool} did not take effect.",
     None: "📝 {who} said how {tool} ended.",
 }
-LINE_NOBODY_KNOWS = "❓ Nobody said whether {tool} took effect. The agent knows that the outcome is unknown."
+LINE_NOBODY_KNOWS = "❓ Nobody said whether {tool} took effect: check. The agent knows that it is unknown."
 LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
 
 NO_STEPS = "This {what} has no steps yet. Open it again in a moment."

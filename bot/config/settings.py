@@ -435,7 +435,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        what = "write one with `adk-confirm init`, or name one with --config; there is no such file"
+        what = "there is no such file. Write one with `adk-confirm init`, or name another with --config"
         raise SettingsError([Problem(str(path), what)]) from error
     except OSError as error:
         raise SettingsError([Problem(str(path), f"can't be read: {error.strerror or error}")]) from error

@@ -255,7 +255,7 @@ def test_a_question_before_a_click_names_the_call_and_says_what_follows() -> Non
         assert shown
         assert all(text.startswith("Refund checkout. ") for text in shown)
     (last,) = dialogs(card(replace(samples.ONE_VOTE, confirm_dialog=True, grant_offer=None)).payload())
-    assert last.endswith("Your approval is the last one needed. Then it runs.")
+    assert last.endswith("One more approval, and it runs.")
     many = replace(samples.ONE_VOTE, confirm_dialog=True, grant_offer=None, quorum=3)
     assert "It runs once enough people approve" in dialogs(card(many).payload())[0]
     (revokes,) = dialogs(card(replace(samples.DONE, grant=samples.GRANT)).payload())
@@ -269,7 +269,7 @@ ALARM = "🚨 Somebody answered the agent directly, outside this app. Find out w
 def test_a_card_answered_elsewhere_says_so_once_and_then_what_to_do(outside: bool | None, verb: str) -> None:
     said = inert.shown(card(replace(samples.ELSEWHERE, outside=outside)).payload())
     assert f"🚨 {verb} outside this app: Deploy checkout 2.14.0 to prod" in said
-    assert "so no vote here counted. " in said
+    assert "No vote here counted." in said
     assert said.count("outside this app") == said.count("answered the agent") == said.count("🚨") == 1
 
 

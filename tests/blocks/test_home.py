@@ -81,7 +81,7 @@ def test_what_ends_soon_has_a_clock() -> None:
     """The next deadline, however far, and each within a quarter of an hour."""
     two = (samples.WAITING, replace(samples.WAITING, id="later", expires_at=samples.NOON + 3660))
     clocks = [
-        inert.shown(home_tab(HomeView(version=1, now=samples.NOON + 3660 - left, waiting=two))).count("|⏰ by")
+        inert.shown(home_tab(HomeView(version=1, now=samples.NOON + 3660 - left, waiting=two))).count("|⏰ until")
         for left in (14 * 60, 16 * 60)
     ]
     assert clocks == [2, 1]
@@ -97,4 +97,4 @@ def test_what_i_decided_says_what_i_decided() -> None:
 def test_a_grant_of_mine_names_the_others_alone() -> None:
     grants = tuple(replace(samples.GRANT, id=f"g{at}", by=by) for at, by in enumerate((("U0ME",), ("U0ME", "U0YOU"))))
     said = inert.shown(home_tab(HomeView(version=1, reader="U0ME", grants=grants)))
-    assert (said.count("with <@"), said.count("with <@U0YOU>"), "U0ME" in said) == (1, 1, False)
+    assert (said.count("also by <@"), said.count("also by <@U0YOU>"), "U0ME" in said) == (1, 1, False)

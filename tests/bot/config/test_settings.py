@@ -296,7 +296,7 @@ class TestFiles:
         assert load_settings(path, SECRETS) == parse(policy("quorum = 2"))
 
     def test_no_file(self, tmp_path: Path) -> None:
-        with pytest.raises(SettingsError, match="write one with `adk-confirm init`, or name one with --config"):
+        with pytest.raises(SettingsError, match="Write one with `adk-confirm init`, or name another with --config"):
             load_settings(tmp_path / "x.toml", SECRETS)
 
     def test_not_a_text(self, tmp_path: Path) -> None:

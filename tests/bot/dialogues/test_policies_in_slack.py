@@ -112,7 +112,7 @@ async def test_if_somebody_else_asks_the_same_person_can_approve_it(at: Office) 
 @pytest.mark.office(policy(more="confirm_dialog = true"), target=LAB)
 async def test_slack_asks_whether_somebody_is_sure(at: Office) -> None:
     card = await at.ask(PAY)
-    with pytest.raises(AskedFirst, match="Your approval is the last one needed"):
+    with pytest.raises(AskedFirst, match="One more approval, and it runs"):
         await at.bob.clicks(card, "Approve")
     assert "Needs 1 approval" in at.ann.now(card)
     await at.bob.clicks(card, "Approve", sure=True)

@@ -176,7 +176,7 @@ async def test_a_tool_that_fails_says_so_on_its_card_and_to_the_agent(at: Office
     failed = await at.sees(card, "Failed: Breaks")
     assert "the safe is jammed" in failed
     assert failed.buttons == ("All details", "History", "Ask again")
-    assert "It may have done part of it" in failed
+    assert "It may be half done" in failed
     await at.sees(card, 'breaks: {"error":"RuntimeError: the safe is jammed"}')
 
 

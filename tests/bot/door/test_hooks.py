@@ -140,7 +140,7 @@ async def test_an_approval_lets_the_call_run_once(at: AtTheDoor) -> None:
     await at.bob.clicks(card, "Approve")
     said = await asked
     assert (said["permissionDecision"], said["updatedInput"]) == ("allow", {"command": PUSH})
-    await at.ann.finds("handed it to", at.deploys)
+    await at.ann.finds("handed by", at.deploys)
     again = await hooked(at, wait="1s")  # the next one is another call
     assert again["permissionDecision"] == "deny"
     assert "People are asked about this call" in str(again["permissionDecisionReason"])

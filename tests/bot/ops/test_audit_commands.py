@@ -336,7 +336,7 @@ async def test_it_verifies(at: Backoffice) -> None:
         ),
         (
             ["show", "x", "--config", "none.toml"],
-            "none.toml: write one with `adk-confirm init`, or name one with --config; ",
+            "none.toml: there is no such file. Write one with `adk-confirm init`, or name another with --config",
         ),
     ],
 )

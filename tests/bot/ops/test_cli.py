@@ -124,7 +124,7 @@ def test_after_json_an_error_is_json_too(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["pending", "--json"]) == 2
     said = capsys.readouterr()
     assert said.err == ""
-    assert "adk-confirm.toml: write one with `adk-confirm init`, or name one" in json.loads(said.out)["error"]
+    assert "adk-confirm.toml: there is no such file." in json.loads(said.out)["error"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
