@@ -43,10 +43,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
-    before = set(sys.modules)
+    forget_modules_in(tmp_path.parent)  # another test's may have the same name
     yield tmp_path
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+    forget_modules_in(tmp_path)
+
+
+def forget_modules_in(folder: Path) -> None:
+    for name, module in [*sys.modules.items()]:
+        if str(folder) in str(getattr(module, "__file__", "")):
             del sys.modules[name]
 
 
