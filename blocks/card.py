@@ -476,7 +476,8 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
 
 def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
     """The people who can still decide. Somebody who is named and has approved, or can't any more, is left out."""
-    out = view.voted if view.lacks_preview or view.too_few_may else (*view.voted, *view.spoke)
+    approve = view.stage is State.WAITING and not (view.lacks_preview or view.too_few_may)  # else they answer or deny
+    out = (*view.voted, *view.spoke) if approve else view.voted
     left = [one for one in view.approvers if one.kind is not ApproverKind.USER or one.value not in out]
     named = approver_names(left, most) or approver_names(view.approvers, most)
     if view.escalated_to and (leads := approver_names(view.escalated_to, most)):
@@ -509,7 +510,7 @@ def audit_line(view: Shown) -> Line:
 def grant_text(grant: GrantView) -> Line:
     """What a grant allows, until when, and what may differ. Who approved gave it."""
     calls, uses = calls_like(grant), words.uses(grant.uses, grant.used)
-    free = Say("Runs unasked in this thread", bold=True)
+    free = Say("Runs in this thread without asking", bold=True)
     return line(words.GRANT, free=free, calls=calls, when=When(grant.until), uses=uses)
 
 

@@ -278,8 +278,12 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.RUN_AGAIN_VOTE: LineEntry(sentence="👍 {who} wants {tool} to run again: {votes}.", card=True),
     LineKind.RUN_AGAIN: LineEntry(sentence="🔁 {tool} runs again, attempt {attempt}, decided by {people}.", card=True),
     LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS),
-    LineKind.GRANTED: LineEntry(sentence="🔓 Runs unasked in this thread until {when}: {calls}. Allowed by {people}."),
-    LineKind.GRANT_USED: LineEntry(sentence="🔓 {tool} runs unasked, because {people} allowed it.", arguments=True),
+    LineKind.GRANTED: LineEntry(
+        sentence="🔓 Runs in this thread without asking until {when}: {calls}. Allowed by {people}."
+    ),
+    LineKind.GRANT_USED: LineEntry(
+        sentence="🔓 {tool} runs without asking, because {people} allowed it.", arguments=True
+    ),
     LineKind.GRANT_REVOKED: LineEntry(sentence=_revocation_words, text=True),
     LineKind.STOPPED: LineEntry(sentence=_stop_words),
     LineKind.PAUSED: LineEntry(

@@ -111,7 +111,7 @@ NOT_SEALED = (
     "whoever runs it."
 )
 GRANT = "🔓 {free} until {when}: {calls}.{uses}"
-GRANT_OFFERED = "🔓 {more} also lets it run unasked in this thread for {time}, with {free}."
+GRANT_OFFERED = "🔓 {more} also lets it run in this thread for {time} without asking, with {free}."
 
 
 def uses(most: int | None, used: int = 0) -> str:

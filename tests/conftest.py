@@ -28,8 +28,7 @@ if TYPE_CHECKING:  # environments of older libraries run some tests, and have no
     from playwright.async_api import Browser
 
 # The same examples every time; a loaded machine is no finding. `make test EXAMPLES=thorough` tries four times as many.
-_BY_THE_WAY = [HealthCheck.too_slow, HealthCheck.data_too_large]  # of a loaded machine, and of large cards
-_always = settings(derandomize=True, deadline=None, suppress_health_check=_BY_THE_WAY)
+_always = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", _always, max_examples=25)
 settings.register_profile("thorough", _always, max_examples=100)
 settings.load_profile("quick")

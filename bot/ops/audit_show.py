@@ -39,10 +39,10 @@ from adk_confirm.bot.ops.command import (
     parse_time,
     read_stamp,
 )
-from adk_confirm.bot.store.audit_log import AuditRecord, read_recent, read_record
+from adk_confirm.bot.store.audit_log import AuditRecord, latest_beginning_with, read_recent, read_record
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_rows import content_of
-from adk_confirm.bot.store.repository import moment, read_confirmation
+from adk_confirm.bot.store.repository import moment
 from adk_confirm.runtime.errors import Invalid, NotFound
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, same, texts
 from adk_confirm.runtime.store.database import Tx
@@ -105,13 +105,11 @@ def _record(tx: Tx, id_: str) -> AuditRecord:
     try:
         return read_record(tx, id_)
     except NotFound:
-        begins = "SELECT id FROM bot_confirmations WHERE substr(id, 1, :length) = :id ORDER BY created DESC, id"
-        fit = [str(one) for one in tx.column(begins, id=id_, length=len(id_))] if id_ else []
-        row = read_confirmation(tx, fit[0]) if fit else None
+        count, row = latest_beginning_with(tx, id_)
         if row is None:
             raise
-        which = headline(shown_of(row)) if len(fit) == 1 else f"the latest, {headline(shown_of(row))}"
-        many = f"{len(fit)} calls begin" if fit[1:] else "1 call begins"
+        which = headline(shown_of(row)) if count == 1 else f"the latest, {headline(shown_of(row))}"
+        many = f"{count} calls begin" if count > 1 else "1 call begins"
         raise Invalid(visible(f"{many} with {id_}. Type `adk-confirm audit show {row.id[:8]}` for {which}.")) from None
 
 

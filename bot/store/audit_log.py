@@ -203,6 +203,15 @@ def read_record(tx: Tx, name: str) -> AuditRecord:
     return AuditRecord(f"Confirmation {confirmation}", lines, _rows(tx, lines))
 
 
+def latest_beginning_with(tx: Tx, beginning: str) -> tuple[int, Confirmation | None]:
+    """How many confirmations have an id that begins like this, and the latest of them."""
+    found = "FROM bot_confirmations WHERE substr(id, 1, :length) = :beginning"
+    about = {"beginning": beginning, "length": len(beginning)}
+    count = tx.value(f"SELECT count(*) {found}", **about) if beginning else 0
+    latest = tx.value(f"SELECT id {found} ORDER BY created DESC, id LIMIT 1", **about) if count else None
+    return count, None if latest is None else read_confirmation(tx, latest)
+
+
 def _chain_or_nothing(tx: Tx, name: str) -> str:
     try:
         return find_chain(tx, name)

@@ -22,7 +22,7 @@ LINES = "bot:lines"
 
 _FIND_HEAD = "SELECT seq, hash FROM bot_chains WHERE chain = :chain"
 _LOCK_HEAD = f"{_FIND_HEAD} FOR UPDATE"
-_BEGIN = """
+_BEGIN_CHAIN = """
     INSERT INTO bot_chains (chain, seq, hash) VALUES (:chain, :seq, :hash)
     ON CONFLICT (chain) DO UPDATE SET chain = excluded.chain RETURNING seq, hash
 """
@@ -79,7 +79,7 @@ def _lock_head(tx: Tx, chain: str) -> Head:
     if head is None:
         # If another replica begins the chain at this moment, its line comes first.
         begun = Head()
-        head = tx.first(_BEGIN, chain=chain, seq=begun.seq, hash=begun.hash)
+        head = tx.first(_BEGIN_CHAIN, chain=chain, seq=begun.seq, hash=begun.hash)
     return Head(head.seq, head.hash)
 
 

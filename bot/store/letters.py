@@ -91,7 +91,7 @@ class DecisionsAhead:
 
 _WAITING = "SELECT * FROM bot_mail WHERE session = :key AND done_at IS NULL ORDER BY id"
 _NEXT = f"{_WAITING} LIMIT :most"
-_HELD_BACK = """
+_PAUSED_OR_STOPPED = """
     SELECT EXISTS (SELECT 1 FROM bot_switches WHERE name = :paused) AS paused,
         EXISTS (SELECT 1 FROM bot_attempts WHERE scope = :key AND mark = :stopped) AS stopped
 """
@@ -141,8 +141,8 @@ def read_mail(tx: Tx, key: str, batch: Batch, *, decisions_ahead: DecisionsAhead
         return Mail((), paused=False, rows=rows)
     if letters[0].kind == "words" and letters[0].sealed and _was_heard(tx, key, letters[0]):
         letters = (replace(letters[0], body={}, person=None, sealed=False),)
-    held = tx.first(_HELD_BACK, paused=PAUSED, key=key, stopped=stop_mark(letters[0].id))
-    return Mail(letters, paused=bool(held.paused), rows=rows, stopped=bool(held.stopped))
+    found = tx.first(_PAUSED_OR_STOPPED, paused=PAUSED, key=key, stopped=stop_mark(letters[0].id))
+    return Mail(letters, paused=bool(found.paused), rows=rows, stopped=bool(found.stopped))
 
 
 def read_first(tx: Tx, key: str, batch: Batch) -> tuple[Session, Mail]:

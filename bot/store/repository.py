@@ -159,6 +159,7 @@ def session_seal(tx: Tx, session: Session) -> str:
 
 
 def _sealed(tx: Tx, session: Session) -> tuple[list[Json], int]:
+    """What a session's seal covers: its place and people, and the number of the last message."""
     last: int = tx.value(_LAST_WORDS, key=session.key)
     return [*session.place, people_text(session.speakers), people_text(session.present)], last
 

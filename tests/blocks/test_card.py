@@ -262,6 +262,12 @@ def test_a_question_before_a_click_names_the_call_and_says_what_follows() -> Non
     assert revokes.startswith("deploy with service checkout, any version, env and replicas. ")
 
 
+def test_who_spoke_is_not_called_to_approve_and_may_still_answer_how_it_ended() -> None:
+    assert f" or <@{samples.LEAD}>" in said(samples.ONE_VOTE)
+    assert f" or <@{samples.LEAD}>" not in said(replace(samples.ONE_VOTE, spoke=(samples.LEAD,)))
+    assert said(replace(samples.UNKNOWN, spoke=(samples.LEAD,))) == said(samples.UNKNOWN)
+
+
 ALARM = "🚨 Somebody answered the agent directly, outside this app. Find out who."
 
 

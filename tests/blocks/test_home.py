@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adk_confirm.blocks.click_ids import Action
@@ -15,7 +15,9 @@ from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.shown import Argument
 from tests.blocks import inert, limits, samples, strategies
 
-few = settings(max_examples=settings().max_examples // 4)
+few = settings(
+    max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 some_cards = st.lists(strategies.cards, max_size=2, unique_by=lambda view: view.id).map(tuple)
 homes = st.builds(
     HomeView,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adk_confirm.blocks.call_details import headline
@@ -41,7 +41,9 @@ from tests.support.deciding import Desk, make_policy
 
 SHOWN = [kind for kind, entry in LINES.items() if entry.sentence is not None]
 
-some = settings(max_examples=settings().max_examples // 4)
+some = settings(
+    max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 
 
 @some

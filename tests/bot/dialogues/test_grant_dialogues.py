@@ -67,7 +67,7 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
 
     await again(at, card)
 
-    await at.sees(card, "Deploy checkout 2.4.2 to prod runs unasked, because", "2.4.2")
+    await at.sees(card, "Deploy checkout 2.4.2 to prod runs without asking, because", "2.4.2")
     await at.slack.until(lambda: len(at.ran()) == 2 or None)
     await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count(", done") == 2 or None)
     assert "Needs 1 approval" not in at.ann.sees(at.deploys, thread=card)
@@ -232,7 +232,7 @@ async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> 
     await at.later(minutes=2)
     await again(at, card, version="2.4.3")
 
-    await at.sees(card, "2.4.3", "Deploy checkout 2.4.3 to prod runs unasked, because")
+    await at.sees(card, "2.4.3", "Deploy checkout 2.4.3 to prod runs without asking, because")
     await at.rests()
     assert "Revoke grant" in at.ann.now(card).buttons
 
@@ -273,7 +273,7 @@ async def test_a_grant_for_one_agents_tool_lets_no_other_agents_tool_of_that_nam
         asked = await at.bob.finds("Asked by ann through prod", at.deploys, thread=card)
         await at.rests()
         assert "Approve" in at.bob.now(asked).buttons
-        assert "runs unasked" not in at.ann.sees(at.deploys, thread=card)
+        assert "runs without asking" not in at.ann.sees(at.deploys, thread=card)
 
 
 @pytest.mark.parametrize("name", ["too", "to.id"])
