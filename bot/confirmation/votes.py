@@ -189,6 +189,9 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, p
 
 
 def _too_late(row: Confirmation, vote: Vote) -> Refusal | None:
+    repeats = any(earlier.voter.is_also(vote.voter) for earlier in row.approvals)
+    if row.state is State.APPROVED and repeats and vote.kind is VoteKind.APPROVE and vote.way == "button":
+        return Refusal(reason=Reason.ALREADY_VOTED)  # a form may say something else than what was counted
     if row.state is not State.WAITING:
         return Refusal(reason=Reason.TOO_LATE, state=str(row.state))
     if vote.stored_at >= row.deadline:
@@ -215,7 +218,7 @@ _STALE = (Reason.OLDER_REVISION, Reason.TOO_LATE, Reason.NOTHING_TO_SETTLE, Reas
 
 def _reject(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> Transition:
     """Removes a refused vote from the row; the ledger keeps it. If the voter saw an old card, it is drawn again."""
-    stale = refusal.reason in _STALE
+    stale = refusal.reason in _STALE or row.state is not State.WAITING
     votes = tuple(other for other in row.votes if other.id != vote.id)
     row = next_version(replace(row, votes=votes), now, visible=stale)
     step = replace(

@@ -272,6 +272,15 @@ class TestTheVotesBefore:
         assert why(desk.approve(south)) is Reason.ALREADY_VOTED
         assert desk.state() is State.WAITING
 
+    def test_whose_vote_decided_hears_that_it_counts_and_everybody_else_that_they_are_late(self) -> None:
+        desk = Desk(make_policy())
+        desk.approve(ANNA)
+        shown = desk.row.version
+        assert why(desk.approve(ANNA)) is Reason.ALREADY_VOTED
+        assert desk.row.version > shown, "the card that they saw is drawn again"
+        assert why(desk.approve(BEN)) is Reason.TOO_LATE
+        assert why(desk.vote(VoteKind.DENY, ANNA)) is Reason.TOO_LATE
+
 
 class TestReapply:
     def test_a_vote_of_whom_nothing_is_known_falls(self) -> None:
