@@ -85,7 +85,7 @@ async def test_one_that_fails_is_named_and_the_others_go_on(
         await ready(at)
         assert (await scrape(at.bot.url)).value("adk_confirm_task_down") == 0
         await at.bob.clicks(card, "Approve", stale=True)
-        await at.bob.gets_modal("You are too late")
+        await at.bob.gets_modal("You already approved")
         before = await at.bot.database.read(sealed)
         await at.ask("reimburse 1500 for the team dinner")
         await until(lambda: at.bot.database.read(lambda tx: sealed(tx) > before))
