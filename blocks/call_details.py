@@ -42,6 +42,7 @@ from adk_confirm.blocks.rich_text import (
     When,
     code,
     join_list,
+    line,
     name,
     say,
     spoken,
@@ -479,8 +480,8 @@ def _leaves(called: str, change: FieldDiff) -> list[FieldDiff | tuple[TextSpan, 
 
 def _say_drift(view: Shown, changed: tuple[str, ...], drawing: Drawing) -> None:
     """How what it would do differs from what was approved: before anything else."""
-    after = (*people_names(view.approved_then), Say(" approved")) if view.approved_then else say("it was approved")
-    drawing.add(Line((Say("⚠️ "), Say("Plan changed after ", bold=True), *after, Say(". Those votes no longer count."))))
+    who, lost = people_names(view.approved_then) or words.SOMEBODY, Say("Those votes no longer count.", bold=True)
+    drawing.add(line("{who} approved an older plan. {lost}", who=who, lost=lost))
     if changed:
         drawing.box(Plan(changed), drawing.room.preview, drawing.room.preview_lines, runs=False)
     else:

@@ -180,9 +180,9 @@ def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     return [
         _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_HAPPENED),
         _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_DID_NOT),
-        button(Action.RUN_AGAIN_OPEN, words.RUN_AGAIN, view.ref.encode(), about=view.tool)
+        button(Action.RUN_AGAIN_OPEN, words.RUN_AGAIN, view.ref.encode(), about=view.tool, style="danger")
         if blind
-        else _asking(view, Action.RUN_AGAIN, words.RUN_AGAIN, words.CONFIRM_RUN_AGAIN, "danger"),
+        else {**_asking(view, Action.RUN_AGAIN, words.RUN_AGAIN, words.CONFIRM_RUN_AGAIN, "danger"), "style": "danger"},
     ]
 
 
@@ -245,8 +245,8 @@ def _title(view: Shown) -> str:
     for kind in [words.TITLES_QUESTION] * view.question + [words.TITLES_OPERATION] * view.operation:
         if view.stage in kind:
             return kind[view.stage]
-    if view.stage is State.WAITING and view.attempt > 1:
-        return "Run again? {what}"
+    if view.stage is State.WAITING and (view.attempt > 1 or view.approved_preview):
+        return "Run again? {what}" if view.attempt > 1 else "⚠️ Plan changed: {what}?"
     if view.stage is State.APPROVED and view.paused:
         return "⏸️ Paused: {what}"
     if view.stage is State.ELSEWHERE and view.outside is not None and not view.question:
@@ -361,7 +361,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
                     whom=whom,
                 )
             ran = join([*filter(None, (approved, say(time) if time else (), said))], words.DOT) or say("It ran")
-            return (*ran, Say(words.FAILED_STATUS)) if view.stage is OutcomeKind.FAILED else ran
+            return (*ran, Say(". "), Say(words.FAILED_STATUS, bold=True)) if view.stage is OutcomeKind.FAILED else ran
         case State.DENIED | State.WITHDRAWN:
             return decided("Denied" if view.stage is State.DENIED else "Withdrawn", f" {no}")
         case State.EXPIRED:
@@ -378,7 +378,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
         case OutcomeKind.HAPPENED | OutcomeKind.DID_NOT | OutcomeKind.NOBODY_KNOWS:
             ended = f"{{who}} said that it {words.STATES[view.stage]}."
             if view.stage is OutcomeKind.NOBODY_KNOWS:
-                ended = "Nobody said whether it took effect: check. The agent knows that it is unknown."
+                ended = "Nobody said whether it took effect. Check: the agent does not know either."
             ended += " Approved by {people}." if view.approved_by else ""
             return say(ended, who=people_names(view.decided_by), people=people_names(view.approved_by, voted))
     if view.question:
@@ -386,7 +386,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
     if view.drifted:
         newer = (Link(view.newer_link, "Open the newer card"),) if view.newer_link else say("Use the newer card.")
         return (*decided(yes), Say(" Before it started, its plan changed. "), *newer)
-    refused = " Then it was refused." if view.reason else ""
+    refused = " It was refused before it started." if view.reason else ""
     return decided(yes, refused) if view.decided_by else say(no + refused)
 
 
@@ -503,8 +503,8 @@ def _is_near(view: Shown, at: int) -> bool:
 
 def audit_line(view: Shown) -> Line:
     """By which id somebody who may read the audit finds this confirmation."""
-    tools = code(", ".join(view.policy_tools))
-    return line("Policy: {tools} · in the audit: {id}", tools=tools, id=code(view.id[:8]))
+    tools = Say("all tools") if "*" in view.policy_tools else code(", ".join(view.policy_tools))
+    return line("Policy for {tools} · audit id {id}", tools=tools, id=code(view.id[:8]))
 
 
 def grant_text(grant: GrantView) -> Line:

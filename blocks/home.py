@@ -104,7 +104,7 @@ def home_tab(view: HomeView) -> JsonObject:
         blocks += _section(last, 0, "decided", view)
         blocks += [_line_item(item, "d", view.version, view.reader) for item in view.decided]
     if view.grants:
-        blocks += _section("Your grants", len(view.grants), "grants", view)
+        blocks += _section("Allowed by you", len(view.grants), "grants", view)
         blocks += [block for grant in view.grants[:_GRANTS] for block in _grant(grant, view)]
         blocks += _more_block(len(view.grants[_GRANTS:]), words.HOME_MORE, "grants", view)
     return part("home", callback_id=Callback.HOME.value, blocks=[*blocks])
@@ -202,7 +202,7 @@ def _line_item(view: Shown, part: str, version: int, reader: str = "") -> JsonOb
         did = "you said so" if reader in view.decided_by else did
     mine = [say(f"{did} {{when}}", when=When(at, clock=at - view.asked_at < _DAY // 2))] if at else []
     became = [say(words.STATES.get(view.became, view.became))] if not mine or view.stage is not State.DENIED else []
-    facts = join([*mine, *became], words.DOT)
+    facts = join([*became, *mine], words.DOT)
     sign = "⏳" if view.stage is State.WAITING else words.TITLES[view.became].split()[0]
     line = Line((Say(f"{sign} "), *_headline(view).spans, Say(words.DOT), *facts))
     return rich([line], _block_id(part, view, version))
@@ -216,7 +216,8 @@ def _grant(grant: GrantView, view: HomeView) -> list[JsonObject]:
     facts += [say("also by {others}", others=people_names(others))] if others else []
     facts += [say(words.uses(grant.uses, grant.used).strip(" ."))] if grant.uses else []
     block = f"grant.{checked_id(grant.id)}.{view.version}"
-    return [section([Line(calls_like(grant)), Line(join(facts, words.DOT))], block, revoke_button(grant))]
+    said = rich([Line(calls_like(grant)), Line(join(facts, words.DOT))], block)
+    return [said, *actions([revoke_button(grant)], f"{block}.buttons")]
 
 
 def _section(title: str, count: int, part: str, view: HomeView) -> list[JsonObject]:

@@ -36,13 +36,9 @@ NOT_POSSIBLE = "Not possible"
 
 def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
     why = made.refusal.reason if made.refusal else None
-    title = (
-        f"Not your {words.NOUN[call.question]}"
-        if why in _NOT_YOURS
-        else "Your answer"
-        if call.question
-        else "Your vote"
-    )
+    title = "Your answer" if call.question else "Your vote"
+    if why not in (None, Reason.ALREADY_VOTED):
+        title = f"Not your {words.NOUN[call.question]}" if why in _NOT_YOURS else NOT_POSSIBLE
     return modal(Callback.SHOW, title, [*verdict_message(call, made, voter).blocks])
 
 
@@ -94,7 +90,7 @@ _SAID = {
     LineKind.DENIED: "You denied {call}. It won't run.",
     LineKind.WITHDRAWN: "You withdrew {call}. It won't run.",
     LineKind.SETTLED: "Noted. The agent learns what you said about {call}.",
-    LineKind.GRANT_REVOKED: "The grant is revoked. Calls of {tool} ask again.",
+    LineKind.GRANT_REVOKED: "Stopped. Calls of {tool} ask again.",
 }
 
 

@@ -138,7 +138,7 @@ def _edit_words(step: ShownLine) -> str:
 
 def _revocation_words(step: ShownLine) -> str:
     if step.who is not None:
-        return "🔒 {who} revoked the grant for {tool}. Calls ask again."
+        return "🔒 {who} stopped allowing more like {tool}. Calls ask again."
     if step.people:
         return "🔒 Calls of {tool} ask again, because {people} could not approve such a call any more ({why})."
     return "🔒 Calls of {tool} ask again, because {why}." if step.why else words.LINE_GRANT_ENDED

@@ -130,7 +130,7 @@ def _end(step: ShownLine, entry: LineEntry) -> tuple[TextSpan, ...]:
     """`✅ @ana, done. Approved by ben and chris.`: it begins with the person whom it is for."""
     spans, row = _spans(step), say(words_for(entry.sentence or "", step).partition(" ")[0] + " ")
     if step.drifted and step.people:
-        return (*row, *say("{people}, it did not start, because its plan has changed. Decide again: {tool}", **spans))
+        return (*row, *say("{people}, the plan changed, so it did not start. Decide again: {tool}", **spans))
     if step.kind is LineKind.UNKNOWN:
         able = approver_names(step.notified or step.approvers)
         asks = "{able}, did this take effect? {tool}" if able else "Did this take effect? {tool}"

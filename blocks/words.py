@@ -55,7 +55,7 @@ PREVIEW_FAILED = {  # by whether nobody may approve
     False: "⚠️ Its plan failed: {why}",
 }
 CHECK_FIRST = "First check the system that it changes."
-FAILED_STATUS = ". It may be half done: check before you ask again."
+FAILED_STATUS = "It may be half done: check before you ask again."
 DOT = " · "
 
 HIDDEN_VALUE = "🔒 hidden"
@@ -111,7 +111,7 @@ NOT_SEALED = (
     "whoever runs it."
 )
 GRANT = "🔓 {free} until {when}: {calls}.{uses}"
-GRANT_OFFERED = "🔓 {more} also lets it run in this thread for {time} without asking, with {free}."
+GRANT_OFFERED = "🔓 {more} also lets such calls run in this thread for {time} without asking, with {free}."
 
 
 def uses(most: int | None, used: int = 0) -> str:
@@ -132,7 +132,7 @@ WITHDRAW = "Withdraw"
 HAPPENED = "Yes, it did"
 NOT_HAPPENED = "No, it didn't"
 RUN_AGAIN = "Run again…"
-REVOKE = "Revoke grant"
+REVOKE = "Stop allowing"
 CLOSE, BACK = "Close", "Back"
 
 
@@ -146,7 +146,7 @@ CONFIRM_WITHDRAW_QUESTION = (
     "Withdraw this question?",
     "Nobody can answer it any more. The agent continues without an answer.",
 )
-CONFIRM_REVOKE = ("Revoke this grant?", "Calls like this one need approval again.")
+CONFIRM_REVOKE = ("Stop allowing this?", "Calls like this one need approval again.")
 
 # -- views
 
@@ -227,7 +227,7 @@ LINE_SETTLED = {
     False: "📝 {who} said that {tool} did not take effect.",
     None: "📝 {who} said how {tool} ended.",
 }
-LINE_NOBODY_KNOWS = "❓ Nobody said whether {tool} took effect: check. The agent knows that it is unknown."
+LINE_NOBODY_KNOWS = "❓ Nobody said whether {tool} took effect. Check: the agent does not know either."
 LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
 
 NO_STEPS = "This {what} has no steps yet. Open it again in a moment."
@@ -256,9 +256,7 @@ WHY = {  # for the voter; what others read is in `Reason`
     Reason.OTHER_WORKSPACE: "Accounts of other workspaces can't decide. Ask a member of this workspace.",
     Reason.BOT: "Bots can't decide.",
     Reason.DELETED: "This account is deactivated and can't decide.",
-    Reason.CANNOT_ASK: (
-        "We could not find out whether you may decide, so your vote does not count. Try again in a minute."
-    ),
+    Reason.CANNOT_ASK: "We could not find out whether you may decide. Vote again in a minute.",
     Reason.NOT_ASKER: "Only the person who asked can withdraw it.{or_deny}",
     Reason.OLDER_REVISION: "This changed in the meantime. Look at the card as it is now, then decide.",
     Reason.TOO_LATE: "You are too late: {call} is {state} already.",
@@ -272,8 +270,8 @@ WHY = {  # for the voter; what others read is in `Reason`
     Reason.REPEATS_HIDDEN: "{fields} would show a value that the policy hides. Leave that value out.",
     Reason.OTHER_POLICY: "With this change another policy would apply. Ask the agent for that instead.",
     Reason.NOTHING_TO_SETTLE: "This has already been answered. The card shows how.",
-    Reason.NOTHING_TO_REVOKE: "This grant has already ended: calls like this ask again.",
-    Reason.USED_UP: "This grant is used up. Calls like this ask again.",
+    Reason.NOTHING_TO_REVOKE: "This has already ended: calls like it ask again.",
+    Reason.USED_UP: "This is used up: calls like it ask again.",
     Reason.UNSEALED: "This vote was not stored by the app, so it does not count. If it was yours, vote again.",
     Reason.SPEAKERS_UNKNOWN: "Somebody changed in the database who spoke here. Deny this, and ask in a new thread.",
 }
@@ -317,7 +315,7 @@ STATES: Mapping[str, str] = {
 """What the title says, as a word: `did not run`."""
 
 HELP_WHERE: Mapping[tuple[str, ...], str] = {  # by what somebody wrote, without a plural's "s"
-    ("grant", "revoke"): "this app's Home tab has your grants",
+    ("grant", "revoke"): "this app's Home tab lists what you allowed",
     ("history", "detail", "audit", "log"): "it is in the ⋯ menu of the card",
     ("approve", "deny", "edit", "withdraw"): "the card has a button for that",
     ("list", "pending", "waiting", "all", "mine"): "alone, it lists what waits",
@@ -328,9 +326,9 @@ HELP = (  # what is between stars is bold
     "*/approvals* lists what waits for you and in this channel. Only you see it.",
     "*Approve* gives your one vote. *Allow more…* also lets calls like it run without asking, for a while.",
     "*Deny…* stops the call. One denial is enough.",
-    "*Edit…* changes the call and approves it, or has a new plan made. Earlier approvals no longer count.",
+    "*Edit…* changes the call and replaces earlier approvals with yours; if it has a plan, you approve the new one.",
     "*Withdraw* takes back your own call.",
-    "*⋯* on a card has all details and the history. This app's *Home* tab has your calls, decisions and grants.",
+    "*⋯* on a card has all details and the history. The *Home* tab lists what you asked for, decided and allowed.",
 )
 
 

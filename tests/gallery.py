@@ -30,7 +30,7 @@ OPENS = {  # what a button of these opens, by what is pressed: the menu and the 
     "card_waiting": {"menu": "button.more"},
     "card_waiting_edited": {"approve": "button >> text=Approve"},
     "card_unknown": {"happened": "text=Yes, it did", "did_not": "text=No, it didn't", "again": "text=Run again…"},
-    "card_done_granted": {"revoke": "text=Revoke grant"},
+    "card_done_granted": {"revoke": "text=Stop allowing"},
     "message_pointer": {"withdraw": "text=Withdraw"},
 }
 

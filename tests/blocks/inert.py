@@ -20,7 +20,9 @@ _OURS = re.compile(
 _ENTITY = re.compile(r"&(?!amp;|lt;|gt;)")
 _EMOJI = re.compile(r":[a-z0-9_+'-]+:")
 _FORMAT = re.compile(r"(?<!\w)([*_~])[^\s*_~][^*_~]*\1(?!\w)")
-_OUR_BOLD = re.compile(r"(?:^|(?<=[:?] ))\*([^*\n]+)\*|\*((?:Needs|Nobody|First|any|[0-9]+ of)[^*\n]*)\*", re.MULTILINE)
+_OUR_BOLD = re.compile(
+    r"(?:^|(?<=[:?] ))\*([^*\n]+)\*|\*((?:Needs|Nobody|First|It may|[0-9]+ of)[^*\n]*)\*", re.MULTILINE
+)
 """In a section: a headline, which ends a line, and what is counted. No supplied star is one."""
 _DATE = re.compile(r"<!date\^[^<>]*>")
 _URL = re.compile(r"\w+://|www\.|\w@\w")

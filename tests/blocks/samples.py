@@ -337,6 +337,7 @@ TYPED_SCHEMA: dict[str, JsonValue] = {
 }
 _CHANGES: dict[str, JsonValue] = {
     "day": "2026-12-06",
+    "starts_at": "2026-12-06T22:00:00+01:00",
     "owner": {"name": "Ben Ortiz", "email": "b@acme.example"},
 }
 _MOVED = tuple(replace(one, value=_CHANGES.get(one.name, one.value)) for one in TYPED.arguments)
@@ -432,6 +433,7 @@ _CARD = "https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"
 LINKED = replace(CARDS["waiting"], card_link=_CARD)
 HOME = HomeView(
     version=12,
+    reader=LEAD,
     waiting=(
         replace(ONE_VOTE, card_link=_CARD),
         replace(LONG, expires_at=NOON + 7200, card_link=_CARD),
@@ -444,10 +446,16 @@ HOME = HomeView(
     ),
     decided=(
         replace(SETTLED, id="decided", card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000400"),
+        replace(DONE, id="decided2", card_link=_CARD),
+        replace(DENIED, id="decided3", voted_at={LEAD: NOON + 90}, card_link=_CARD),
     ),
     grants=(
         replace(
-            GRANT, thread="https://example.slack.com/archives/C0DEPLOYS/p1795262400000100", channel="C0DEPLOYS", uses=3
+            GRANT,
+            by=(LEAD, OPS),
+            thread="https://example.slack.com/archives/C0DEPLOYS/p1795262400000100",
+            channel="C0DEPLOYS",
+            uses=3,
         ),
     ),
     more_waiting=3,
@@ -478,6 +486,7 @@ STEPS = (
         votes=1,
         changes=(FieldDiff("version", "2.14.0", "2.14.1"), FieldDiff("replicas", 6, 4)),
     ),
+    ShownLine(seq=10, kind=LineKind.APPROVAL, at=NOON + 1320, tool="deploy", who=OPS, votes=2, quorum=2),
     ShownLine(seq=7, kind=LineKind.APPROVED, at=NOON + 1320, tool="deploy", people=(LEAD, OPS)),
     ShownLine(seq=8, kind=LineKind.BEGUN, at=NOON + 1321, tool="deploy"),
     ShownLine(seq=9, kind=LineKind.DONE, at=NOON + 1363, tool="deploy", seconds=42.3, text='{"status": "deployed"}'),

@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).parent / "golden"
 GONE = "This call is decided. The card shows the result."
 OURS = {samples.DANA, samples.LEAD, samples.OPS, "S0ONCALL", "S0LEADS", "C0DEPLOYS", *strategies.LINKS}
 OURS |= {view.card_link for view in (*samples.HOME.waiting, *samples.HOME.decided) if view.card_link}
-OURS |= {samples.REIMBURSE.session_link or ""}
+OURS |= {samples.REIMBURSE.session_link or "", *(grant.thread or "" for grant in samples.HOME.grants)}
 
 
 SENT: dict[str, JsonObject] = {

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from adk_confirm.blocks.card import card
 from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.form import approve_form
 from adk_confirm.blocks.home import HomeView, approvals, home_tab
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.shown import Argument
+from adk_confirm.blocks.thread import thread_messages
 from tests.blocks import inert, limits, samples, strategies
+from tests.blocks.drawing import draw
 
 few = settings(
     max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -92,11 +95,23 @@ def test_what_ends_soon_has_a_clock() -> None:
 def test_what_i_decided_says_what_i_decided() -> None:
     mine = (samples.DONE, samples.FAILED, replace(samples.DENIED, voted_at={samples.LEAD: samples.NOON + 60}))
     said = inert.shown(home_tab(HomeView(version=1, reader=samples.LEAD, decided=mine)))
-    for one in ("you approved 2026-11-21 12:02 UTC · done", "2026-11-21 12:02 UTC · failed", "you denied"):
+    for one in ("done · you approved 2026-11-21 12:02 UTC", "failed · you approved 2026-11-21", "prod · you denied"):
         assert one in said
+
+
+def test_what_may_differ_under_a_grant_is_bold_wherever_it_is_said() -> None:
+    granted = replace(samples.THREAD_LINES[6], free=samples.GRANT.free)
+    places: list[JsonObject] = [
+        approve_form(samples.OFFERED, grant=True),
+        *(card(view).payload() for view in (samples.OFFERED, samples.GRANTED)),
+        *(one.payload() for one in thread_messages("s", [granted])),
+        home_tab(samples.HOME),
+    ]
+    for place in places:
+        assert "**any ****version**, **env** and **replicas**" in draw(place)
 
 
 def test_a_grant_of_mine_names_the_others_alone() -> None:
     grants = tuple(replace(samples.GRANT, id=f"g{at}", by=by) for at, by in enumerate((("U0ME",), ("U0ME", "U0YOU"))))
     said = inert.shown(home_tab(HomeView(version=1, reader="U0ME", grants=grants)))
-    assert (said.count("also by <@"), said.count("also by <@U0YOU>"), "U0ME" in said) == (1, 1, False)
+    assert (said.count("also by"), said.count("also by U0YOU"), "U0ME" in said) == (1, 1, False)

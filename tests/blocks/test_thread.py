@@ -305,7 +305,7 @@ def refused(refusal: Refusal) -> Given:
         (made(LineKind.EDITED, votes=1), "Your edit counts: 1 of 2."),
         (made(LineKind.EDITED), "You edited deploy. The card has the new plan. Approve it there."),
         (made(LineKind.DENIED), "You denied Deploy checkout 2.14.0 to prod. It won't run."),
-        (made(LineKind.GRANT_REVOKED), "The grant is revoked. Calls of deploy ask again."),
+        (made(LineKind.GRANT_REVOKED), "Stopped. Calls of deploy ask again."),
         (
             refused(Refusal(reason=Reason.NOT_EDITABLE, fields=("env", "a\nb"))),
             "env and a\\nb can't be edited under this policy.",

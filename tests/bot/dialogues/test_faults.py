@@ -333,7 +333,7 @@ async def test_the_token_is_revoked_midway_and_a_new_one_goes_on(at: Office) -> 
 
     at.slack.clock.advance(60)  # no window can be opened with the click any more
     async with time_passing(at):
-        await at.lead.finds("so your vote does not count. Try again in a minute", at.deploys, thread=card)
+        await at.lead.finds("whether you may decide. Vote again in a minute", at.deploys, thread=card)
         assert at.ran() == []
         await at.lead.clicks(card, "Approve")
         await at.sees(card, "Done: Reimburse", "I reimbursed 1500")

@@ -85,7 +85,7 @@ async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) 
         await at.slack.until(partial(_ran, at, count))
 
     await at.sees(card, "it was used as often as it could be")
-    await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
+    await at.slack.until(lambda: "Stop allowing" not in at.ann.now(card).buttons or None)
     await at.ann.says("@adk-confirm reimburse 1800 for a train", at.deploys, thread=card)
     await at.bob.finds("Needs 1 approval", at.deploys, thread=card)
     assert len(at.ran()) == 3
@@ -103,7 +103,7 @@ async def test_without_the_form_nothing_is_granted(at: Office, opened: bool) -> 
         (await at.bob.gets_modal("without asking:")).closes()
     await at.bob.clicks(card, "Approve")
     done = await at.sees(card, "Done: Deploy")
-    assert "Revoke grant" not in done.buttons
+    assert "Stop allowing" not in done.buttons
 
     await again(at, card)
 
@@ -114,14 +114,14 @@ async def test_without_the_form_nothing_is_granted(at: Office, opened: bool) -> 
 async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> None:
     card = await granted(at)
     done = at.ann.now(card)
-    assert "Revoke grant" in done.buttons
+    assert "Stop allowing" in done.buttons
 
-    await at.ann.clicks(done, "Revoke grant", sure=True)
+    await at.ann.clicks(done, "Stop allowing", sure=True)
     await at.ann.gets_modal("Others decide this")
-    await at.cyd.clicks(card, "Revoke grant", sure=True)
+    await at.cyd.clicks(card, "Stop allowing", sure=True)
 
-    await at.sees(card, "revoked the grant")
-    await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
+    await at.sees(card, "stopped allowing more")
+    await at.slack.until(lambda: "Stop allowing" not in at.ann.now(card).buttons or None)
     await again(at, card)
     await waiting(at, card)
     assert len(at.ran()) == 1
@@ -129,13 +129,13 @@ async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> No
 
 async def test_it_is_revoked_in_the_home_of_who_gave_it(at: Office) -> None:
     card = await granted(at)
-    home = await at.bob.opens_home("Your grants (1)")
-    assert ") of #deploys" in home
+    home = await at.bob.opens_home("Allowed by you (1)")
+    assert "in a thread of #deploys" in home
     assert "also by" not in home, "it is the reader's own"
 
-    await home.clicks("Revoke grant")
+    await home.clicks("Stop allowing")
 
-    await at.sees(card, "revoked the grant")
+    await at.sees(card, "stopped allowing more")
     await at.bob.opens_home("Nothing waits for you.")
     await again(at, card)
     await waiting(at, card)
@@ -152,7 +152,7 @@ async def test_it_is_revoked_from_the_command_line_once(at: Office, database_url
     twice = await operates(at, database_url, "revoke", confirmation, refused=True)
     assert "is not in force" in str(twice["error"])
 
-    revoked = await at.sees(card, "operator lee revoked the grant")
+    revoked = await at.sees(card, "operator lee stopped allowing more")
     assert "wrong version" in revoked
     await again(at, card)
     await waiting(at, card)
@@ -163,7 +163,7 @@ async def test_it_ends_with_its_time(at: Office) -> None:
 
     await at.later(minutes=31)
 
-    await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
+    await at.slack.until(lambda: "Stop allowing" not in at.ann.now(card).buttons or None)
     await again(at, card)
     await waiting(at, card)
     assert len(at.ran()) == 1
@@ -193,12 +193,12 @@ async def test_who_could_not_approve_it_now_grants_nothing(at: Office, way: str)
 async def test_while_a_revocation_waits_for_slack_calls_ask(at: Office) -> None:
     card = await granted(at)
     silence = at.slack.faults.hangs("users.info", times=None, where=lambda args: args.get("user") == at.cyd.id)
-    await at.cyd.clicks(card, "Revoke grant", sure=True)
+    await at.cyd.clicks(card, "Stop allowing", sure=True)
     await silence.reached()
     await again(at, card)
     await waiting(at, card)
     silence.release()
-    await at.sees(card, "revoked the grant")
+    await at.sees(card, "stopped allowing more")
     assert len(at.ran()) == 1
 
 
@@ -234,7 +234,7 @@ async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> 
 
     await at.sees(card, "2.4.3", "Deploy checkout 2.4.3 to prod runs without asking, because")
     await at.rests()
-    assert "Revoke grant" in at.ann.now(card).buttons
+    assert "Stop allowing" in at.ann.now(card).buttons
 
 
 # Only calls like the one with which it was given

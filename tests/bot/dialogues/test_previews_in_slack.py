@@ -43,7 +43,7 @@ async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_ane
     assert "drops users.old" in card.text
     lab.plan["shows"] = "drops users"
     await at.bob.clicks(card, "Approve")
-    anew = await at.sees(card, "Plan changed after bob approved. Those votes no longer count.")
+    anew = await at.sees(card, "bob approved an older plan. Those votes no longer count.")
     assert "was  drops users.old\nnow  drops users" in anew.text
     await at.rests()
     assert at.ran() == []
@@ -51,7 +51,7 @@ async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_ane
     assert "Before it started, its plan changed. Open the newer card" in old.text
     there = f"/p{anew.ts.replace('.', '')}"
     assert there in old.text, "it leads there"
-    told = await at.sees(card, "it did not start, because its plan has changed. Decide again")
+    told = await at.sees(card, "the plan changed, so it did not start. Decide again")
     assert there in told.fallback, "and so does the thread"
     await at.cyd.clicks(anew, "Approve")
     await at.sees(card, ", done")
@@ -64,7 +64,7 @@ async def test_a_diff_that_changed_shows_then_and_now_and_the_new_one_whole(at: 
     card = await at.ask('migrate {"table": "users"}')
     lab.plan["shows"] = DIFF.replace("more", "less")
     await at.bob.clicks(card, "Approve")
-    anew = await at.sees(card, "Plan changed after bob approved. Those votes no longer count.")
+    anew = await at.sees(card, "bob approved an older plan. Those votes no longer count.")
     assert "was  more text\nnow  less text" in anew.text
     assert "+ less text" in anew.text.rpartition("Plan")[2], "and the new one whole"
 
@@ -161,7 +161,7 @@ async def test_if_that_changes_after_its_approval_the_new_card_says_so_and_not_t
     edited = await changed(at, card, now="drops orders.old")
     lab.plan["shows"] = "drops orders"
     await at.bob.clicks(edited, "Approve")
-    anew = await at.sees(card, "Plan changed after bob approved. Those votes no longer count.")
+    anew = await at.sees(card, "bob approved an older plan. Those votes no longer count.")
     assert "was  drops orders.old\nnow  drops orders" in anew.text
     assert "changed by the edit" not in anew.text
     await at.rests()
@@ -357,7 +357,7 @@ async def test_a_difference_that_no_line_shows_is_said(at: Office) -> None:
     card = await at.ask('migrate {"table": "users"}')
     lab.plan["shows"] = {"drops": 1}
     await at.bob.clicks(card, "Approve")
-    anew = await at.sees(card, "Plan changed after bob approved. Those votes no longer count.")
+    anew = await at.sees(card, "bob approved an older plan. Those votes no longer count.")
     assert "The difference is in a hidden value, or in how the same is written." in anew.text
     await at.bob.clicks(anew, "Approve")
     await at.sees(card, ", done")

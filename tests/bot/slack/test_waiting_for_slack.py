@@ -24,7 +24,7 @@ from tests.bot.dialogues.test_faults import time_passing
 from tests.support.office import AT_ONCE, Office, Opens, configured
 
 ONE_GROUP = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
-NOT_COUNTED = "so your vote does not count"
+NOT_COUNTED = "whether you may decide"
 OUTAGE = 10.0
 
 

@@ -363,7 +363,7 @@ async def test_i_change_a_grant(at: Office, other: JsonObject) -> None:
     if "until" in other:
         await at.later(minutes=31)
     await asks_again(at, card)
-    assert "Your grants" not in await at.bob.opens_home("Waiting for you (1)")
+    assert "Allowed by you" not in await at.bob.opens_home("Waiting for you (1)")
 
 
 @pytest.mark.parametrize("name", ["in the index", "its row", "for another row"])
@@ -372,8 +372,8 @@ async def test_i_bring_back_a_grant_that_was_revoked(at: Office, name: str) -> N
     card = await granted(at)
     before = await at.bot.database.read(lambda tx: tx.first("SELECT * FROM bot_confirmations")._asdict())
     given = await at.bot.database.read(lambda tx: tx.first("SELECT * FROM bot_grants")._asdict())
-    await at.bob.clicks(at.bob.now(card), "Revoke grant", sure=True)
-    await at.sees(card, "revoked the grant")
+    await at.bob.clicks(at.bob.now(card), "Stop allowing", sure=True)
+    await at.sees(card, "stopped allowing more")
     await at.rests()
 
     def brings_back(tx: Tx) -> None:
@@ -387,7 +387,7 @@ async def test_i_bring_back_a_grant_that_was_revoked(at: Office, name: str) -> N
 
     await at.bot.database.run(brings_back)
     await asks_again(at, card)
-    assert "Your grants" not in await at.bob.opens_home("Waiting for you (1)")
+    assert "Allowed by you" not in await at.bob.opens_home("Waiting for you (1)")
 
 
 async def _ran(at: Office, version: str, card: Seen) -> None:
