@@ -48,7 +48,7 @@ def write_steps(
     thread may show them this many seconds later."""
     if not steps:
         return
-    head: Head = tx.known.get(("head", chain)) or _lock_head(tx, chain)
+    head: Head = tx.known["bot_chains"].get(chain) or _lock_head(tx, chain)
     lines = []
     for step in steps:
         content, salt = step_content(step), secrets.token_hex(16)
@@ -61,17 +61,18 @@ def write_steps(
     tx.run(_MOVE_HEAD, chain=chain, seq=head.seq, hash=head.hash)
     stored = ({**vars(one), "at": one.at.timestamp(), "stamp": stamp(one.at), "kind": str(one.kind)} for one in lines)
     tx.many(_APPEND, [*stored])
-    tx.known["head", chain] = head
+    tx.known["bot_chains"][chain] = head
     if confirmation is not None:
-        tx.known["last line", confirmation] = head.seq
+        tx.known["bot_ledger"][confirmation] = head.seq
     if chain != SYSTEM and any(map(is_told, lines)):
         mark_thread_due(tx, chain, wait)
     tx.notify(LINES)
 
 
 def find_head(tx: Tx, chain: str) -> Head:
-    found = tx.first(_FIND_HEAD, chain=chain)
-    return Head() if found is None else Head(found.seq, found.hash)
+    known: Head | None = tx.known["bot_chains"].get(chain)
+    found = tx.first(_FIND_HEAD, chain=chain) if known is None else None
+    return known or (Head() if found is None else Head(found.seq, found.hash))
 
 
 def _lock_head(tx: Tx, chain: str) -> Head:

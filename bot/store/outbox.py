@@ -163,7 +163,6 @@ def mark_posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = N
 
 def posted_up_to(tx: Tx, key: str, seq: int) -> None:
     tx.run("UPDATE bot_sessions SET told_seq = :seq WHERE key = :key AND told_seq < :seq", key=key, seq=seq)
-    tx.known.pop(("session", key), None)
 
 
 def thread_is_behind(tx: Tx, key: str) -> bool:

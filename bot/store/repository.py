@@ -107,18 +107,18 @@ def now(tx: Tx) -> datetime:
 
 
 def lock_session(tx: Tx, key: str) -> Session:
-    known: Session | None = tx.known.get(("session", key))
+    known: Session | None = tx.known["bot_sessions"].get(key)
     if known is not None:
         return known
     row = tx.first(_LOCK_SESSION, key=key)
     if row is None:
         raise NotFound(f"There is no session {key}.")
-    session = tx.known["session", key] = session_of(row)
+    session = tx.known["bot_sessions"][key] = session_of(row)
     return session
 
 
 def find_session(tx: Tx, key: str) -> Session | None:
-    known: Session | None = tx.known.get(("session", key))
+    known: Session | None = tx.known["bot_sessions"].get(key)
     row = tx.first(_FIND_SESSION, key=key) if known is None else None
     return known if row is None else session_of(row)
 
@@ -167,7 +167,7 @@ def _sealed(tx: Tx, session: Session) -> tuple[list[Json], int]:
 def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
     """Saves who spoke to the agent, and who wrote in the thread. `stood`: whether the session's seal fitted before. If
     it did not, the session is never sealed again."""
-    saved = tx.known["session", session.key] = replace(session, sealed=session_seal(tx, session) if stood else "")
+    saved = replace(session, sealed=session_seal(tx, session) if stood else "")
     tx.run(
         "UPDATE bot_sessions SET speakers = :speakers, present = :present, sealed = :sealed WHERE key = :key",
         key=session.key,
@@ -175,12 +175,13 @@ def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
         present=people_text(session.present),
         sealed=saved.sealed,
     )
+    tx.known["bot_sessions"][session.key] = saved
 
 
 def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmation]:
     """Locks the session and the confirmation, always in this order. Ends the confirmation if somebody
     changed its row in the database."""
-    known: tuple[str, Confirmation] | None = tx.known.get(("confirmation", confirmation_id))
+    known: tuple[str, Confirmation] | None = tx.known["bot_confirmations"].get(confirmation_id)
     if known is not None:
         return lock_session(tx, known[0]), known[1]
     found = tx.first(_FIND_CONFIRMATION, id=confirmation_id)
@@ -194,8 +195,8 @@ def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmati
     row = load(tx, found)
     if row is None:
         return session, _end_void(tx, session, found)
-    tx.known["last line", row.id] = found.last_line
-    tx.known["confirmation", row.id] = session.key, row
+    tx.known["bot_ledger"][row.id] = found.last_line
+    tx.known["bot_confirmations"][row.id] = session.key, row
     return session, row
 
 
@@ -231,7 +232,7 @@ def _later_than(body: str, places: Sequence[Place]) -> int:
 
 def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
     """The confirmation, unlocked. None if there is none, or if somebody changed its row."""
-    known: tuple[str, Confirmation] | None = tx.known.get(("confirmation", confirmation_id))
+    known: tuple[str, Confirmation] | None = tx.known["bot_confirmations"].get(confirmation_id)
     found = tx.first(_FIND_CONFIRMATION, id=confirmation_id) if known is None else None
     return known[1] if known is not None else load(tx, found) if found is not None else None
 
@@ -248,7 +249,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
     wait = SOON if row.runs and any(step.kind is LineKind.APPROVED for step in change.steps) else 0.0
     write_steps(tx, session.key, *change.steps, confirmation=row.id, tool=row.asked.tool, wait=wait)
     values = _columns(tx, session, row)
-    before = tx.known.get(("confirmation", row.id))
+    before = tx.known["bot_confirmations"].get(row.id)
     if new:
         asked = row.asked
         opened = {
@@ -264,7 +265,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
         tx.insert("bot_confirmations", opened | values | (sealed_places(tx, row.id, row.places) if row.places else {}))
     else:
         tx.run(_SAVE, id=row.id, **values)
-    tx.known["confirmation", row.id] = session.key, row
+    tx.known["bot_confirmations"][row.id] = session.key, row
     update_waiting_index(tx, before and before[1], row, new=new)
     if change.delivery is not None:
         deliver(tx, session, change.delivery, row.id)
@@ -284,9 +285,10 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
 def save_places(tx: Tx, row: Confirmation) -> None:
     """Saves where cards are and what they show. Changes nothing else, not even when the row is due."""
     move = "UPDATE bot_confirmations SET places = :places, places_sealed = :places_sealed WHERE id = :id"
+    known = tx.known["bot_confirmations"].get(row.id)
     tx.run(move, id=row.id, **sealed_places(tx, row.id, row.places))
-    if (known := tx.known.get(("confirmation", row.id))) is not None:
-        tx.known["confirmation", row.id] = known[0], row
+    if known is not None:
+        tx.known["bot_confirmations"][row.id] = known[0], row
 
 
 def recompute_due(tx: Tx, confirmation_id: str) -> None:

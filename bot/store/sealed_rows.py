@@ -96,7 +96,7 @@ def _load(
 
 def sealed_body(tx: Tx, session: str, row: Confirmation) -> dict[str, object]:
     """The row's text and seal. Call this after the ledger lines of the same change are written."""
-    body, request, last = to_json(row), storable(row.asked.request_id), tx.known.get(("last line", row.id))
+    body, request, last = to_json(row), storable(row.asked.request_id), tx.known["bot_ledger"].get(row.id)
     if last is None:
         last = tx.value("SELECT coalesce(max(seq), 0) FROM bot_ledger WHERE confirmation = :id", id=row.id)
     seal = seal_of(tx)

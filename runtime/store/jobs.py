@@ -77,7 +77,7 @@ def owe(
     whose turn the job takes. `or_sooner`: a job that is due earlier stays due then."""
     at = tx.now() if at is None else at
     owed = tx.first(_OWE_OR_SOONER if or_sooner else _OWE, kind=kind, key=key, owner=owner, turn=turn, due_at=at)
-    tx.known["lease", f"{kind} {key}"] = owed.lease_token
+    tx.leases["lease", f"{kind} {key}"] = owed.lease_token
     _tell(tx, Due(JobKey(kind, key), owner or key, owed.due_at, _turn_of(turn, key)))
 
 
@@ -376,8 +376,8 @@ def give_back(tx: Tx, leader: str, held: Mapping[str, str], drains: bool = False
     tokens = [*held.values()]
     given = tx.column(_GIVE_BACK, leader=leader, owners=[*held], tokens=tokens, now=tx.now(), drains=drains)
     for owner in given:
-        tx.known.pop(("held", held[owner]), None)
-        tx.known.pop(("lease", f"{leader} {owner}"), None)
+        tx.leases.pop(("held", held[owner]), None)
+        tx.leases.pop(("lease", f"{leader} {owner}"), None)
     return given
 
 

@@ -124,13 +124,13 @@ def release(tx: Tx, job: JobKey, token: str, *, topic: str | None = None) -> boo
 def holds(tx: Tx, job: JobKey, token: str, *, term: float = 0.0) -> bool:
     """Whether the job belongs to the token. If so, this stays true until the transaction ends, and with a `term` for a
     third of it longer: for who stores that an effect begins, under a lease that may have expired."""
-    if not term and ("held", token) in tx.known:
+    if not term and ("held", token) in tx.leases:
         return True
     until: float | None = tx.value(_LOCK_HELD, kind=job.kind, key=job.key, token=token)
     if until is not None and term and until < tx.now() + term / 3:
         tx.run(_EXTEND, kind=job.kind, key=job.key, until=tx.now() + term)
     if until is not None:
-        tx.known["held", token] = job
+        tx.leases["held", token] = job
     return until is not None
 
 

@@ -293,10 +293,10 @@ class LeaseLoop:
         """The token of the owner's lease, which is ours or was free. None if another process has it, or had it and did
         not release it."""
         held = self._held.get(owner)
-        if held is not None and ("held", held.lease.token) in tx.known:
+        if held is not None and ("held", held.lease.token) in tx.leases:
             return held.lease.token
         known = ("lease", f"{self._leader} {owner}")
-        found = [tx.known[known]] if known in tx.known else tx.column(_LOCK_LEASE, leader=self._leader, owner=owner)
+        found = [tx.leases[known]] if known in tx.leases else tx.column(_LOCK_LEASE, leader=self._leader, owner=owner)
         if held is None and owner in self._keeper.keys(self._leader):
             return None
         if held is not None:

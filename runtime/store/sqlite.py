@@ -12,6 +12,7 @@ import queue
 import sqlite3
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,10 +23,12 @@ from urllib.parse import quote
 
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.private_files import make_private_file, open_private
-from adk_confirm.runtime.store.transaction import Admission, Job, Limits, R, SqlDialect, Tx
+from adk_confirm.runtime.store.transaction import Admission, Job, Known, Limits, R, SqlDialect, Tx
 from adk_confirm.runtime.store.wakeups import Hub, topic_key
 
 GROUP_LIMIT = 256
+MOST_KNOWN = 4000
+"""How many rows are known in memory: with those of a thousand threads, all are read anew."""
 _FIRST, _OTHER, _END = range(3)  # in which order what waits is done
 LOOK = 0.5
 """Seconds between two looks at whether another process has written, while this one has nothing to write."""
@@ -100,6 +103,7 @@ class SqliteWriter:
         self._group: list[Job[Any]] = []
         self._closing = False
         self._version: int | None = None  # SQLite's number for what other connections have committed
+        self._known: Known = defaultdict(dict)  # rows as its transactions have left them
         # A daemon, so that a process can end even if it does not close the store.
         self._thread = threading.Thread(target=self._main, name="adk-confirm-store", daemon=True)
 
@@ -155,7 +159,6 @@ class SqliteWriter:
                 continue
             if job is None:
                 return
-            self._look(connection)
             self._group = [job]
             failure = self._run_group(connection)
             if failure is not None:
@@ -178,13 +181,15 @@ class SqliteWriter:
         return job
 
     def _look(self, connection: sqlite3.Connection) -> None:
-        """Wakes everybody if another connection has committed since the last look."""
+        """Wakes everybody if another connection has committed since the last look, and forgets what is known."""
         seen = self._version
         try:
             self._version = connection.execute("PRAGMA data_version").fetchone()[0]
         except sqlite3.Error:
+            self._known.clear()
             return  # the next transaction says what is wrong
         if seen not in (None, self._version):
+            self._known.clear()
             self._tell(self._hub.wake_all)
 
     def _run_group(self, connection: sqlite3.Connection) -> str | None:
@@ -193,6 +198,9 @@ class SqliteWriter:
         most = min(1 + self._waiting.qsize(), GROUP_LIMIT)
         try:
             connection.execute("BEGIN IMMEDIATE")
+            self._look(connection)  # nobody else can write from here on
+            if sum(map(len, self._known.values())) > MOST_KNOWN:
+                self._known.clear()
             self._run_job(self._group[0], connection, opens_group=True)
             while len(self._group) < most and (job := self._next_of_group()) is not None:
                 self._group.append(job)
@@ -201,6 +209,7 @@ class SqliteWriter:
         except (sqlite3.Error, _GroupLost) as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            self._known.clear()
             return _sentence(error)
         return None
 
@@ -209,12 +218,13 @@ class SqliteWriter:
             connection.execute("SAVEPOINT job")
         if job.read_only:
             connection.execute("PRAGMA query_only=ON")
-        job.run(Tx(connection, "sqlite", self._clock))
+        job.run(Tx(connection, "sqlite", self._clock, self._known))
         if job.read_only:
             connection.execute("PRAGMA query_only=OFF")
         if not connection.in_transaction:
             raise _GroupLost(str(job.error or "the transaction was ended from inside"))
         if job.error is not None:
+            self._known.clear()
             job.error = as_store_error(job.error, writing=not job.read_only)
             if opens_group:  # nothing of this group is written yet, so all of it can be undone
                 connection.execute("ROLLBACK")

@@ -6,13 +6,13 @@ import asyncio
 import json
 import re
 import time
-from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict, namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from adk_confirm.runtime.errors import Busy, StoreError
 
@@ -33,6 +33,10 @@ class Limits:
     patience: float = 10.0
 
 
+Known: TypeAlias = defaultdict[str, dict[str, Any]]
+"""Rows by their table and key, as whoever reads them makes them."""
+
+
 class OutcomeUnknown(StoreError):
     """The connection broke during the commit. Read the store before trying again."""
 
@@ -46,15 +50,18 @@ class Tx:
 
     __slots__ = (
         *("_ahead", "_clock", "_connection", "_cursors", "alarms", "context", "dialect", "ended", "facts", "known"),
-        *("owed", "topics"),
+        *("leases", "owed", "topics"),
     )
 
-    def __init__(self, connection: Any, dialect: SqlDialect, clock: Callable[[], float] | None) -> None:
+    def __init__(
+        self, connection: Any, dialect: SqlDialect, clock: Callable[[], float] | None, known: Known | None = None
+    ) -> None:
         self._connection = connection  # `sqlite3`'s, or psycopg's
         self.dialect = dialect
         self.topics: set[str] = set()
         self.facts: list[object] = []
-        self.known: dict[tuple[str, str], Any] = {}  # rows that it has locked or written, by kind and key
+        self.known = defaultdict(dict) if known is None else known  # rows as they are: it has locked or written them
+        self.leases: dict[tuple[str, str], Any] = {}  # what it has locked of these
         self.owed: list[Any] = []  # jobs that are due now, and since this transaction: see `jobs.py`
         self.alarms: dict[Any, float | None] = {}  # jobs, and in how many seconds they are due; None: not later
         self.ended: object = None  # the job whose work ends with this transaction
@@ -114,12 +121,22 @@ class Tx:
             self._execute(_for_rows(sql, len(some)), values)
 
     def _execute(self, sql: str, values: dict[str, object]) -> Any:
+        if self.known and (changes := _changed_by(sql)):
+            self._forget(*changes, values.values())
         if self.dialect == "postgresql":
             return self._connection.execute(_for_postgres(sql), values)
         text, lists = _for_sqlite(sql)
         for name in lists:
             values[name] = json.dumps(values[name])
         return self._connection.execute(text, values)
+
+    def _forget(self, does: str, table: str, values: Iterable[object]) -> None:
+        """Forgets the rows that a statement changes: those whose key is among its values, or else all of its table.
+        Whoever runs it notes afterwards what is there now."""
+        rows = self.known[table]
+        changed = {value for value in values if isinstance(value, str) and value in rows}
+        for key in changed or ([] if does == "INSERT" else [*rows]):
+            del rows[key]
 
     def is_broken_by(self, error: Exception) -> bool:
         """Whether the database raised the error, so that nothing of the transaction may be kept."""
@@ -153,7 +170,15 @@ class Tx:
 _LOCK = re.compile(r"\s+FOR UPDATE( SKIP LOCKED)?\b")
 _LIST = re.compile(r"\bIN (:\w+)")
 _NAME = re.compile(r"'[^']*'|::|:([a-z_]\w*)")
+_CHANGES = re.compile(r"\s*(?:(INSERT) INTO|(UPDATE)|(DELETE) FROM) (\w+)")
 _VALUES = re.compile(r"(?<=VALUES )(\([^)]*\))")
+
+
+@cache
+def _changed_by(sql: str) -> tuple[str, str] | None:
+    """What a statement does to which table, if it writes."""
+    found = _CHANGES.match(sql)
+    return None if found is None else (found[1] or found[2] or found[3], found[4])
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -19,7 +20,7 @@ from adk_confirm.runtime.store.lease import Lease, remaining
 from adk_confirm.runtime.store.lease_loop import _Taken
 from adk_confirm.runtime.store.sqlite import as_store_error
 from adk_confirm.runtime.store.stored_session import SessionChange
-from adk_confirm.runtime.store.transaction import Job, OutcomeUnknown, R, SqlDialect, Tx
+from adk_confirm.runtime.store.transaction import Job, Known, OutcomeUnknown, R, SqlDialect, Tx
 from adk_confirm.runtime.store.wakeups import Hub, topic_key
 from tests.storms.faults import Fault, Kind, Moment, Weather
 from tests.storms.loop import Process, StormLoop
@@ -102,21 +103,26 @@ class StormStore:
         found = self.look("SELECT lease_until AS at FROM jobs WHERE kind = :kind AND key = :key", **lease.job._asdict())
         return bool(found) and found[0].at is not None and found[0].at < self.loop.now
 
-    def perform(self, _: StormEngine, job: Job[Any], at: float | None, then: Callable[[], None]) -> None:
+    def perform(self, engine: StormEngine, job: Job[Any], at: float | None, then: Callable[[], None]) -> None:
         """Runs a transaction, at the store's time or at another one."""
         connection = self.connection
         connection.execute("BEGIN")
         changes = connection.total_changes
-        job.run(Tx(connection, "sqlite", self.now if at is None else lambda: at))
+        if engine.seen != changes:  # somebody else has written
+            engine.known.clear()
+        known = None if job.read_only else engine.known
+        job.run(Tx(connection, "sqlite", self.now if at is None else lambda: at, known))
         if job.read_only and connection.total_changes != changes:
             job.fail(StoreError("It reads only."))
         if job.error is not None or job.read_only:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             if job.error is not None:
+                engine.known.clear()
                 job.error = as_store_error(job.error, writing=not job.read_only)
         else:
             connection.execute("COMMIT")
+            engine.seen = connection.total_changes
         then()
 
     def ends(self, process: Process) -> None:
@@ -142,6 +148,9 @@ class StormEngine:
     def __init__(self, store: StormStore, replica: Replica, hub: Hub) -> None:
         self.dialect = store.dialect
         self._store, self.replica, self.hub, self._under_way = store, replica, hub, 0
+        self.known: Known = defaultdict(dict)
+        self.seen = 0
+        """All changes when it last wrote: until somebody else writes, it knows the rows as it left them."""
         store.engines.append(self)
 
     async def write(self, work: Callable[[Tx], R]) -> R:

@@ -12,6 +12,7 @@ import pytest
 
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.sqlite import MOST_KNOWN
 from tests.support.kill import child, here
 from tests.support.stores import together
 
@@ -367,3 +368,78 @@ async def test_whoever_closes_the_store_last_is_known_to_all(served: Database, s
     copy = await Database.open(sqlite_url, read_only=True)
     assert await copy.read(counted) == {"all": 3, "us": 2, "one": 1, "other": 0}
     await copy.close()
+
+
+# What a transaction knows of the rows as the one before it left them
+
+
+def know(tx: Tx, *keys: str) -> list[str]:
+    """What is known already. Then all of it is."""
+    known = tx.known["notes"]
+    found = [f"{key} {known[key]}" for key in sorted(known)]
+    for row in tx.all("SELECT key, text FROM notes WHERE key IN :keys", keys=[*keys]):
+        known[row.key] = row.text
+    return found
+
+
+@pytest.fixture
+async def notes(database: Database) -> Database:
+    def create(tx: Tx) -> None:
+        tx.run("CREATE TABLE notes (key VARCHAR(9) PRIMARY KEY, text TEXT)")
+        for key in ("a", "b"):
+            tx.insert("notes", {"key": key, "text": "old"})
+
+    await database.run(create)
+    assert await database.run(know, "a", "b") == []
+    assert await database.run(know) == ["a old", "b old"]
+    return database
+
+
+@pytest.mark.parametrize(
+    ("sql", "values", "still"),
+    [
+        ("UPDATE notes SET text = :text WHERE key = :key", {"text": "new", "key": "a"}, ["b old"]),
+        ("UPDATE notes SET text = 'new' WHERE key = 'a'", {}, []),
+        ("DELETE FROM notes WHERE key = :key", {"key": "b"}, ["a old"]),
+        ("INSERT INTO notes (key, text) VALUES (:key, 'new')", {"key": "c"}, ["a old", "b old"]),
+        ("INSERT INTO notes (key) VALUES (:key) ON CONFLICT (key) DO UPDATE SET text = ''", {"key": "a"}, ["b old"]),
+        ("UPDATE parcels SET content = ''", {}, ["a old", "b old"]),
+    ],
+)
+async def test_a_statement_forgets_what_it_changes(
+    notes: Database, sql: str, values: dict[str, str], still: list[str]
+) -> None:
+    await notes.run(lambda tx: tx.run(sql, **values))
+    assert await notes.run(know) == still
+
+
+async def test_what_another_process_writes_is_not_overlooked(notes: Database, sqlite_url: str) -> None:
+    beside = await Database.open(sqlite_url, beside=True)
+    await beside.run(lambda tx: tx.run("UPDATE notes SET text = 'theirs'"))
+    await beside.close()
+    assert await notes.run(know, "a") == []
+    assert await notes.run(know) == ["a theirs"]
+
+
+async def test_what_a_transaction_knew_that_failed_is_forgotten(notes: Database) -> None:
+    def fail(tx: Tx) -> None:
+        tx.run("UPDATE notes SET text = 'lost' WHERE key = :key", key="a")
+        tx.known["notes"]["a"] = "lost"
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011
+        await notes.run(fail)
+    assert await notes.run(know, "a") == []
+    assert await notes.run(know) == ["a old"]
+
+
+async def test_no_more_is_known_than_memory_has_room_for(notes: Database) -> None:
+    def know_much(tx: Tx) -> None:
+        tx.known["notes"].update((str(number), "") for number in range(MOST_KNOWN))
+
+    await notes.run(know_much)
+    assert await notes.run(know) == []
+
+
+async def test_readers_know_nothing_of_what_is_written(notes: Database) -> None:
+    assert await notes.read(know) == []
