@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from adk_confirm.bot.confirmation import decision_texts
@@ -13,8 +13,8 @@ from adk_confirm.bot.confirmation.confirmation import Ask, Confirmation, HostReq
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.states import Illegal
 from adk_confirm.bot.confirmation.stored_json import from_object
-from adk_confirm.bot.hosts.adk_host import RESEND_AFTER
 from adk_confirm.bot.hosts.host import (
+    SENT_WITHIN,
     AgentMessage,
     CallAltered,
     Host,
@@ -29,7 +29,7 @@ from adk_confirm.bot.hosts.host import (
 )
 from adk_confirm.bot.store.letters import Letter, Mail
 from adk_confirm.bot.store.marks import begin_attempt, earlier_attempt, forget_attempt
-from adk_confirm.bot.store.repository import Session, now, read_confirmation, seconds
+from adk_confirm.bot.store.repository import Session, read_confirmation, seconds
 from adk_confirm.bot.store.transactions import (
     follow_outcome,
     hand_over,
@@ -40,7 +40,7 @@ from adk_confirm.bot.store.transactions import (
 from adk_confirm.runtime.calls.call import ALTERED, Call, CallState
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.run.arrival import RunControl
-from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.database import Clocks, Tx
 from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.wire import Blob
@@ -66,18 +66,18 @@ class Deliveries:
     ) -> Exchange | None:
         """Starts the exchange with the host for this mail: one letter, or the answers of one turn. Returns None if
         nothing needs to be sent any more. `stop` is set when somebody stops the run."""
-        letter, control = mail.letters[0], RunControl(stop, self._lease)
+        letter, noted = mail.letters[0], self._lease.clocks()
         if letter.kind == "words":
             since = await self._first_attempt(session, letter)
-            ago = None
-            if since is not None:
-                wait = min(RESEND_AFTER, (await self._host.capabilities()).patience)
-                ago = await self._lease.run(send_again, session.key, _mark(letter), since, wait)
+            ago = await self._ago(session, letter, since)
             text = str(letter.body["text"])
             user_words = UserWords(mark=letter.mark, text=text, since=since, ago=ago, attachments=attachments)
-            return self._host.say(session.session, user_words, control)
+            sure = self._sure(session, [letter.mark], noted if ago is None else None)
+            return self._host.say(session.session, user_words, RunControl(stop, self._lease, sure))
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
-        return self._host.answer(session.session, answers, control) if answers else None
+        first = all(one.ago is None for one in answers)
+        sure = self._sure(session, [one.mark for one in answers], noted if first else None)
+        return self._host.answer(session.session, answers, RunControl(stop, self._lease, sure)) if answers else None
 
     async def record_not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""
@@ -116,9 +116,24 @@ class Deliveries:
             self._first_tries.discard(letter.mark)
         return before
 
-    async def _ago(self, at: float | None) -> float | None:
-        """How long ago something was, by the store's clock: ours may be another."""
-        return None if at is None else max(0.0, (await self._lease.read(now)).timestamp() - at)
+    async def _ago(self, session: Session, letter: Letter, first: float | None) -> float | None:
+        """How long ago it was noted last that the letter is sent, by the store's clock: ours may be another."""
+        return None if first is None else await self._lease.read(time_since, session.key, letter.mark, first)
+
+    def _sure(self, session: Session, marks: Sequence[str], noted: Clocks | None) -> Callable[[], Awaitable[None]]:
+        """Who awaits this may send these letters in the step in which it returns. That was `noted` just now, or is
+        noted again: this process may have stood still since, and others wait from the note on."""
+
+        async def sure() -> None:
+            nonlocal noted
+            while True:
+                await self._lease.sure()
+                if noted is not None and noted.are_within(SENT_WITHIN, self._lease.clocks()):
+                    return
+                noted = self._lease.clocks()
+                await self._lease.run(note_again, session.key, marks)
+
+        return sure
 
     async def _answer(self, session: Session, mail: Mail, letter: Letter) -> HostAnswer | None:
         if letter.kind == "refusal":
@@ -131,37 +146,35 @@ class Deliveries:
                 ask=Ask(str(letter.body["ask"])),
             )
             refused = Delivery(word="denied", reason=str(letter.body["reason"]), arguments={}, revision=0)
-            ago = await self._ago(await self._first_attempt(session, letter))
+            ago = await self._ago(session, letter, await self._first_attempt(session, letter))
             return HostAnswer(asked=asked, delivery=refused, mark=letter.mark, ago=ago)
         assert letter.confirmation is not None
         row, delivery = mail.about(letter), _delivery(letter)
         if row is None:  # void: this ends it
             row = await self._lease.run(keep_time, letter.confirmation)
-        since = seconds(row.handed_at)
-        if not delivery.approves:
-            since = await self._first_attempt(session, letter)
-        elif row.is_void or not await self._may_begin(row, delivery):
+        since = seconds(row.handed_at) if delivery.approves else await self._first_attempt(session, letter)
+        ago = await self._ago(session, letter, since)
+        if delivery.approves and (row.is_void or not await self._may_begin(row, delivery, ago)):
             return None
-        return HostAnswer(asked=row.asked, delivery=delivery, mark=letter.mark, ago=await self._ago(since))
+        return HostAnswer(asked=row.asked, delivery=delivery, mark=letter.mark, ago=ago)
 
-    async def _may_begin(self, row: Confirmation, delivery: Delivery) -> bool:
+    async def _may_begin(self, row: Confirmation, delivery: Delivery, ago: float | None) -> bool:
         """Whether an approval may be sent now. A host that tells may get it again, since the start itself is checked.
         Any other gets it once: if the process died while sending, this asks its session whether it arrived."""
         if self._host.tells:
             return row.state is State.APPROVED and row.attempt == delivery.attempt and not row.unknown
         host = await self._host.capabilities()
         patience = host.patience
-        given = row.handed_at is not None and row.attempt == delivery.attempt
+        given = ago is not None and row.attempt == delivery.attempt
         if given and (row.outcome is None or host.exactly_once):
             look = await self._host.look(row.asked.session)
             if not _open(row, look):
                 # The host has the answer. A host that counts answers may get it again, and resumes where it was killed.
                 # Any other host gets it again only if it did not act on it.
                 return host.exactly_once or not _has_outcome(row, look)
-            assert row.handed_at is not None
-            rest = row.handed_at.timestamp() + patience - (await self._lease.read(now)).timestamp()
-            if rest > 0:
-                raise NotNow(rest, "It was sent before, and may still arrive.")
+            assert ago is not None
+            if ago < patience:
+                raise NotNow(patience - ago, "It was sent before, and may still arrive.")
             await self._lease.run(record_not_arrived, row.id)
         elif patience and delivery.answers:
             look = await self._host.look(row.asked.session)
@@ -175,14 +188,16 @@ class Deliveries:
         return handed.handed_at is not None  # otherwise this call refused it
 
 
-def send_again(tx: Tx, scope: str, mark: str, first: float, wait: float) -> float | None:
-    """How many seconds ago something was sent last, first then. If that was long enough ago, it is noted that it is
-    sent now: nobody sends it once more before that time is over too."""
-    ago = tx.now() - max(first, earlier_attempt(tx, scope, f"{mark}:again") or first)
-    if ago >= wait:
-        forget_attempt(tx, scope, f"{mark}:again")
-        begin_attempt(tx, scope, f"{mark}:again")
-    return ago
+def time_since(tx: Tx, scope: str, mark: str, first: float) -> float:
+    """How many seconds ago it was noted last that something is sent, first then."""
+    return max(0.0, tx.now() - max(first, earlier_attempt(tx, scope, f"mail:{mark}:again") or first))
+
+
+def note_again(tx: Tx, scope: str, marks: Sequence[str]) -> None:
+    """Notes that these are sent now, and not when that was noted before."""
+    for mark in marks:
+        forget_attempt(tx, scope, f"mail:{mark}:again")
+        begin_attempt(tx, scope, f"mail:{mark}:again")
 
 
 def _delivery(letter: Letter) -> Delivery:

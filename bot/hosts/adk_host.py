@@ -198,9 +198,11 @@ class AdkHost:
             for said in _after_break(heard, control.stop, str(cut)):
                 yield said
 
-    def _tell(self, session: SessionId, text: str, mark: str, control: RunControl) -> AsyncIterator[RunOutput]:
+    def _tell(
+        self, session: SessionId, answer: HostAnswer, text: str, mark: str, control: RunControl
+    ) -> AsyncIterator[RunOutput]:
         """Tells the agent something about an answer, in words."""
-        return self.say(session, UserWords(mark=mark, text=text, since=0.0), control)
+        return self.say(session, UserWords(mark=mark, text=text, since=0.0, ago=answer.ago), control)
 
     # Answers
 
@@ -240,7 +242,7 @@ class AdkHost:
         for answer in answers:
             reason = _reason_in_words(before.requests[answer.asked.request_id], answer.delivery)
             if reason is not None:
-                async for said in self._tell(session, reason, f"{answer.mark}:reason", control):
+                async for said in self._tell(session, answer, reason, f"{answer.mark}:reason", control):
                     yield said
 
     async def _pass_on(
@@ -261,7 +263,7 @@ class AdkHost:
                             yield heard
         elif word != "run again":
             if asks.ask is Ask.CONFIRMATION:  # a message would restart a workflow
-                async for said in self._tell(session, _settlement(asks, word), mark, control):
+                async for said in self._tell(session, answer, _settlement(asks, word), mark, control):
                     yield said
         elif before.status(request_id) is not RequestStatus.SETTLED and len(asks.given) <= attempt:
             # otherwise the result arrived, or this was sent before
@@ -363,14 +365,20 @@ class AdkHost:
         extra: JsonObject = {}
         if about.metadata:
             extra["customMetadata"] = {MARK: mark, **({SIGNATURES: signatures} if signatures else {})}
-        if control.held is not None:  # what was found in the session may be long ago
-            await control.held.sure()
-        events, stop = self.server.run(session, message, extra), control.stop
+        events, stop = self._send_now(session, message, extra, control), control.stop
         async for raw in events if stop is None else read_until_stopped(events, stop, running):
             for heard in _events_heard(raw):
                 yield heard
         if _is_set(stop):
             yield RunBroken()  # some servers go on although nobody listens
+
+    async def _send_now(
+        self, session: SessionId, message: Content, extra: JsonObject, control: RunControl
+    ) -> AsyncIterator[JsonObject]:
+        """Sends it in the very step in which that may be done: what was found in the session may be long ago."""
+        await control.sure()
+        async for raw in self.server.run(session, message, extra):
+            yield raw
 
     @contextmanager
     def _marked_running(self, session: SessionId, given: dict[str, int]) -> Iterator[None]:

@@ -85,7 +85,7 @@ class CallAltered(RequestLost):
 @dataclass(frozen=True, kw_only=True)
 class UserWords:
     """A person's message, with its files. `mark` identifies it: the same mark means the same message. `since`: when
-    sending it was first tried, or None. `ago`: how many seconds ago that was, by the store's clock."""
+    sending it was first tried, or None. `ago`: how many seconds ago that was noted last, by the store's clock."""
 
     mark: str
     text: str
@@ -101,7 +101,7 @@ class UserWords:
 @dataclass(frozen=True, kw_only=True)
 class HostAnswer:
     """What people decided about a request, or said about its call. `mark` identifies the letter, for hosts that
-    remember it. `ago`: how many seconds ago sending it was first tried, by the store's clock, or None."""
+    remember it. `ago`: how many seconds ago it was noted last that it is sent, by the store's clock, or None."""
 
     asked: HostRequest
     delivery: Delivery
@@ -232,8 +232,14 @@ class ServerInfo:
     ends_early: bool = False  # google-adk may end a `SequentialAgent` of its app with the first approval
 
 
+SENT_WITHIN = 2.0
+"""At most so many seconds after it was noted that something is sent to a server, it is sent. Others count from the
+note."""
+
+
 class Server(Protocol):
-    """Reads the sessions of ADK's agents and runs them, over REST or in this process.
+    """Reads the sessions of ADK's agents and runs them, over REST or in this process. `patience`: for how many seconds
+    what is sent may still arrive after that was noted.
 
     Raises `Unreachable` and `DeliveryUnknown`.
     """

@@ -16,6 +16,7 @@ from aiohttp import hdrs
 from yarl import URL
 
 from adk_confirm.bot.hosts.host import (
+    SENT_WITHIN,
     DeliveryUnknown,
     HostFailed,
     Misconfigured,
@@ -175,7 +176,8 @@ NO_SUCH_ENDPOINT = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 class RemoteServer:
     def __init__(self, url: str, app: str, *, headers: Mapping[str, str] | None = None, timeout: float = 600.0) -> None:
-        self._url, self.app, self.patience = url.rstrip("/"), app, timeout
+        self._url, self.app = url.rstrip("/"), app
+        self._timeout, self.patience = timeout, timeout + SENT_WITHIN
         self._headers = dict(headers or {})
         self._http: aiohttp.ClientSession | None = None
         self._about: ServerInfo | None = None
@@ -308,7 +310,7 @@ class RemoteServer:
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise self._unreachable(str(error)) from error
         except TimeoutError as error:
-            raise DeliveryUnknown(f"The agent's server took longer than {self.patience:g} seconds.") from error
+            raise DeliveryUnknown(f"The agent's server took longer than {self._timeout:g} seconds.") from error
         except (aiohttp.ClientError, OSError) as error:
             log.warning("the connection to %s was lost: %s", self._url, _words(error))
             raise DeliveryUnknown("The connection to the agent's server was lost.") from error
@@ -343,7 +345,7 @@ class RemoteServer:
             raise self._unreachable(why, Misconfigured)
 
     def _post(self, path: str, body: JsonObject) -> aiohttp.client._RequestContextManager:
-        limit = aiohttp.ClientTimeout(total=self.patience, sock_connect=CONNECT)
+        limit = aiohttp.ClientTimeout(total=self._timeout, connect=CONNECT)
         url = URL(self._url + path, encoded=True)
         return self._session().post(url, json=body, timeout=limit, headers=tracing.headers(), allow_redirects=False)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -185,12 +185,17 @@ class AcceptedMessage:
         return [*{call.id: call for call in calls if _is_void(call)}.values()]
 
 
+async def _is_sure() -> None: ...
+
+
 class RunControl(NamedTuple):
     """What the sender of a message keeps of its run. `stop` is set when somebody stops it. `held`: the sender's lease
-    on the session, so nobody else works on that."""
+    on the session, so nobody else works on that. `sure` is awaited right before a server of others gets something, and
+    raises an error if nothing may be sent."""
 
     stop: asyncio.Event | None = None
     held: Lease | None = None
+    sure: Callable[[], Awaitable[None]] = _is_sure
 
 
 FREE = RunControl()

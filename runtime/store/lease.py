@@ -296,6 +296,9 @@ class Lease:
     def waiter(self, *topics: str) -> Waiter:
         return self._database.waiter(*topics)
 
+    def clocks(self) -> Clocks:
+        return self._database.clocks()
+
     async def sure(self) -> None:
         """Await this right before an effect outside. Raises `LeaseLost`, or the error of a store that does not answer.
         A lease that was claimed or renewed less than a third of its term ago, by both clocks, is held. Of any other

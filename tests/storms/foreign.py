@@ -11,11 +11,9 @@ import json
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from adk_confirm.bot.hosts.host import DeliveryUnknown, ServerInfo, Unreachable
-from adk_confirm.runtime.adk.signing import MARK
+from adk_confirm.bot.hosts.host import SENT_WITHIN, DeliveryUnknown, ServerInfo, Unreachable
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, Content, SessionId
 from bench.chaos.agent import _call
@@ -126,13 +124,10 @@ def _response(call: JsonObject, response: JsonObject) -> JsonObject:
     return {"functionResponse": {"id": call["id"], "name": call["name"], "response": response}}
 
 
-_TRIED = "SELECT at FROM bot_attempts WHERE scope = :chain AND mark IN (:mail, :again)"
-
-
 class ForeignServer:
     """The way of a replica to it."""
 
-    app, patience = "chaos", PATIENCE
+    app, patience = "chaos", PATIENCE + SENT_WITHIN
 
     def __init__(self, agents: ForeignAgents, replica: Replica) -> None:
         self._office, self._agents, self._replica = replica.office, agents, replica
@@ -170,8 +165,7 @@ class ForeignServer:
             raise DeliveryUnknown("The connection broke.")
         work = self._agents.runs(session, said, extra, out)
         if late is not None:  # whoever sent it hears that the connection broke, and it arrives nevertheless
-            sent = self._noted(chain, json.loads(json.dumps(extra)).get("customMetadata", {}).get(MARK, ""))
-            office.goes_on(max(office.wire.latency(), min(late.seconds, sent + PATIENCE - 1 - office.loop.now)), work)
+            office.goes_on(max(office.wire.latency(), min(late.seconds, PATIENCE)), work)
             office.struck("tell", self._replica)
             if late.acted:  # and is stopped, so that another process goes on at once
                 office.strikes(Fault("restart", 0.0), self._replica)
@@ -193,16 +187,6 @@ class ForeignServer:
                 raise event
             await asyncio.sleep(office.wire.latency())
             yield json.loads(json.dumps(event))
-
-    def _noted(self, chain: str, mark: str) -> float:
-        """When it was noted that this is sent: from then on others wait. What is not sent at once then, say by a
-        process that stood still, may arrive later than they wait for. That is known, not mended, and in no storm."""
-        store, confirmation = self._office.store, mark.partition(":")[0]
-        tried = store.look(_TRIED, chain=chain, mail=f"mail:{mark}", again=f"mail:{mark}:again")
-        rows = store.look("SELECT body FROM bot_confirmations WHERE id = :id", id=confirmation)
-        handed = [at for row in rows if (at := json.loads(row.body).get("handed_at"))]
-        known = [row.at for row in tried] + [datetime.fromisoformat(at).timestamp() for at in handed]
-        return max(known, default=self._office.loop.now)
 
     async def close(self) -> None: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,21 +11,30 @@ from aiohttp import web
 from adk_confirm.bot.agents.intake import Intake, who_asked
 from adk_confirm.bot.agents.letters_to_host import Deliveries
 from adk_confirm.bot.agents.session_worker import SessionWorker
-from adk_confirm.bot.confirmation.confirmation import OutcomeKind
+from adk_confirm.bot.confirmation.confirmation import OutcomeKind, VoteKind
 from adk_confirm.bot.confirmation.effects import Batch, Delivery
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import DeliveryUnknown, RequestLost
 from adk_confirm.bot.policy.approvers import Person
-from adk_confirm.bot.store.letters import Letter, finish_and_read_next, letters_done, next_letters, read_session
+from adk_confirm.bot.store.letters import (
+    Letter,
+    finish_and_read_next,
+    letters_done,
+    next_letters,
+    read_mail,
+    read_session,
+)
 from adk_confirm.bot.store.repository import note_turn
 from adk_confirm.bot.store.transactions import hand_over
-from adk_confirm.runtime.jsontypes import canonical
+from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.store.database import Tx
+from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import JobKey, LeaseLost
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import ANNA, ASKER, BEN
-from tests.support.foreign.ear import Ear, listening
+from tests.support.foreign.ear import Ear, listening, saying
+from tests.support.foreign.kept import request_about
 from tests.support.foreign.visit import texts
 from tests.support.office import Opens
 from tests.support.outgoing import outgoing
@@ -105,22 +115,19 @@ async def test_a_session_ends_with_its_last_letter_and_not_before(at: Backoffice
         assert (await at.database.read(due) is None) == ended
 
 
+async def breaks(request: web.Request) -> web.Response:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
 async def test_words_are_not_said_a_third_time_while_the_second_may_still_arrive(at: Backoffice) -> None:
     """Each time by a process that knows only what the store says."""
     await at.hears("please deploy search")
     session = await at.database.read(read_session, at.key)
     mail = await at.database.run(finish_and_read_next, at.key, (), Batch.ONE, may_end=True)
-    lease, said = await a_lease(at.database), 0
-
-    async def breaks(request: web.Request) -> web.Response:
-        nonlocal said
-        said += 1
-        assert request.transport is not None
-        request.transport.abort()
-        return web.Response()
-
-    async with listening(Ear()) as ear:
-        ear.instead["/run_sse"] = ear.instead["/run"] = breaks
+    lease = await a_lease(at.database)
+    async with listening(Ear(instead={"/run_sse": breaks})) as ear:
         for expected in (1, 2, 2):
             host = ear.host()
             sending = await Deliveries(lease, host).exchange(session, mail, ())
@@ -128,9 +135,44 @@ async def test_words_are_not_said_a_third_time_while_the_second_may_still_arrive
             with pytest.raises(DeliveryUnknown):
                 await texts(sending)
             await host.close()
-            assert said == expected
+            assert len(ear.at("/run_sse")) == expected
             if expected == 1:
                 await at.database.run(lambda tx: tx.run("UPDATE bot_attempts SET at = at - 60"))
+
+
+@pytest.mark.parametrize("word", ["words", "approved", "denied"])
+async def test_what_was_noted_long_before_it_is_sent_is_noted_again(at: Backoffice, word: str) -> None:
+    """A process stands still right after its note, wakes, sends and dies. Another one counts from the sending on."""
+    name = await at.asks("deploy")
+    row = await at.row(name)
+    if word != "words":
+        await at.vote(name, ANNA, VoteKind.APPROVE if word == "approved" else VoteKind.DENY)
+        await at.database.run(answer_of, at.key)
+    session = await at.database.read(read_session, at.key)
+    lease = await a_lease(at.database)
+    call: JsonObject = {"id": row.asked.call_id, "name": row.asked.tool, "args": {**row.asked.arguments}}
+    asking = request_about(call, {"hint": "Approve?", "confirmed": False})
+    asking["functionCall"]["id"] = row.asked.request_id
+    content: JsonObject = {"role": "model", "parts": [{"functionCall": call}, asking]}
+    event: JsonObject = {"id": "x1", "author": "oncall", "invocationId": "e1", "timestamp": 1, "content": content}
+    event["longRunningToolIds"] = [row.asked.request_id]
+
+    async def sends(host: AdkHost, stands_still: float) -> None:
+        mail = await at.database.read(read_mail, at.key, Batch.ONE)
+        sending = await Deliveries(lease, host).exchange(session, mail, ())
+        assert sending is not None
+        at.clock.passes(seconds=stands_still)
+        await texts(sending)
+
+    async with listening(Ear(instead={"/run_sse": breaks})) as ear:
+        path = f"/apps/{session.session.app}/users/{session.session.user_id}/sessions/{session.session.id}"
+        ear.instead[path] = saying(json.dumps({"id": session.session.id, "events": [event]}))
+        for seconds in (60.0, 0.0):
+            host = ear.host()
+            with pytest.raises((DeliveryUnknown, NotNow)):
+                await sends(host, seconds)
+            await host.close()
+            assert len(ear.at("/run_sse")) == 1
 
 
 async def test_an_agent_that_can_not_be_reached_is_tried_again_later_and_not_at_once(open_office: Opens) -> None:

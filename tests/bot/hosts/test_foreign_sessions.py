@@ -200,9 +200,9 @@ async def test_who_loses_the_lease_after_reading_the_session_sends_nothing(
     answers = [answer_to(ASKED, "approved" if word == "words" else word, mark="m1")]
     with pytest.raises(LeaseLost):
         await texts(
-            there.host.say(OURS, said, RunControl(held=lease))
+            there.host.say(OURS, said, RunControl(sure=lease.sure))
             if word == "words"
-            else there.host.answer(OURS, answers, RunControl(held=lease))
+            else there.host.answer(OURS, answers, RunControl(sure=lease.sure))
         )
     assert there.sent == 0
 

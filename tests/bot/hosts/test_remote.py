@@ -13,7 +13,7 @@ from aiohttp import web
 from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.bot.confirmation.effects import Batch
 from adk_confirm.bot.hosts.adk_host import AdkHost
-from adk_confirm.bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
+from adk_confirm.bot.hosts.host import SENT_WITHIN, DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.hosts.plugin import BROKEN, DENIALS, EDITS, PORT, TOGETHER
 from adk_confirm.bot.hosts.remote import DEEPEST, LONGEST_PAUSE, NO_ADK, NO_MARKS, RemoteServer
@@ -164,7 +164,7 @@ async def test_what_it_can_not_promise_goes_by_what_it_is(ear: Ear) -> None:
     host = ear.host()
     abilities = await host.capabilities()
     await host.close()
-    assert (abilities.exactly_once, abilities.patience) == (False, 30.0)
+    assert (abilities.exactly_once, abilities.patience) == (False, 30.0 + SENT_WITHIN)
     assert [
         PORT in abilities.notes,
         DENIALS in abilities.notes,
@@ -291,7 +291,7 @@ async def test_an_answer_that_was_taken_and_not_kept_is_not_given(ear: Ear, host
     ear.instead["/run_sse"] = streaming()
     with pytest.raises(DeliveryUnknown, match="did not store it") as error:
         await visit.approve(request)
-    assert error.value.again_after == 30.0  # until then it may still turn up
+    assert error.value.again_after == host.server.patience  # until then it may still turn up
     with pytest.raises(DeliveryUnknown, match="may still arrive"):
         await visit.approve(request)
 
