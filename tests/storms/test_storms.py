@@ -26,6 +26,7 @@ BROKEN_ONCE = {
 }
 BROKEN_ELSEWHERE = {
     5000014: "what a server said right before it was waited for no longer was never heard",
+    20071: "words were sent twice: a replica stood still after it had noted that, and others waited from the note on",
     7000065: "words were sent a third time while the second could still arrive: only the first had been noted",
 }
 """Seeds of storms that broke a promise, and what was wrong. A storm of a seed is another one when the product does
