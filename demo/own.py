@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from adk_confirm.blocks.call_details import headline
 from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.confirmation.confirmation import State
+from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.policy.approvers import Approver, ApproverKind
 from adk_confirm.demo.tour import Guide, open_card
 from adk_confirm.sandbox.page.controls import BotState, Controls, Hint
@@ -93,7 +95,7 @@ class OwnGuide(Guide):
         if waiting is None:
             asked = "Ask your agent for something: mention @adk-confirm in this channel."
             return None if self.rows else Hint(asked) if me == "ana" else self._switch_hint("ana", "ana can ask.")
-        voted = {vote.voter.user for vote in waiting.approvals}
+        voted, what = {vote.voter.user for vote in waiting.approvals}, headline(shown_of(waiting))
         able = [
             name
             for entry in waiting.policy.approvers
@@ -101,5 +103,5 @@ class OwnGuide(Guide):
             if self._people[name].id not in voted
         ]
         if me in able or not able:
-            return open_card(waiting, f"{waiting.asked.tool} waits. Open the card, and approve, edit or deny it.")
-        return self._switch_hint(able[0], f"{waiting.asked.tool} waits for approval.")
+            return open_card(waiting, f"“{what}” waits. Open the card, and approve, edit or deny it.")
+        return self._switch_hint(able[0], f"“{what}” waits for approval.")

@@ -116,7 +116,7 @@ class Tour(Guide):
                 return self._switch_hint("lee", "lee may approve refunds.")
             return open_card(row, "Press Approve. The bot will not survive it.")
         if _is_running(row):
-            return Hint("The approved call is on its way.")
+            return Hint("Wait a moment: the card will say what came of it.")
         if row.outcome is not None and row.outcome.kind is OutcomeKind.UNKNOWN:
             who = row.revision.arguments.get("customer", "the customer")
             if me == "ana":

@@ -104,7 +104,7 @@ def _interaction(made: Delivery, names: Names) -> str:
         case "block_actions":
             return f"{who} {_what_was_used(body)}. {signed}"
         case "view_submission":
-            return f"{who} submitted {form}. {_reply(made.json)}"
+            return f"{who} submitted {form}. {_reply(made.json, objects(as_object(body.get('view')).get('blocks')))}"
         case "message_action" | "shortcut":
             return f"{who} chose a shortcut of the app. {signed}"
         case command:
@@ -124,11 +124,12 @@ def _what_was_used(body: JsonObject) -> str:
     return f"changed a field {place}"
 
 
-def _reply(answer: JsonObject) -> str:
+def _reply(answer: JsonObject, blocks: list[JsonObject]) -> str:
     match as_text(answer.get("response_action")):
         case "errors":
-            fields = join_words(sorted(as_object(answer.get("errors"))))
-            return f"The app refused it: something is wrong with {fields}."
+            wrong = as_object(answer.get("errors"))
+            fields = [f"“{label(each.get('label'))}”" for each in blocks if as_text(each.get("block_id")) in wrong]
+            return f"The app refused it: something is wrong with {join_words(fields) or 'a field'}."
         case "update":
             title = label(as_object(as_object(answer.get("view")).get("title")))
             return f"The app answered with another form{f', “{title}”' if title else ''}."

@@ -51,7 +51,7 @@ async def test_a_call_of_ones_own_agent_is_approved_and_runs(here: Path, capsys:
 
         def invited() -> bool:
             hint = guide.hint(ben.user)
-            return hint is not None and hint.text.startswith("water waits. Open the card")
+            return hint is not None and hint.text.startswith("“Water the fern with 3 l” waits. Open the card")
 
         await demo.slack.until(invited, timeout=LONG, what="the hint")
         hint = guide.hint(olga.user)

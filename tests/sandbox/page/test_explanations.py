@@ -65,9 +65,18 @@ def test_every_kind_of_ledger_line_has_a_sentence_of_its_own(names: Names) -> No
         (
             "interactive",
             "view_submission",
-            {"user": {"id": "U0BEN"}, "view": {"title": {"text": "Deny"}}},
-            '{"response_action": "errors", "errors": {"reason": "Say why"}}',
-            "ben submitted the form “Deny”. The app refused it: something is wrong with reason.",
+            {
+                "user": {"id": "U0BEN"},
+                "view": {
+                    "title": {"text": "Edit"},
+                    "blocks": [
+                        {"block_id": "field.c1.2.8d", "label": {"text": "amount"}},
+                        {"block_id": "field.c1.2.9e", "label": {"text": "note"}},
+                    ],
+                },
+            },
+            '{"response_action": "errors", "errors": {"field.c1.2.8d": "Write a number"}}',
+            "ben submitted the form “Edit”. The app refused it: something is wrong with “amount”.",
         ),
         (
             "events_api",
