@@ -45,9 +45,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "Run", "bot.ops.backup", "copy a SQLite store and what is beside it, while the service runs"
     ),
     "reseal": CommandEntry("Run", "bot.ops.reseal", "seal everything with a new secret, so that the old one can go"),
-    "ask": CommandEntry("At the door", "bot.ops.door", "ask people to approve what a script is about to do"),
-    "mcp-proxy": CommandEntry("At the door", "bot.ops.door", "give an MCP client tools that run once people approve"),
-    "permit": CommandEntry("At the door", "bot.ops.door", "check the permits that callers get"),
+    "ask": CommandEntry("For scripts", "bot.ops.door", "ask people to approve what a script is about to do"),
+    "mcp-proxy": CommandEntry("For scripts", "bot.ops.door", "give an MCP client tools that run once people approve"),
+    "permit": CommandEntry("For scripts", "bot.ops.door", "check the permits that callers get"),
     "pending": CommandEntry("Decide", "bot.ops.waiting", "list what waits for approval, and what failed too often"),
     "grants": CommandEntry("Decide", "bot.ops.waiting", "list the grants in force"),
     "answer": CommandEntry("Decide", "bot.ops.api", "for calls of `adk-confirm api`: yes or no"),

@@ -509,7 +509,7 @@ def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Proble
     if slack.bot_token is None:
         problems.append(Problem("SLACK_BOT_TOKEN", "is not set; it is the xoxb-… token of your Slack app"))
     if slack.app_token is None and slack.signing_secret is None:
-        what = "is not set, nor is SLACK_SIGNING_SECRET; set the first for Socket Mode, the second for HTTP"
+        what = "is not set; it is the xapp-… token for Socket Mode (or set SLACK_SIGNING_SECRET, for HTTP)"
         problems.append(Problem("SLACK_APP_TOKEN", what))
     return tuple(problems)
 

@@ -123,7 +123,7 @@ async def checks(
     except ConfirmError as error:
         yield fix("tools", str(error))
     if tools is not None:
-        yield fine("tools", f"{len(tools)}, of which {sum(tool.may_ask for tool in tools.values())} may ask people")
+        yield fine("tools", f"{len(tools)}; {sum(tool.may_ask for tool in tools.values())} may need approval")
     for finding in _policies(settings) if "policy" not in wrong else ():
         yield finding
     if tools is not None and "policy" not in wrong:
@@ -133,7 +133,7 @@ async def checks(
     elif loads:
         given = [key for key in NAMING if any(getattr(one, key) not in _NONE for one in settings.policies.entries)]
         if given:
-            said = f"they can't be listed from here, so nobody looked for mistyped names in {', '.join(given)}"
+            said = f"they can't be listed from here, so check the names in {', '.join(given)} yourself"
             yield note("tools", said)
     if settings.environment.app_token is not None:
         yield await check_app_token(settings.environment)
@@ -143,7 +143,7 @@ async def checks(
         return
     people = sorted(str(who) for who in settings.policies.named if who.kind is not ApproverKind.PYTHON)
     if named := [*settings.channels, *people]:
-        yield note("Slack", f"without SLACK_BOT_TOKEN nobody looked whether these exist: {', '.join(named)}")
+        yield note("Slack", f"not looked up, since SLACK_BOT_TOKEN is not set: {', '.join(named)}")
 
 
 async def _listening(settings: Listening, key: str) -> Finding:
@@ -191,7 +191,7 @@ async def _store(settings: Settings, owner: dict[str, str]) -> AsyncIterator[Fin
             elif at and at > schema.version:
                 yield fix(what, why)
             else:
-                yield fine(what, f"of version {at or 'none'}; serve creates them")
+                yield fine(what, f"of version {at or 'none'}; `adk-confirm serve` makes them")
         owner.update(await database.read(belongings))
         if seal is not None and all(at == schema.version for schema, at in versions):
             fits = await database.read(secret_fits, SCHEMAS)
@@ -232,7 +232,7 @@ def check_files(url: str) -> Finding | None:
         writable = os.access(path, os.W_OK) and os.access(folder, os.W_OK)
         return None if writable else fix("store", f"{path} and its folder can't be written to: {who}")
     if folder.is_dir() and os.access(folder, os.W_OK):
-        return fine("store", f"{path} is not there yet; serve makes it")
+        return fine("store", f"{path} is not there yet; `adk-confirm serve` makes it")
     return fix("store", f"{folder} is not a directory that can be written to: make it, or change [store] url")
 
 

@@ -47,7 +47,7 @@ async def check_workspace(
     """Checks the token and its workspace. `owner`: whose the store is. Names of people and groups that Slack says along
     the way go into `names`."""
     refused = "the bot's token was not accepted ({code}): install the app again"
-    unreached = f"{client.base_url} can't be reached, {{why}}: check the network, and SLACK_API_URL"
+    unreached = f"{client.base_url} can't be reached: {{why}}. Check the network, and SLACK_API_URL"
     answer = await _ask("Slack", client.auth_test(), {}, refused, unreached)
     if isinstance(answer, Finding):
         yield answer
@@ -97,7 +97,7 @@ async def _ask(
     asked: Awaitable[AsyncSlackResponse],
     fixes: Mapping[str, str],
     refused: str = "Slack says {code}",
-    unreached: str = "Slack could not be asked, {why}: run this again",
+    unreached: str = "Slack could not be asked: {why}. Run this again",
 ) -> AsyncSlackResponse | Finding:
     """Slack's answer, or the finding that there is none. `fixes`: what to do, by Slack's code."""
     try:

@@ -34,10 +34,8 @@ _DOOR = click.option(
 @click.option("--args", "given", default="{}", metavar="JSON", callback=json_object, help="Its arguments.")
 @click.option("--reason", default="", metavar="TEXT", help="Why, in one sentence, for the people who decide.")
 @click.option("--preview", default="", metavar="TEXT", help="What it would do, in your own words: a plan, a diff.")
-@click.option("--wait", default="10m", metavar="TIME", callback=seconds, show_default=True, help="For people.")
-@click.option(
-    "--key", default="", metavar="TEXT", help="Asks once, however often it runs. Default: a new one each time."
-)
+@click.option("--wait", default="10m", metavar="TIME", callback=seconds, show_default=True, help="How long to wait.")
+@click.option("--key", default="", metavar="TEXT", help="People are asked once for each key. Default: a new one.")
 @_DOOR
 @click.option("--exec", "execute", is_flag=True, help="Run the command after -- once it is approved, and report.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -123,7 +121,7 @@ def _says(code: int, sentence: str) -> int:
 @click.command("mcp-proxy")
 @_DOOR
 @click.option(
-    "--hold", default="50s", metavar="TIME", callback=seconds, show_default=True, help="A call's, for people."
+    "--hold", default="50s", metavar="TIME", callback=seconds, show_default=True, help="How long a call waits."
 )
 @click.option("--listen", default="", metavar="HOST:PORT", help="Speak streamable HTTP there, at /mcp, and not stdio.")
 def mcp_proxy(url: str, hold: float, listen: str) -> None:

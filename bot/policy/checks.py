@@ -209,7 +209,7 @@ def _people(policy: Policy) -> Iterator[_Finding]:
     able = len(entries - set(policy.barred))
     if policy.quorum > able:
         people = "1 person" if able == 1 else f"{able} people"
-        yield "quorum", f"must be at most {able}, since only {people} may decide, not {policy.quorum}"
+        yield "quorum", f"must be at most {able}, not {policy.quorum}: only {people} may decide"
 
 
 def _names(policy: Policy) -> Iterator[_Finding]:

@@ -107,10 +107,10 @@ WRONG = [
         policy("when = \"args.env == 'prod' and args.n > 1\""),
         "policy 1: when: is not a CEL expression: use && for ",
     ),
-    (policy("quorum = 3"), "policy 1: quorum: must be at most 2, since only 2 people may decide, not 3"),
+    (policy("quorum = 3"), "policy 1: quorum: must be at most 2, not 3: only 2 people may decide"),
     (
         policy("quorum = 2\nbarred = ['user:U1']"),
-        "policy 1: quorum: must be at most 1, since only 1 person may decide",
+        "policy 1: quorum: must be at most 1, not 2: only 1 person may decide",
     ),
     (
         policy("remind_after = '24h'"),

@@ -91,13 +91,13 @@ async def at(
 async def test_when_all_is_well_it_says_so(at: Setup) -> None:
     at.people()
     said = await at.says(code=0)
-    assert "is not there yet; serve makes it" in said
+    assert "is not there yet; `adk-confirm serve` makes it" in said
     await (await open_store(f"sqlite:///{at.folder / 'x.db'}", SECRET)).close()
     said = await at.says(code=0)
     assert "FIX" not in said
     for line in (
         "ok agent adk_confirm.examples.oncall:agent is oncall, on adk-confirm's own runtime",
-        "ok tools 5, of which 4 may ask people",
+        "ok tools 5; 4 may need approval",
         "ok policies 1 in the file",
         "ok python:adk_confirm.examples.oncall:over_1000 can be called",
         "ok SLACK_APP_TOKEN Socket Mode can connect",
@@ -302,7 +302,7 @@ async def test_tokens(at: Setup) -> None:
     said = await at.says(SLACK_BOT_TOKEN=None)
     assert "FIX settings SLACK_BOT_TOKEN is not set" in said
     ids = "C0AUDIT, C0DEPLOYS, email:lead@example.com, group:S0ONCALL, user:U0LEAD"
-    assert f"note Slack without SLACK_BOT_TOKEN nobody looked whether these exist: {ids}" in said
+    assert f"note Slack not looked up, since SLACK_BOT_TOKEN is not set: {ids}" in said
     assert "are signed with a Slack secret" in await at.says(ADK_CONFIRM_SECRET=None, code=0)
     said = await at.says(ADK_CONFIRM_SECRET=None, SLACK_SIGNING_SECRET=None, SLACK_BOT_TOKEN=None)
     assert "are signed with a Slack secret" not in said
@@ -310,7 +310,7 @@ async def test_tokens(at: Setup) -> None:
 
 async def test_a_slack_that_can_not_be_reached(at: Setup) -> None:
     said = await at.says(SLACK_API_URL="http://127.0.0.1:9/api/")
-    assert "FIX Slack http://127.0.0.1:9/api/ can't be reached, nothing answers there: check the network" in said
+    assert "FIX Slack http://127.0.0.1:9/api/ can't be reached: nothing answers there. Check the network" in said
 
 
 async def test_an_answer_that_is_not_slack_s(at: Setup) -> None:
@@ -319,13 +319,13 @@ async def test_an_answer_that_is_not_slack_s(at: Setup) -> None:
     at.slack.faults.fails("*", status=502, times=None)
     said = await at.says()
     wrong = "the answer is not Slack's (status 502)"
-    assert f"FIX SLACK_APP_TOKEN Slack could not be asked, {wrong}: run this again" in said
-    assert f"FIX Slack {at.slack.url} can't be reached, {wrong}: check the network" in said
+    assert f"FIX SLACK_APP_TOKEN Slack could not be asked: {wrong}. Run this again" in said
+    assert f"FIX Slack {at.slack.url} can't be reached: {wrong}. Check the network" in said
     at.slack.faults.clear()
     at.slack.faults.garbles("usergroups.users.list")
     at.slack.faults.fails("blocks.validate")
     said = await at.says()
-    assert "FIX group:S0ONCALL Slack could not be asked, the answer is not Slack's (status 200): run this again" in said
+    assert "FIX group:S0ONCALL Slack could not be asked: the answer is not Slack's (status 200). Run this again" in said
     assert "note layouts not checked: Slack could not be asked, the answer is not Slack's (status 500)" in said
 
 
@@ -375,7 +375,7 @@ async def test_an_agent_on_a_server(at: Setup, tmp_path_factory: pytest.TempPath
         assert "note agent The server may not keep to a denial" in said
         assert "mistyped" not in said
         said = await at.says(f'url = "{server.url}"\napp = "clerk"', naming("reimburse", NAMES, token="tokn"), code=0)
-        unseen = "nobody looked for mistyped names in redact, edit, grant_on, title, format, when"
+        unseen = "check the names in redact, edit, grant_on, title, format, when yourself"
         assert f"note tools they can't be listed from here, so {unseen}" in said
         said = await at.says(f'url = "{server.url}"\napp = "another"')
     assert 'has no app "another"; it has' in said
