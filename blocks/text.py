@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 MESSAGE_TEXT = 4000
 HEADER = 150
@@ -45,11 +45,12 @@ _BESIDE_LATIN |= {"MYANMAR"}
 _ODD = f"{_BLANK}|[\u01c0-\u01c3\u0251\u0261\u037e\u1fef\U0001d400-\U0001d7ff]"
 _MOST_MARKS = 5  # above and below one letter. More would be written over other lines
 _CJK_SPACE = "(?<=[\u3001-\u9fff\uff01-\uff60])\u3000"
+_IDEOGRAPHS = "[\u4e00-\u9fff]+"  # all can be seen
 
 
 @cache
 def _notable(keep: str) -> re.Pattern[str]:
-    return re.compile(f"(?P<fine>{_EMOJI}|{_CJK_SPACE})|(?P<odd>{_ODD})|[^ -~{keep}]")
+    return re.compile(f"(?P<fine>{_EMOJI}|{_CJK_SPACE}|{_IDEOGRAPHS})|(?P<odd>{_ODD})|[^ -~{keep}]")
 
 
 _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -68,12 +69,12 @@ def visible(text: str, keep: str = "") -> str:
     def spell(match: re.Match[str]) -> str:
         nonlocal marks, end
         found = match.group()
-        if match.lastgroup == "fine":
-            return found
-        if match.lastgroup is None and unicodedata.category(found)[0] == "M":
+        if match.lastgroup:
+            return found if match.lastgroup == "fine" else _escape(found)
+        if unicodedata.category(found)[0] == "M":
             marks, end = marks + 1 if match.start() == end else 1, match.end()
-            return found if marks <= _MOST_MARKS and not _is_written_over(found) else _spell(match)
-        return found if match.lastgroup is None and found.isprintable() else _spell(match)
+            return found if marks <= _MOST_MARKS and not _is_written_over(found) else _escape(found)
+        return found if found.isprintable() else _escape(found)
 
     return _unmask(_notable(keep).sub(spell, text))
 
@@ -98,6 +99,8 @@ def _unmask(text: str) -> str:
 
         def spell(match: re.Match[str]) -> str:
             word = match.group()
+            if word.isascii():
+                return word
             strange = {letter for letter in word if _script(letter) not in _BESIDE_LATIN}
             twins = _ONLY_TWINS.fullmatch(word) is not None
             told = {_script(letter) for letter in strange} <= evident
@@ -124,10 +127,7 @@ def _script(character: str) -> str:
     return re.split("[ -]", unicodedata.name(character, ""))[0] if letter else "LATIN"
 
 
-def _spell(match: re.Match[str]) -> str:
-    return "".join(letter if letter.isascii() and letter.isprintable() else _escape(letter) for letter in match.group())
-
-
+@lru_cache(4096)  # a text has few, and some of them often
 def _escape(character: str) -> str:
     if character in _NAMED:
         return _NAMED[character]
@@ -140,7 +140,7 @@ def _escape(character: str) -> str:
 
 def right_to_left(text: str) -> bool:
     """Whether part of it reads from right to left, so that it could swap places with its neighbours."""
-    return not text.isascii() and any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in text)
+    return not text.isascii() and any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in {*text})
 
 
 def units(text: str) -> int:
