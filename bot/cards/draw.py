@@ -154,16 +154,16 @@ class Drawing:
         """Updates the message in its place, or posts it if it is not there."""
         if place.ts is None:
             return replace(place, ts=await self._post(place, message))
-        if self._row.doubt:
-            await self._find(place, message)
+        found = await self._find(place, message) if self._row.doubt else None
+        ts = found or place.ts  # if this one is gone, a copy that came late is the card
         try:
-            await self._slack.update(place.channel, place.ts, message)
+            await self._slack.update(place.channel, ts, message)
         except Gone as gone:
             if gone.code != "message_not_found":
                 raise
             if self._is_needed:  # somebody deleted the message
                 return replace(place, ts=await self._post(replace(place, ts=None), message))
-        return place
+        return replace(place, ts=ts)
 
     async def _post(self, place: Place, message: Message) -> str:
         found = await self._find(place, message) if self._row.doubt else None

@@ -38,6 +38,26 @@ async def test_a_post_that_slack_carries_out_late_is_cleared_away_with_the_next_
     assert "Approved: Deploy" in out.card
 
 
+async def test_a_copy_that_comes_late_is_the_card_if_the_one_that_is_known_is_gone(out: Outgoing) -> None:
+    """Otherwise its buttons would stay for good, though the call is decided."""
+    out.open(make_policy(approvers=["user:U0ANNA"]))
+    hang = out.slack.faults.hangs("chat.postMessage")
+    await out.drawn()
+    hang.release()
+    await out.slack.until(lambda: len(out.cards_in()) == 2, what="the second copy")
+    known, late = out.cards_in()
+    if known.ts != out.desk.row.places[0].ts:
+        known, late = late, known
+    out.slack.workspace.messages.delete(out.deploys, known.message)
+
+    out.in_doubt()
+    out.desk.deny(ANNA)
+    await out.drawn()
+
+    assert out.card.ts == late.ts
+    assert "Denied: Deploy" in out.card
+
+
 async def test_strays_are_deleted_and_a_foreign_bots_copy_is_left_alone(out: Outgoing) -> None:
     row = out.open(make_policy(approvers=["user:U0ANNA"]))
     (place,) = await out.cards.draw(out.lease, row, out.session)
