@@ -14,6 +14,7 @@ from adk_confirm.bot.store.letters import PAUSED
 from adk_confirm.bot.store.repository import lock_confirmation, now, save
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Database, Tx
+from adk_confirm.runtime.store.lease import topic_of
 
 AT_ONCE = 50
 """How many cards one transaction marks for drawing. Clicks get their turn between two of them."""
@@ -44,11 +45,19 @@ def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
 
 
 def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
-    """Ends the pause. Returns False if runs were not paused."""
+    """Ends the pause: what the agents have still to get is due now. Returns False if runs were not paused."""
     if not tx.run("DELETE FROM bot_switches WHERE name = :name", name=PAUSED):
         return False
+    tx.run(_NO_LONGER_PUT_OFF, now=tx.now())
+    tx.notify(topic_of("session"))
     write_operation(tx, LineKind.RESUMED, by, reason)
     return True
+
+
+_NO_LONGER_PUT_OFF = """
+    UPDATE jobs SET due_at = :now
+    WHERE kind = 'session' AND due_at > :now AND key IN (SELECT session FROM bot_mail WHERE done_at IS NULL)
+"""
 
 
 def mark_for_drawing(tx: Tx, after: str, at_once: int = AT_ONCE) -> str | None:

@@ -133,6 +133,19 @@ async def test_an_approval_that_can_not_begin_in_time_lapses(at: Office) -> None
 
 
 @pytest.mark.office(ONE, target=LAB)
+async def test_what_waits_in_a_pause_begins_when_it_ends(at: Office) -> None:
+    card = await at.ask(PAY)
+    await switch_runs(at.bot.database, pause_runs)
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("Paused: Pay", at.deploys, thread=card)
+
+    await switch_runs(at.bot.database, resume_runs)
+    due = "SELECT count(*) FROM jobs WHERE kind = 'session' AND due_at > :now"
+    assert await at.bot.database.run(lambda tx: tx.value(due, now=tx.now() + 1.0)) == 0
+    await at.ann.finds("Done: Pay", at.deploys, thread=card)
+
+
+@pytest.mark.office(ONE, target=LAB)
 async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(at: Office) -> None:
     card = await at.ask('loses {"what": "in the middle"}')
     await at.bob.clicks(card, "Approve")
