@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
 from adk_confirm.bot.store.letters import StopPress, stop_run
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.database import Tx
@@ -30,7 +31,7 @@ async def works(at: Office, said: Seen) -> None:
 
 
 async def is_turned_over(at: Office, said: Seen, status: str) -> None:
-    await at.later(seconds=2, meanwhile=True)
+    await at.later(seconds=SUSPENDED_AFTER, meanwhile=True)
     await at.slack.until(lambda: at.deploys.sessions[said.thread].status == status or None, what=f"it to be {status}")
 
 
@@ -64,7 +65,7 @@ async def test_what_waits_keeps_waiting_and_a_tool_that_runs_is_not_torn(
 ) -> None:
     gate = tmp_path / "gate"
     monkeypatch.setenv("LAB_GATE", str(gate))
-    async with open_office(ONE, target=LAB) as at:
+    async with open_office(ONE, target=LAB, time_moves=True) as at:
         said = await at.ann.says('@adk-confirm work {"on": "x"}\npay {"to": "Ada", "amount": 20}', at.deploys)
         work = await at.sees(said, "Work")
         pay = await at.sees(said, "to Ada")
