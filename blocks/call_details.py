@@ -481,7 +481,7 @@ def _leaves(called: str, change: FieldDiff) -> list[FieldDiff | tuple[TextSpan, 
 def _say_drift(view: Shown, changed: tuple[str, ...], drawing: Drawing) -> None:
     """How what it would do differs from what was approved: before anything else."""
     who, lost = people_names(view.approved_then) or words.SOMEBODY, Say("Those votes no longer count.", bold=True)
-    drawing.add(line("{who} approved an older plan. {lost}", who=who, lost=lost))
+    drawing.add(line("{who} approved an older plan. {lost}" + " What changed:" * bool(changed), who=who, lost=lost))
     if changed:
         drawing.box(Plan(changed), drawing.room.preview, drawing.room.preview_lines, runs=False)
     else:

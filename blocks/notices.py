@@ -80,7 +80,7 @@ def verdict(call: Shown, made: Verdict) -> Line:
     if made.kind is LineKind.EDITED and not made.votes:
         return line("You edited {tool}. The card has the new plan. Approve it there.", tool=tool)
     what, runs = _COUNTS.get(made.kind, ("approval", "runs"))
-    last = f"Your {what} counts, and it was the last one needed. {{call}} {runs}."
+    last = f"Your {what} was the last one needed. {{call}} {runs}."
     template = _SAID.get(made.kind) or (last if made.decided else f"Your {what} counts: {{votes}}.")
     return line(template, call=tool if call.question else call_name(headline(call), call.tool), tool=tool, votes=votes)
 

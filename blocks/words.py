@@ -138,8 +138,8 @@ CLOSE, BACK = "Close", "Back"
 
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
 CONFIRM_APPROVE_LAST = ("Approve this call?", "One more approval, and it runs.")
-CONFIRM_HAPPENED = ("It took effect?", "Your word is enough. You can't undo this.")
-CONFIRM_DID_NOT = ("It had no effect?", CONFIRM_HAPPENED[1])
+CONFIRM_HAPPENED = ("Took effect?", "Your word is enough. You can't undo this.")
+CONFIRM_DID_NOT = ("No effect?", CONFIRM_HAPPENED[1])
 CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt did take effect, this makes it happen twice.")
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (
@@ -227,7 +227,7 @@ LINE_SETTLED = {
     False: "📝 {who} said that {tool} did not take effect.",
     None: "📝 {who} said how {tool} ended.",
 }
-LINE_NOBODY_KNOWS = "❓ Nobody said whether {tool} took effect. Check: the agent does not know either."
+LINE_NOBODY_KNOWS = "❓ Nobody knows whether {tool} took effect, not even the agent. Check it."
 LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
 
 NO_STEPS = "This {what} has no steps yet. Open it again in a moment."
@@ -301,7 +301,7 @@ HOME_UNSURE = (
     "A call that waits for you may be missing here, because who may decide could not be looked up. Its card is in "
     "its thread."
 )
-HOME_MORE = "… and {count} more. They appear as these are decided."
+HOME_MORE = "… and {count} more, once these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 
 STATES: Mapping[str, str] = {
@@ -326,7 +326,7 @@ HELP = (  # what is between stars is bold
     "*/approvals* lists what waits for you and in this channel. Only you see it.",
     "*Approve* gives your one vote. *Allow more…* also lets calls like it run without asking, for a while.",
     "*Deny…* stops the call. One denial is enough.",
-    "*Edit…* changes the call and replaces earlier approvals with yours; if it has a plan, you approve the new one.",
+    "*Edit…* changes the call and its plan. Your approval replaces earlier ones.",
     "*Withdraw* takes back your own call.",
     "*⋯* on a card has all details and the history. The *Home* tab lists what you asked for, decided and allowed.",
 )

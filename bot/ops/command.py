@@ -112,7 +112,7 @@ async def open_for_reading(
     path = sqlite_file(url)
     if path is not None and not os.path.exists(path):  # noqa: ASYNC240  (one stat)
         by, how = ("serve", "its settings with --config") if schemas is SCHEMAS else ("api", "it with --store")
-        made = f"`adk-confirm {by}` makes it when it first starts. If that uses another one, name {how}."
+        made = f"`adk-confirm {by}` makes it when it first starts. If yours is elsewhere, name {how}."
         raise NotFound(f"There is no store at {path} yet. {made}")
     if path is not None and not os.access(path, os.R_OK):
         raise StoreError(f"{path} belongs to another user. Run this command as the user that runs the service.")

@@ -556,14 +556,22 @@ THREAD_LINES = (
     ShownLine(seq=8, kind=LineKind.FAILED, people=(LEAD,), **_TALK),
     ShownLine(seq=9, kind=LineKind.REFUSED, people=(OPS, LEAD), drifted=True, card_link=_NEWER, **_TALK),
     ShownLine(seq=10, kind=LineKind.EXPIRED, **_TALK),
-    ShownLine(seq=11, kind=LineKind.UNKNOWN, approvers=approvers("user:U0LEAD"), **_TALK),
+    ShownLine(seq=11, kind=LineKind.UNKNOWN, approvers=approvers("user:U0LEAD"), card_link=_CARD, **_TALK),
     ShownLine(seq=12, kind=LineKind.SETTLED, who=LEAD, yes=True, **_TALK),
     ShownLine(seq=13, kind=LineKind.GRANTED, people=(LEAD,), until=NOON + 1800, free=("version",), **_TALK),
     ShownLine(seq=14, kind=LineKind.GRANT_USED, people=(LEAD,), arguments=WAITING.arguments, **_TALK),
     ShownLine(
         seq=15, kind=LineKind.CALL_REFUSED, tool="drop_table", arguments=(Argument("name", "orders"),), said=_NO_RULE
     ),
-    ShownLine(seq=16, kind=LineKind.VOTE_FELL, who=OPS, editor=LEAD, notified=approvers("user:U0OPS"), **_TALK),
+    ShownLine(
+        seq=16,
+        kind=LineKind.VOTE_FELL,
+        who=OPS,
+        editor=LEAD,
+        notified=approvers("user:U0OPS"),
+        card_link=_CARD,
+        **_TALK,
+    ),
     ShownLine(seq=17, kind=LineKind.VOTE_REFUSED, who=DANA, why=Reason.TURN_AUTHOR, **_TALK),
     ShownLine(seq=18, kind=LineKind.APPROVED, question=True, people=(LEAD,), arguments=_LAPTOP, headline=QUESTION.hint),
     ShownLine(seq=19, kind=LineKind.STOPPED, who=DANA),
@@ -595,7 +603,7 @@ VERDICTS = {
     "counted": (WAITING, Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, votes=1)),
     "decided": (WAITING, Verdict(confirmation="c7Qd2m", kind=LineKind.APPROVAL, decided=True)),
     "older": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.OLDER_REVISION))),
-    "late": (WAITING, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.TOO_LATE, state="denied"))),
+    "late": (DENIED, Verdict(confirmation="c7Qd2m", refusal=Refusal(reason=Reason.TOO_LATE, state="denied"))),
 }
 HUGE = replace(LONG, arguments=(*LONG.arguments, Argument("dump", "x" * 400_000)))
 LONG_EDITABLE = replace(LONG, editable=("options", "script"))

@@ -22,6 +22,7 @@ from adk_confirm.blocks.notices import (
     verdict_message,
     verdict_modal,
 )
+from adk_confirm.blocks.shown import OutcomeKind
 from adk_confirm.blocks.thread import history, thread_messages
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.drawing import draw
@@ -49,7 +50,7 @@ SENT: dict[str, JsonObject] = {
     "modal_edit_typed": Form(samples.TYPED, samples.TYPED_SCHEMA).edit_view(),
     "modal_withdraw": withdraw_form(samples.WAITING),
     "modal_deny": deny_form(samples.WAITING, required=True),
-    "modal_history": history(samples.HISTORY, samples.STEPS),
+    "modal_history": history(replace(samples.HISTORY, stage=OutcomeKind.DONE), samples.STEPS),
     "modal_history_others": history(samples.HISTORY, samples.OTHER_STEPS),
     "modal_history_empty": history(samples.HISTORY, ()),
     "modal_verdict": verdict_modal(*samples.VERDICTS["decided"]),

@@ -62,7 +62,7 @@ def test_a_crowd_fits_and_the_rest_is_counted(arguments: tuple[Argument, ...]) -
     view = crowd(60, arguments)
     limits.check(home_tab(view), "home")
     limits.check(approvals(view).payload(), "message")
-    assert "… and 45 more. They appear as these are decided." in inert.shown(home_tab(view))
+    assert "… and 45 more, once these are decided." in inert.shown(home_tab(view))
     assert "Open this app's Home tab to see them." in inert.shown(approvals(view).payload())
 
 

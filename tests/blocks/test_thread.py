@@ -290,10 +290,14 @@ def refused(refusal: Refusal) -> Given:
         (samples.VERDICTS["counted"], "Your approval counts: 1 of 2."),
         (
             samples.VERDICTS["decided"],
-            "Your approval counts, and it was the last one needed. Deploy checkout 2.14.0 to prod runs.",
+            "Your approval was the last one needed. Deploy checkout 2.14.0 to prod runs.",
         ),
         (samples.VERDICTS["older"], "This changed in the meantime. Look at the card as it is now, then decide."),
-        (samples.VERDICTS["late"], "You are too late: Deploy checkout 2.14.0 to prod is denied already."),
+        (samples.VERDICTS["late"], "You are too late for Deploy checkout 2.14.0 to prod. Denied by U0LEAD."),
+        (
+            (samples.WAITING, samples.VERDICTS["late"][1]),
+            "You are too late: Deploy checkout 2.14.0 to prod is denied already.",
+        ),
         (
             (samples.DONE, Verdict(confirmation="c1", refusal=Refusal(reason=Reason.TOO_LATE, state="approved"))),
             "You are too late: Deploy checkout 2.14.0 to prod is approved already.",

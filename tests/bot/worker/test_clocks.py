@@ -159,7 +159,7 @@ async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(at
 
     settled = await at.ann.finds("Outcome unknown: Loses", at.deploys, thread=card)
     assert settled.buttons == ("All details", "History")
-    await at.ann.finds("Nobody said whether Loses in the middle took effect", at.deploys, thread=card)
+    await at.ann.finds("Nobody knows whether Loses in the middle took effect", at.deploys, thread=card)
     await at.ann.finds("Nobody knows whether it took effect", at.deploys, thread=card)
     await at.bob.clicks(asks, "Yes, it did", stale=True, sure=True)
     await at.bob.gets_modal("This has already been answered")
