@@ -42,7 +42,7 @@ from adk_confirm.blocks.rich_text import (
     say,
     text,
 )
-from adk_confirm.blocks.shown import SAID_BY_PEOPLE, GrantView, OutcomeKind, Shown, State
+from adk_confirm.blocks.shown import GrantView, OutcomeKind, Shown, State
 from adk_confirm.blocks.text import MESSAGE_TEXT
 
 WAITING, ASKED, DECIDED, _GRANTS = 20, 8, 5, 4  # how many of each are shown
@@ -196,10 +196,9 @@ def _other(view: Shown) -> list[Line]:
 
 def _line_item(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:
     """A call that no longer waits, on one line: what the reader did, what came of it, and a link to its card."""
-    at = view.voted_at.get(reader)
-    did = "you denied" if view.stage is State.DENIED else "you approved"
-    if isinstance(view.stage, OutcomeKind) and view.stage in SAID_BY_PEOPLE:
-        did = "you said so" if reader in view.decided_by else did
+    did, at = "you denied" if view.stage is State.DENIED else "you approved", view.voted_at.get(reader)
+    if view.said_at and reader in view.decided_by:
+        did, at = "you said so", view.said_at
     mine = [say(f"{did} {{when}}", when=When(at, clock=at - view.asked_at < _DAY // 2))] if at else []
     became = [say(words.STATES.get(view.became, view.became))] if not mine or view.stage is not State.DENIED else []
     facts = join([*became, *mine], words.DOT)

@@ -265,6 +265,7 @@ class Became:
     start_by: int | None = None
     started_at: int | None = None
     duration: float | None = None
+    said_at: int = 0  # when people said what became of it
     reported_by: str | None = None  # the program that ran it, and says so
     result: Json | Absent = ABSENT
     error: str | None = None

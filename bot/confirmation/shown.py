@@ -149,13 +149,19 @@ def _voting(row: Confirmation, call: AskedFor, accounts: Mapping[str, str], spok
         speaking_bars=policy.allow_requester is False,
         quorum=policy.quorum,
         voted=user_ids(row.voters(VoteKind.RUN_AGAIN if row.unknown else VoteKind.APPROVE)),
-        voted_at={v.voter.user: epoch(v.stored_at) for v in row.votes if v.state is VoteState.STANDING},
+        voted_at={
+            v.voter.user: epoch(v.stored_at) for v in row.votes if v.state is VoteState.STANDING and v.kind in _DECIDE
+        },
         expires_at=epoch(row.deadline),
         policy_tools=policy.tools,
         confirm_dialog=policy.confirm_dialog,
         approve_note=policy.approve_note if not asked.question else "none",
         grant_offer=_grant_offer(row, call.arguments),
     )
+
+
+_DECIDE = (VoteKind.APPROVE, VoteKind.DENY, VoteKind.WITHDRAW, VoteKind.RUN_AGAIN)
+"""The others come after the decision: what became of the call, and the end of its grant."""
 
 
 def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> GrantOffer | None:
@@ -184,6 +190,7 @@ def _became(row: Confirmation, redactor: Redactor) -> Became:
         start_by=start_by,
         started_at=epoch(outcome.begun_at) if outcome and outcome.begun_at else None,
         duration=outcome.seconds if outcome else None,
+        said_at=epoch(outcome.at) if outcome and outcome.kind in SAID_BY_PEOPLE else 0,
         reported_by=row.asked.agent if outcome and outcome.by and outcome.by == row.asked.reporter else None,
         result=_as_value(redactor, said or "") if returned else ABSENT,
         error=masked_text(redactor, said or "") if failed else None,

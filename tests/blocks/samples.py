@@ -171,7 +171,9 @@ UNKNOWN = replace(
 )
 UNKNOWN_VOTED = replace(UNKNOWN, version=8, voted=(OPS,))
 NOBODY_KNOWS = replace(UNKNOWN, approved_by=_BY, stage=OutcomeKind.NOBODY_KNOWS, version=9, decided_by=())
-SETTLED = replace(UNKNOWN, approved_by=_BY, stage=OutcomeKind.HAPPENED, version=9, decided_by=(LEAD,))
+SETTLED = replace(
+    UNKNOWN, approved_by=_BY, stage=OutcomeKind.HAPPENED, version=9, decided_by=(LEAD,), said_at=NOON + 960
+)
 AGAIN = replace(WAITING, attempt=2, version=9, hint="")
 PAUSED = replace(APPROVED, paused=Paused())
 UNREACHABLE = replace(APPROVED, tries_until=NOON + 900)

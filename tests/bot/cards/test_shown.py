@@ -53,6 +53,18 @@ def test_a_vote_leaves_the_call_where_it_stands_on_the_card() -> None:
     assert not view(desk).answered
 
 
+def test_who_approved_did_so_then_whatever_they_said_later() -> None:
+    desk = Desk(make_policy(approvers=["user:U0ANNA"]))
+    desk.approve(ANNA)
+    desk.begin()
+    desk.host_says(OutcomeKind.UNKNOWN)
+    desk.wait(hours=2)
+    desk.vote(VoteKind.HAPPENED, ANNA)
+    shown = shown_of(desk.row)
+    assert shown.voted_at == {"U0ANNA": int(NOON.timestamp())}
+    assert shown.said_at == int(NOON.timestamp()) + 2 * 3600
+
+
 def test_the_reasons_that_people_gave_are_shown_and_those_for_the_model_are_not() -> None:
     desk = Desk(make_policy())
     desk.deny(ANNA, "not now")
