@@ -378,7 +378,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
         case OutcomeKind.HAPPENED | OutcomeKind.DID_NOT | OutcomeKind.NOBODY_KNOWS:
             ended = f"{{who}} said that it {words.STATES[view.stage]}."
             if view.stage is OutcomeKind.NOBODY_KNOWS:
-                ended = "Nobody knows whether it took effect, not even the agent. Check it."
+                ended = "Nobody knows whether it took effect, not even the agent. Check the system."
             ended += " Approved by {people}." if view.approved_by else ""
             return say(ended, who=people_names(view.decided_by), people=people_names(view.approved_by, voted))
     if view.question:

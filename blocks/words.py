@@ -227,7 +227,7 @@ LINE_SETTLED = {
     False: "📝 {who} said that {tool} did not take effect.",
     None: "📝 {who} said how {tool} ended.",
 }
-LINE_NOBODY_KNOWS = "❓ Nobody knows whether {tool} took effect, not even the agent. Check it."
+LINE_NOBODY_KNOWS = "❓ Nobody knows whether {tool} took effect, not even the agent. Check the system."
 LINE_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
 
 NO_STEPS = "This {what} has no steps yet. Open it again in a moment."
