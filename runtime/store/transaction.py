@@ -34,7 +34,7 @@ class Limits:
 
 
 Known: TypeAlias = defaultdict[str, dict[str, Any]]
-"""Rows by their table and key, as whoever reads them makes them."""
+"""Rows by their table and key, in the form that whoever reads the table first makes of them."""
 
 
 class OutcomeUnknown(StoreError):
@@ -60,8 +60,8 @@ class Tx:
         self.dialect = dialect
         self.topics: set[str] = set()
         self.facts: list[object] = []
-        self.known = defaultdict(dict) if known is None else known  # rows as they are: it has locked or written them
-        self.leases: dict[tuple[str, str], Any] = {}  # what it has locked of these
+        self.known = defaultdict(dict) if known is None else known  # rows that were locked or written
+        self.leases: dict[tuple[str, str], Any] = {}  # of jobs, that it has locked or released
         self.owed: list[Any] = []  # jobs that are due now, and since this transaction: see `jobs.py`
         self.alarms: dict[Any, float | None] = {}  # jobs, and in how many seconds they are due; None: not later
         self.ended: object = None  # the job whose work ends with this transaction
