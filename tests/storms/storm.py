@@ -150,7 +150,8 @@ def run(storm: Storm, *, tell: bool = False) -> Outcome:
         assert isinstance(model, agents.Thoughtful)
         model.requests.clear()
         LOOP = OFFICE = None
-        gc.collect()
+        if storm.seed % 16 < 2:  # it takes a tenth of the time of a storm, and two processes share the seeds
+            gc.collect()
     return outcome
 
 
