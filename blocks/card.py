@@ -162,7 +162,7 @@ def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
 
 def _asking(view: Shown, action: Action, label: str, texts: tuple[str, str], style: str | None = None) -> JsonObject:
     """A button that asks once more, and says what follows."""
-    sure = confirm(headline(view), texts, label.removesuffix("…"), style)
+    sure = confirm(headline(view), texts, label, style)
     return button(action, label, view.ref.encode(), about=view.tool, sure=sure)
 
 
@@ -177,12 +177,13 @@ def revoke_button(grant: GrantView) -> JsonObject:
 
 
 def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
+    title, follows, verb = words.run_again(len(view.voted), view.quorum)
+    sure = None if blind else confirm(headline(view), (title, follows), verb, "danger")
+    action = Action.RUN_AGAIN_OPEN if blind else Action.RUN_AGAIN
     return [
         _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_HAPPENED),
         _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_DID_NOT),
-        button(Action.RUN_AGAIN_OPEN, words.RUN_AGAIN, view.ref.encode(), about=view.tool, style="danger")
-        if blind
-        else {**_asking(view, Action.RUN_AGAIN, words.RUN_AGAIN, words.CONFIRM_RUN_AGAIN, "danger"), "style": "danger"},
+        button(action, words.RUN_AGAIN, view.ref.encode(), about=view.tool, style="danger", sure=sure),
     ]
 
 
@@ -383,11 +384,10 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             return say(ended, who=people_names(view.decided_by), people=people_names(view.approved_by, voted))
     if view.question:
         return say("The agent did not accept the answer.")
-    if view.drifted:
-        newer = (Link(view.newer_link, "Open the newer card"),) if view.newer_link else say("Use the newer card.")
-        return (*decided(yes), Say(" Before it started, its plan changed. "), *newer)
-    refused = " It was refused before it started." if view.reason else ""
-    return decided(yes, refused) if view.decided_by else say(no + refused)
+    newer = (Link(view.newer_link, "the newer card"),) if view.newer_link else "the newer card"
+    cause = "It was refused before it started." if view.reason else no
+    cause = "Its plan changed before it started. Use {newer}." if view.drifted else cause
+    return join([say(cause, newer=newer), *([decided(yes)] if view.decided_by else [])], " ")
 
 
 def took(seconds: float | None) -> str:
@@ -421,7 +421,9 @@ def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
 
 def notices(view: Shown) -> list[Line]:
     """What people should know in any state: a grant that continues, and problems."""
-    return [*([grant_text(view.grant)] if view.grant else []), *_problems(view)]
+    grant = view.grant
+    given = [_grant(grant, When(grant.until, lead="until "), used=grant.used)] if grant else []
+    return [*given, *_problems(view)]
 
 
 def preview_notices(view: Shown, length: int = 300) -> list[Line]:
@@ -465,7 +467,7 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
         reason = f"Needs {view.quorum} approvals, but only {few}" if view.able else f"Nobody can {verb} this"
         parts.append((Say(reason, bold=True),))
     if not view.too_few_may or (view.approvers and not view.question):
-        template = "{approvers} can deny this" if view.lacks_preview or view.too_few_may else template
+        template = "{approvers} can deny" if view.lacks_preview or view.too_few_may else template
         parts.append(deciders(view, template, most, needed=needed))
     parts += [say("approved by {people}", people=people_names(view.voted))] if view.voted else []
     if view.too_few_now and view.escalates_at and (leads := approver_names(view.escalates_to)):
@@ -479,12 +481,7 @@ def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[
     approve = view.stage is State.WAITING and not (view.lacks_preview or view.too_few_may)  # else they answer or deny
     out = (*view.voted, *view.spoke) if approve else view.voted
     left = [one for one in view.approvers if one.kind is not ApproverKind.USER or one.value not in out]
-    named = approver_names(left, most) or approver_names(view.approvers, most)
-    if view.escalated_to and (leads := approver_names(view.escalated_to, most)):
-        at = view.escalated_at
-        since = say(", since {when},", when=When(at, clock=_is_near(view, at))) if at else ()
-        named = (*named, *say(" or{since} {leads}", since=since, leads=leads))
-    return say(template, approvers=named, **spans)
+    return say(template, approvers=approver_names((*(left or view.approvers), *view.escalated_to), most), **spans)
 
 
 def who_can(view: Shown) -> tuple[TextSpan, ...]:
@@ -492,13 +489,9 @@ def who_can(view: Shown) -> tuple[TextSpan, ...]:
     able = () if view.too_few_may else (*view.approvers, *view.escalated_to)
     row = approver_names(able) or say("the card says who can")
     if able and view.escalates_at and (leads := approver_names(view.escalates_to)):
-        near = When(view.escalates_at, lead="from ", clock=_is_near(view, view.escalates_at))
+        near = When(view.escalates_at, lead="from ", clock=view.escalates_at - view.asked_at < SAME_DAY)
         row += say(", and {leads} {when}", leads=leads, when=near)
     return row
-
-
-def _is_near(view: Shown, at: int) -> bool:
-    return at - view.asked_at < SAME_DAY
 
 
 def audit_line(view: Shown) -> Line:
@@ -507,46 +500,37 @@ def audit_line(view: Shown) -> Line:
     return line("Policy for {tools} · audit id {id}", tools=tools, id=code(view.id[:8]))
 
 
-def grant_text(grant: GrantView) -> Line:
-    """What a grant allows, until when, and what may differ. Who approved gave it."""
-    calls, uses = calls_like(grant), words.uses(grant.uses, grant.used)
-    free = Say("Runs in this thread without asking", bold=True)
-    return line(words.GRANT, free=free, calls=calls, when=When(grant.until), uses=uses)
+_RUNS = (Say("Runs without asking", bold=True),)
 
 
-def whatever(free: Sequence[str]) -> tuple[TextSpan, ...]:
-    """`any version and env`: what may differ from the call that was approved."""
-    named = join_list([name(readable_name(one)) for one in free], _BOUND)
-    return (Say("any ", bold=True), *named) if free else say("exactly these arguments")
+def _grant(grant: GrantView | GrantOffer, time: When | str, runs: tuple[TextSpan, ...] = _RUNS, used: int = 0) -> Line:
+    """What a grant allows or would allow, and for how long."""
+    return line(words.GRANT, runs=runs, time=time, calls=calls_like(grant), uses=words.uses(grant.uses, used))
 
 
 def _grant_offered(view: Shown) -> list[Line]:
     """What else the grant's button allows."""
     if not (offer := view.grant_offer) or not approvable(view):
         return []
-    time, free = words.duration(offer.seconds), whatever(offer.free)
-    return [line(words.GRANT_OFFERED, more=(Say(words.ALLOW_MORE, bold=True),), time=time, free=free)]
+    runs = (Say(words.ALLOW_MORE, bold=True), Say(" also runs without asking"))
+    return [_grant(offer, f"for {words.duration(offer.seconds)}", runs)]
 
 
 def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
     """What the next calls may be that run without asking, and for how long."""
-    rows = (
-        [say("the same {on}", on=join_list([*map(named_value, offer.on)], _BOUND))] if offer.free and offer.on else []
-    )
-    rows.append(whatever(offer.free))
-    rows += [(Say(words.uses(offer.uses).strip(" .")),)] if offer.uses else []
     after = "the last approval" if view.quorum > 1 else "your approval"
-    may = f"For {words.duration(offer.seconds)} after {after}, {{tool}} may run in this thread without asking:"
     all_must = [line("Every approver must allow it.")] if view.quorum > 1 else []
-    return [line(may, tool=name(view.tool)), *(Line(row, item=1) for row in rows), *all_must]
+    return [_grant(offer, f"for {words.duration(offer.seconds)} after {after}"), *all_must]
 
 
-def calls_like(grant: GrantView | ShownLine) -> tuple[TextSpan, ...]:
-    """`deploy with service checkout, any version`: what a grant covers."""
-    bound = (" with {on}" if grant.free else " with exactly {on}") if grant.on else ""
-    free = (Say(", " if grant.on else " with "), *whatever(grant.free)) if grant.free else ()
+def calls_like(grant: GrantView | GrantOffer | ShownLine) -> tuple[TextSpan, ...]:
+    """`deploy with service checkout, any version or env`: what a grant covers, in all places."""
+    free = [name(readable_name(one)) for one in grant.free]
+    bound = [join_list([*map(named_value, grant.on)], _BOUND)] if grant.on else []
+    differ = [(Say("any ", bold=True), *join_list(free, _BOUND, " or "))] if free else []
+    start = "" if not (bound or differ) else " with " if free else " with exactly "
     tool = Prose(fit_visible(grant.tool, 60).text, bold=True)
-    return say(f"{{tool}}{bound}{{free}}", tool=tool, on=join_list([*map(named_value, grant.on)], _BOUND), free=free)
+    return (tool, *([Say(start)] if start else []), *join([*bound, *differ]))
 
 
 _BOUND = 5

@@ -117,9 +117,10 @@ def everything(view: Shown, *, again: bool = False) -> JsonObject:
     found = Line((*audit_line(view).spans, *say(" · call {id}", id=name(view.call_id))))
     small = small_print([*small_facts(view), found], f"facts.{_name(view)}")
     top = [header(heading(view), f"title.{_name(view)}"), rich(status(view, _NAMES), f"state.{_name(view)}")]
-    top += [rich([line(f"⚠️ {words.CONFIRM_RUN_AGAIN[1]}")], "twice")] if again else []
-    callback, title = (Callback.RUN_AGAIN, "Run again") if again else (Callback.SHOW, "All details")
-    blocks, submit = [*top, *pages.blocks, *small, *cut_note(pages)], title if again and pages.whole else None
+    title, follows, verb = words.run_again(len(view.voted), view.quorum)
+    top += [rich([line(f"⚠️ {follows}")], "twice")] if again else []
+    callback, title = (Callback.RUN_AGAIN, title) if again else (Callback.SHOW, "All details")
+    blocks, submit = [*top, *pages.blocks, *small, *cut_note(pages)], verb if again and pages.whole else None
     return modal(callback, title, blocks, metadata=view.ref.encode(), submit=submit)
 
 

@@ -31,14 +31,14 @@ from adk_confirm.blocks.rich_text import (
 from adk_confirm.blocks.shown import OutcomeKind, Refusal, Shown, State, Verdict
 from adk_confirm.blocks.text import BUTTON, fit, fit_visible, plain
 
-NOT_POSSIBLE = "Not possible"
+NOT_POSSIBLE, TOO_LATE = "Not possible", "Too late"
 
 
 def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
     why = made.refusal.reason if made.refusal else None
     title = "Your answer" if call.question else "Your vote"
     if why not in (None, Reason.ALREADY_VOTED):
-        title = f"Not your {words.NOUN[call.question]}" if why in _NOT_YOURS else NOT_POSSIBLE
+        title = f"Not {title.lower()}" if why in _NOT_YOURS else TOO_LATE if why in _LATE else NOT_POSSIBLE
     return modal(Callback.SHOW, title, [*verdict_message(call, made, voter).blocks])
 
 
@@ -131,6 +131,7 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
 
 
 _NOT_YOURS = (Reason.NOT_APPROVER, Reason.REQUESTER, Reason.TURN_AUTHOR)
+_LATE = (Reason.TOO_LATE, Reason.NOTHING_TO_SETTLE, Reason.NOTHING_TO_REVOKE, Reason.USED_UP)
 
 
 _MOST = 5

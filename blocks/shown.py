@@ -146,6 +146,7 @@ class GrantOffer:
     """What the Approve form may offer: for how long, bound to which arguments, which of them may differ, and for how
     many calls (None: any number)."""
 
+    tool: str
     seconds: int
     on: tuple[Argument, ...] = ()
     free: tuple[str, ...] = ()
@@ -232,7 +233,6 @@ class Voting:
 
     approvers: tuple[Approver, ...] = ()
     escalated_to: tuple[Approver, ...] = ()
-    escalated_at: int | None = None
     escalates_to: tuple[Approver, ...] = ()
     escalates_at: int = 0  # 0: it is not going to
     able: frozenset[str] = frozenset()

@@ -278,9 +278,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.RUN_AGAIN_VOTE: LineEntry(sentence="👍 {who} wants {tool} to run again: {votes}.", card=True),
     LineKind.RUN_AGAIN: LineEntry(sentence="🔁 {tool} runs again, attempt {attempt}, decided by {people}.", card=True),
     LineKind.NOBODY_KNOWS: LineEntry(sentence=words.LINE_NOBODY_KNOWS),
-    LineKind.GRANTED: LineEntry(
-        sentence="🔓 Runs in this thread without asking until {when}: {calls}. Allowed by {people}."
-    ),
+    LineKind.GRANTED: LineEntry(sentence="🔓 {people} allowed more until {when}: {calls}."),
     LineKind.GRANT_USED: LineEntry(
         sentence="🔓 {tool} runs without asking, because {people} allowed it.", arguments=True
     ),

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import LIST, default_title, describe_answer, first_values, listed, result
-from adk_confirm.blocks.card import SAME_DAY, after_a_no, audit_line, calls_like, heading, votes_of, whatever
+from adk_confirm.blocks.card import SAME_DAY, after_a_no, audit_line, calls_like, heading, votes_of
 from adk_confirm.blocks.click_ids import Callback, LineMark, block_id
 from adk_confirm.blocks.full_view import room_beside, split_pages
 from adk_confirm.blocks.kit import JsonObject, Message, header, modal, small_print
@@ -104,8 +104,6 @@ def thread_line(step: ShownLine) -> tuple[Piece, ...]:
             return (Line(say("⏫ Escalated {tool} to {approvers}, {at}.", **_spans(step))),)
         case LineKind.REMINDED if step.notified:
             return (*history_pieces(step), Line(say(words.NOTIFIED, approvers=approver_names(step.notified))))
-        case LineKind.GRANTED if step.carded:
-            return (Line(say("🔓 {people} allowed more like {tool} until {when}, with {free}.", **_spans(step))),)
     return history_pieces(step)
 
 
@@ -204,7 +202,6 @@ def _spans(step: ShownLine) -> dict[str, TextSpan | tuple[TextSpan, ...] | str]:
         "asker": User(step.asker) if step.asker else words.SOMEBODY.lower(),
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
         "why": step.why.short if step.why else "the policy",
-        "free": whatever(step.free),
         "took": f" in {words.duration(step.seconds)}" if step.seconds and step.seconds >= 0.1 else "",
         "runs": join([name(tool) for tool in stopped_calls(step, "runs")]),
         "waits": join([name(tool) for tool in stopped_calls(step, "waits")]),

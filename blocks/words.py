@@ -110,8 +110,7 @@ NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
     "whoever runs it."
 )
-GRANT = "🔓 {free} until {when}: {calls}.{uses}"
-GRANT_OFFERED = "🔓 {more} also lets such calls run in this thread for {time} without asking, with {free}."
+GRANT = "🔓 {runs} in this thread {time}: {calls}.{uses}"
 
 
 def uses(most: int | None, used: int = 0) -> str:
@@ -140,13 +139,21 @@ CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, wi
 CONFIRM_APPROVE_LAST = ("Approve this call?", "One more approval, and it runs.")
 CONFIRM_HAPPENED = ("Took effect?", "Your word is enough. You can't undo this.")
 CONFIRM_DID_NOT = ("No effect?", CONFIRM_HAPPENED[1])
-CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt did take effect, this makes it happen twice.")
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (
     "Withdraw this question?",
     "Nobody can answer it any more. The agent continues without an answer.",
 )
 CONFIRM_REVOKE = ("Stop allowing this?", "Calls like this one need approval again.")
+
+
+def run_again(voted: int, quorum: int) -> tuple[str, str, str]:
+    """The question before somebody votes to run a call again, what follows, and the button."""
+    more, twice = quorum - voted - 1, "If it did take effect, it happens twice."
+    if more > 0:
+        return "Vote to run it again?", f"Runs after your vote and {more} more. {twice}", "Vote"
+    return "Run it again?", twice, "Run again"
+
 
 # -- views
 
@@ -234,7 +241,7 @@ NO_STEPS = "This {what} has no steps yet. Open it again in a moment."
 
 # the thread's own lines
 THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} {edited} {tool}."
-THREAD_ASKED_AGAIN = "↘️ {who}, your approval no longer counts. Decide again, because {editor} {edited} {tool}."
+THREAD_ASKED_AGAIN = "↘️ {who}, decide again: {editor} {edited} {tool}, so your approval no longer counts."
 THREAD_REMINDED = "⏰ Reminded {who} of {tool}, {at}."
 THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, but no vote counted: {why}."
 
@@ -258,7 +265,7 @@ WHY = {  # for the voter; what others read is in `Reason`
     Reason.DELETED: "This account is deactivated and can't decide.",
     Reason.CANNOT_ASK: "We could not find out whether you may decide. Vote again in a minute.",
     Reason.NOT_ASKER: "Only the person who asked can withdraw it.{or_deny}",
-    Reason.OLDER_REVISION: "This changed in the meantime. Look at the card as it is now, then decide.",
+    Reason.OLDER_REVISION: "The card changed. Look again, then decide.",
     Reason.TOO_LATE: "You are too late: {call} is {state} already.",
     Reason.ALREADY_VOTED: "You already {approved}.",
     Reason.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",

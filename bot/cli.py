@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -166,9 +167,11 @@ def _sentence(error: click.ClickException) -> str:
             return f"No such command {error.command_name!r}. {_instead(error.command_name, group, ctx)}"
         case click.MissingParameter():
             return f"{said.partition(' Choose from:')[0]} Add --help to see what it takes."
-        case click.UsageError(ctx=click.Context() as ctx) if any("--tool" in each.opts for each in ctx.command.params):
+        case click.UsageError(ctx=click.Context() as ctx):
             extra = re.fullmatch(r"Got unexpected extra argument \((.+)\)", said)
-            return f"{said}. Did you mean --tool {extra[1]}?" if extra else said
+            option = "--config" if extra and extra[1].endswith(".toml") else "--tool"
+            if extra and any(option in each.opts for each in ctx.command.params):
+                return f"{said}. Did you mean `{ctx.command_path} {option} {shlex.quote(extra[1])}`?"
     return said
 
 

@@ -20,7 +20,6 @@ from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.runtime.jsontypes import JsonObject
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."
-CHANGED = "The call has changed since. Look at the card again: it shows the call as it is now."
 OVER = "This {what} is decided. The card shows the result."
 MOST_METADATA = 3000
 
@@ -79,13 +78,13 @@ def run_again_view(row: Confirmation, ref: Ref) -> JsonObject:
 
 
 def _over(row: Confirmation) -> JsonObject:
-    return notices.notice_modal(OVER.format(what=words.NOUN[row.asked.question]))
+    return notices.notice_modal(OVER.format(what=words.NOUN[row.asked.question]), notices.TOO_LATE)
 
 
 def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
     if row.state is not State.WAITING:
         return _over(row)
-    return notices.notice_modal(CHANGED) if ref.revision != row.revision.number else None
+    return notices.notice_modal(words.WHY[Reason.OLDER_REVISION]) if ref.revision != row.revision.number else None
 
 
 def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> SubmittedForm:

@@ -81,11 +81,11 @@ def ungoverned(found: CallRefusal) -> str:
     """Why nobody is asked, for people in the thread."""
     match found.why:
         case CallRefusalReason.NO_POLICY:
-            return f"No policy covers it, so nobody was asked. {_ASK_OPERATOR}"
+            return f"No policy covers it, so nobody was asked. {_KEEPER} add one."
         case CallRefusalReason.NO_APPROVERS:
-            return f"Its policy names nobody who may approve it. {_ASK_OPERATOR}"
+            return f"Its policy names nobody who may approve it. {_KEEPER} add approvers."
         case CallRefusalReason.WHEN_FAILED:
-            return "Its policy has no answer for this call. Ask whoever runs this app to mend the policy."
+            return f"Its policy has no answer for this call. {_KEEPER} mend it."
         case CallRefusalReason.TOO_MANY_DENIALS:
             return "It was denied too often within 10 minutes. Tell the agent what you want instead, or wait."
         case CallRefusalReason.SESSION_FULL:
@@ -116,7 +116,7 @@ PREVIEW_TOO_LONG = "Its plan is too long for a window in Slack."
 ODD_NAME = "The tool's name is longer than 256 characters, or has characters that can't be stored."
 
 
-_ASK_OPERATOR = "Ask whoever runs this app if it should be possible."
+_KEEPER = "Whoever keeps the policy file can"
 
 
 def ungoverned_to_operator(found: CallRefusal) -> str:

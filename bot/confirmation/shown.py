@@ -139,7 +139,6 @@ def _voting(row: Confirmation, call: AskedFor, accounts: Mapping[str, str], spok
     return Voting(
         approvers=named,
         escalated_to=leads if row.escalated else (),
-        escalated_at=epoch(row.escalate_at) if row.escalated and row.escalate_at else None,
         escalates_to=leads,
         escalates_at=epoch(later) if later else 0,
         able=able,
@@ -169,7 +168,8 @@ def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> GrantOffer
     binds = asked.preview is None and fixed_arguments(row.revision.arguments, row.policy) is not None
     if not offered or not binds or asked.wants_payload or asked.by_caller:  # each of a caller's asks is a session
         return None
-    return GrantOffer(int(lasts(offered).total_seconds()), bound_by(row, arguments), free_names(row), offered.uses)
+    seconds, on = int(lasts(offered).total_seconds()), bound_by(row, arguments)
+    return GrantOffer(asked.tool, seconds, on, free_names(row), offered.uses)
 
 
 def _became(row: Confirmation, redactor: Redactor) -> Became:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -89,7 +89,7 @@ async def explain(
         async with call.reading() as database:
             names = await database.read(read_names)
     governed = isinstance(found, GoverningPolicy)
-    lines = [visible(line) for line in explanation(policies, found, facts, names)]
+    lines = [visible(line) for line in explanation(policies, found, facts, names, {*(given or ())})]
     if called is not None and not called.may_ask:
         lines.insert(0, f"{visible(tool)} has no gate: the agent runs it without asking. If it asked, this would hold:")
     call.tell({"governed": governed, "lines": [*lines]}, *lines)
@@ -149,9 +149,10 @@ def _as_the_tool_gets_them(tool: Tool, args: JsonObject, unsure: list[str], *, p
 
 
 def explanation(
-    policies: Policies, found: GoverningPolicy | CallRefusal, call: CallFacts, names: KnownNames
+    policies: Policies, found: GoverningPolicy | CallRefusal, call: CallFacts, names: KnownNames, given: Collection[str]
 ) -> Iterator[str]:
-    """The answer first, and last why none of the policies before applies."""
+    """The answer first, and last why none of the policies before applies. `given`: the arguments that are no defaults
+    of the tool."""
     if isinstance(found, CallRefusal):
         yield "The call would be refused at once, and nobody would be asked:"
         yield decision_texts.ungoverned_to_operator(found)
@@ -165,7 +166,7 @@ def explanation(
             yield f"{policies.name(found.index).capitalize()} applies to this {what}."
         yield from _who_decides(policies, policy, call, names)
         yield from policy.sentences()
-        yield from _what_is_shown(policy, call, names)
+        yield from _what_is_shown(policy, call, names, given)
     last = found.index if found.index is not None else len(policies.entries)
     for index, policy in enumerate(policies.entries[:last]):
         why = f"its `when` is false: {policy.when}" if policy.covers(call) else f"its {' are '.join(_subject(policy))}"
@@ -223,11 +224,13 @@ _HERE = {
 }
 
 
-def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
+def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames, given: Collection[str]) -> Iterator[str]:
     row = hypothetical(policy, call)
     shown, hidden = row.redactor.mask_call(call.args)
-    given = ", ".join(f"{name} {spell_on_one_line(value)}" for name, value in shown.items())
-    yield f"Arguments: {given or 'none were given with --args'}."
+    values = {name: f"{name} {spell_on_one_line(value)}" for name, value in shown.items()}
+    yield f"Given with --args: {', '.join(values[name] for name in values if name in given) or 'nothing'}."
+    if assumed := [values[name] for name in values if name not in given]:
+        yield f"Assumed, from the tool's defaults: {', '.join(assumed)}."
     if hidden:
         yield f"Hidden everywhere: {hidden} value{'s' if hidden > 1 else ''}, by redact = [{', '.join(policy.redact)}]."
     others = () if isinstance(policy.edit, bool) else policy.edit

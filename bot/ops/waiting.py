@@ -171,7 +171,7 @@ def _grant(tx: Tx, grant: Grant) -> JsonObject:
 def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
     """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
     covers = [f"{visible(name)} {spell_on_one_line(value)}" for name, value in as_object(one["on"]).items()]
-    free = join_list([Say(visible(name)) for name in texts(one["free"])])
+    free = join_list([Say(visible(name)) for name in texts(one["free"])], last=" or ")
     covers += [f"any {''.join(map(spoken, free))}"] if free else []
     yield paint(f"{str(one['id'])[:8]}  {visible(str(one['tool']))}{' with ' if covers else ''}{', '.join(covers)}")
     match one["uses"], one["most"]:

@@ -184,7 +184,7 @@ NOBODY = replace(
 _FREE = ("version", "env", "replicas")
 GRANT = GrantView("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),), _FREE)
 GRANTED = replace(DONE, id="granted", grant=GRANT, decided_by=(LEAD,))
-OFFERED = replace(WAITING, grant_offer=GrantOffer(1800, (Argument("service", "checkout"),), _FREE))
+OFFERED = replace(WAITING, grant_offer=GrantOffer("deploy", 1800, (Argument("service", "checkout"),), _FREE))
 TIME_OFF = shown(
     id="t1",
     revision=1,
@@ -551,7 +551,7 @@ _THREAD = (
 _TALK: dict[str, Any] = {"asker": DANA, "carded": True, "headline": "Deploy checkout 2.14.0 to prod", "tool": "deploy"}
 _NEWER = "https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"
 _NOTE = ((LEAD, "Checked with the team."),)
-_NO_RULE = "No policy covers it, so nobody was asked. Ask whoever runs this app if it should be possible."
+_NO_RULE = "No policy covers it, so nobody was asked. Whoever keeps the policy file can add one."
 _LAPTOP = (Argument("model", "16 inch"), Argument("memory", 32))
 THREAD_LINES = (
     ShownLine(seq=7, kind=LineKind.DONE, people=(OPS, LEAD), notes=_NOTE, **_TALK),

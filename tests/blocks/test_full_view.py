@@ -11,12 +11,14 @@ import pytest
 from hypothesis import example, given, settings
 from pydantic import JsonValue
 
+from adk_confirm.blocks.card import card
 from adk_confirm.blocks.exact_values import json_text, spell_value
 from adk_confirm.blocks.form import approve_form
 from adk_confirm.blocks.full_view import can_be_shown, everything
 from adk_confirm.blocks.shown import ABSENT, Argument, FieldDiff, GrantOffer, Paused, Shown
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind
 from tests.blocks import inert, limits, samples, strategies
+from tests.blocks.drawing import draw
 
 thorough = settings(max_examples=settings().max_examples // 4)
 
@@ -111,7 +113,8 @@ def test_the_longest_call_that_can_be_shown_is_shown_to_its_last_character(text:
 
     def asking(length: int) -> Shown:
         arguments = (Argument("script", text * (length // len(text)) + "END"),)
-        return replace(samples.WAITING, arguments=arguments, editable=("script",), grant_offer=GrantOffer(3600))
+        offer = GrantOffer("deploy", 3600)
+        return replace(samples.WAITING, arguments=arguments, editable=("script",), grant_offer=offer)
 
     longest = bisect.bisect_left(range(300), x=True, key=lambda size: not can_be_shown(asking(1000 * size))) - 1
     voted = tuple(f"U{number:09}" for number in range(200))
@@ -137,5 +140,22 @@ def test_running_again_shows_the_whole_and_says_what_it_may_do() -> None:
     view = replace(samples.UNKNOWN, arguments=samples.LONG.arguments)
     payload = everything(view, again=True)
     assert samples.SCRIPT in inert.shown(payload)
-    assert "this makes it happen twice" in inert.shown(payload)
+    assert "If it did take effect, it happens twice." in inert.shown(payload)
     assert payload["private_metadata"] == "c7Qd2m.1"
+
+
+def test_whoever_votes_to_run_it_again_reads_how_many_more_must() -> None:
+    """On the card as in the window; only the last one presses Run again."""
+    for quorum, title, verb, more in (
+        (1, "Run it again?", "Run again", ""),
+        (2, "Vote to run it again?", "Vote", "Runs after your vote and 1 more."),
+        (4, "Vote to run it again?", "Vote", "Runs after your vote and 3 more."),
+    ):
+        view = replace(samples.UNKNOWN, quorum=quorum)
+        window, asks = draw(everything(view, again=True)), draw(card(view).payload())
+        assert window.startswith(f"== {title} == [Back] [{verb}]")
+        assert f"[Run again… ({title})" in asks
+        assert f"({verb})]" in asks
+        assert ("Runs after" in window, "Runs after" in asks) == (bool(more), bool(more))
+        assert more in window
+        assert more in asks

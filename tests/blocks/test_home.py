@@ -99,8 +99,9 @@ def test_what_i_decided_says_what_i_decided() -> None:
         assert one in said
 
 
-def test_what_may_differ_under_a_grant_is_bold_wherever_it_is_said() -> None:
-    granted = replace(samples.THREAD_LINES[6], free=samples.GRANT.free)
+def test_a_grant_reads_alike_wherever_it_is_said() -> None:
+    """Its tool, what must be the same, and in bold what may differ."""
+    granted = replace(samples.THREAD_LINES[6], on=samples.GRANT.on, free=samples.GRANT.free)
     places: list[JsonObject] = [
         approve_form(samples.OFFERED, grant=True),
         *(card(view).payload() for view in (samples.OFFERED, samples.GRANTED)),
@@ -108,7 +109,7 @@ def test_what_may_differ_under_a_grant_is_bold_wherever_it_is_said() -> None:
         home_tab(samples.HOME),
     ]
     for place in places:
-        assert "**any ****version**, **env** and **replicas**" in draw(place)
+        assert "**deploy** with **service** `checkout`, **any ****version**, **env** or **replicas**" in draw(place)
 
 
 def test_a_grant_of_mine_names_the_others_alone() -> None:

@@ -292,7 +292,7 @@ def refused(refusal: Refusal) -> Given:
             samples.VERDICTS["decided"],
             "Your approval was the last one needed. Deploy checkout 2.14.0 to prod runs.",
         ),
-        (samples.VERDICTS["older"], "This changed in the meantime. Look at the card as it is now, then decide."),
+        (samples.VERDICTS["older"], "The card changed. Look again, then decide."),
         (samples.VERDICTS["late"], "You are too late for Deploy checkout 2.14.0 to prod. Denied by U0LEAD."),
         (
             (samples.WAITING, samples.VERDICTS["late"][1]),

@@ -50,7 +50,7 @@ async def test_a_story_too_long_for_a_message_goes_on_where_it_broke_off(out: Ou
 
     text = "\n".join(out.posted()).split("\n")
     assert len(out.posted()) == 2
-    fell = "↘️ @ben, your approval no longer counts. Decide again, because anna edited Deploy: "
+    fell = "↘️ @ben, decide again: anna edited Deploy: "
     assert [line.startswith(fell) for line in text] == [True] * 24
     assert len(out.slack.calls_of("chat.postMessage")) == 3
 

@@ -44,13 +44,11 @@ async def granted(at: Office) -> Seen:
     """A first deploy of checkout, approved by bob, and the next ones like it."""
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Allow more")
-    modal = await at.bob.gets_modal("without asking:")
-    assert "For 30 min after your approval, deploy may run in this thread without asking:" in modal
-    assert "the same service checkout" in modal
-    assert "any version and env" in modal
+    modal = await at.bob.gets_modal("Runs without asking")
+    assert "in this thread for 30 min after your approval: deploy with service checkout, any version or env." in modal
     assert modal.title == "Allow more"
     await modal.submits()
-    await at.sees(card, "Done: Deploy", "allowed more like ")
+    await at.sees(card, "Done: Deploy", "allowed more until ")
     return card
 
 
@@ -77,7 +75,7 @@ async def test_the_next_similar_call_runs_without_a_card_and_with_a_line(at: Off
 async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) -> None:
     card = await at.ask("reimburse 1500 for a train")
     await at.bob.clicks(card, "Allow more")
-    await (await at.bob.gets_modal("without asking:")).submits()
+    await (await at.bob.gets_modal("Runs without asking")).submits()
     await at.slack.until(lambda: len(at.ran()) == 1 or None)
 
     for count, amount in ((2, 1600), (3, 1700)):
@@ -100,7 +98,7 @@ async def test_without_the_form_nothing_is_granted(at: Office, opened: bool) -> 
     card = await at.ask("deploy checkout 2.4.1 to prod")
     if opened:
         await at.bob.clicks(card, "Allow more")
-        (await at.bob.gets_modal("without asking:")).closes()
+        (await at.bob.gets_modal("Runs without asking")).closes()
     await at.bob.clicks(card, "Approve")
     done = await at.sees(card, "Done: Deploy")
     assert "Stop allowing" not in done.buttons
@@ -267,8 +265,8 @@ async def test_a_grant_for_one_agents_tool_lets_no_other_agents_tool_of_that_nam
     async with open_office(WIPES, target=f"{__name__}:staging") as at:
         card = await at.ask("staging: orders")
         await at.bob.clicks(card, "Allow more")
-        await (await at.bob.gets_modal("without asking:")).submits()
-        await at.sees(card, "allowed more like ", "That was it.")
+        await (await at.bob.gets_modal("Runs without asking")).submits()
+        await at.sees(card, "allowed more until ", "That was it.")
         await at.ann.says("@adk-confirm prod: orders", at.deploys, thread=card)
         asked = await at.bob.finds("Asked by ann through prod", at.deploys, thread=card)
         await at.rests()

@@ -50,7 +50,7 @@ ALONE = policy('"user:U0ANN"', 'approve_note = "optional"\ngrant = "30m"')
 async def test_a_card_that_only_its_asker_could_approve_says_so_and_has_no_dead_button(at: Office) -> None:
     said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
     card = await at.sees(said, "ann can't approve: they asked for it.")
-    assert "*Nobody can approve this* · @ann can deny this · expires" in card
+    assert "*Nobody can approve this* · @ann can deny · expires" in card
     assert "Needs" not in card
     assert card.buttons == ("All details", "Withdraw…", "History", "Deny…")
     assert "Nobody can approve this" in await at.ann.opens_home("You asked for (1)")
@@ -68,7 +68,7 @@ async def test_a_card_that_too_few_can_approve_says_so_and_has_no_dead_button(at
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
     await at.sees(card, "bob can't approve: they spoke to the agent here.")
     stuck = at.bob.now(card)
-    assert "*Needs 2 approvals, but only 1 person can approve* · @lead or @ann can deny this" in stuck
+    assert "*Needs 2 approvals, but only 1 person can approve* · @lead or @ann can deny" in stuck
     assert "ann can't approve: they asked for it." in stuck
     assert stuck.buttons == ("All details", "Withdraw…", "History", "Deny…")
 
@@ -93,7 +93,7 @@ async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_whe
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
     await at.sees(card, "bob can't approve: they spoke to the agent here.")
     silent = at.bob.now(card)
-    assert "*Nobody can approve this* · @bob can deny this · lead can approve from" in silent
+    assert "*Nobody can approve this* · @bob can deny · lead can approve from" in silent
     assert "Approve" not in silent.buttons
     await at.later(minutes=21)
     await at.sees(card, "*Needs 1 approval* from")

@@ -147,7 +147,7 @@ async def test_what_is_not_ours_is_not_acted_on(at: Office) -> None:
         reply = await sends(at, {**click, "actions": [action], "trigger_id": "of another click"})
         assert reply.status in (200, 404), (change, reply)
     await at.bob.finds("There is no confirmation", at.deploys, thread=card)
-    note = await at.bob.finds("This changed in the meantime", at.deploys, thread=card)
+    note = await at.bob.finds("The card changed.", at.deploys, thread=card)
     assert note.ephemeral
     assert "Needs 1 approval" in at.ann.now(card)
     assert at.ran() == []
@@ -283,7 +283,7 @@ async def test_a_namesake_from_another_workspace_is_somebody_else(at: Office) ->
     reply = await sends(at, {**click, "user": {**user, "team_id": "T0GLOBEX"}})
 
     assert reply.status == 200
-    await at.bob.gets_modal("Not your call")
+    await at.bob.gets_modal("Not your vote")
     assert "Needs 1 approval" in at.ann.now(card)
     assert at.ran() == []
 

@@ -114,7 +114,9 @@ def test_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert "No such command 'nothing'. `adk-confirm audit --help` lists them." in refusal(capsys, "audit", "nothing")
     assert "Did you mean '--dialect'?" in refusal(capsys, "api", "--dialct", "x")
     for command in (("explain",), ("audit", "list")):
-        assert "extra argument (deploy). Did you mean --tool deploy?" in refusal(capsys, *command, "deploy")
+        typed = f"adk-confirm {' '.join(command)} --tool deploy"
+        assert f"extra argument (deploy). Did you mean `{typed}`?" in refusal(capsys, *command, "deploy")
+    assert "Did you mean `adk-confirm check --config nope.toml`?" in refusal(capsys, "check", "nope.toml")
     assert refusal(capsys, "pending", "deploy").endswith("Got unexpected extra argument (deploy)\n")
     assert "Missing argument 'ID'. Add --help to see what it takes." in refusal(capsys, "withdraw")
 

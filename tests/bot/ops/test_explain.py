@@ -91,7 +91,7 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
         "A Deny needs a reason.",
         "After 2 denials of this tool in a session within 10 minutes, nobody is asked.",
         "It may be posted in a channel that is shared with another company.",
-        "Arguments: env prod, version 2.4.1, secret_key ••••, note fine.",
+        "Given with --args: env prod, version 2.4.1, secret_key ••••, note fine.",
         "Hidden everywhere: 1 value, by redact = [secret*].",
         "May be edited: version, token (not in this call).",
         "Approvers may also allow the next calls like this one for 30 min: the same tool with the same service.",
@@ -159,11 +159,12 @@ def test_a_policy_decides_on_the_arguments_that_the_tool_gets(explained: Explain
     Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "mine:agent"\n{FILE}')
     said = explained("--tool", "deploy", "--args", '{"service": "checkout", "replicas": "3"}')
     assert said[0] == "Policy 1 (line 4) applies to this call (tools deploy*; when args.env == 'prod')."
-    assert "Arguments: service checkout, replicas 3, env prod." in said
+    assert [line for line in said if "--args" in line or "Assumed" in line] == [
+        "Given with --args: service checkout, replicas 3.",
+        "Assumed, from the tool's defaults: env prod.",
+    ]
     assert explained.warned == ""
-    assert "Arguments: service checkout, env prod." in explained(
-        "--tool", "deploy", "--args", '{"service": "checkout"}'
-    )
+    assert "Given with --args: service checkout." in explained("--tool", "deploy", "--args", '{"service": "checkout"}')
     assert explained.warned.startswith(
         "The agent would have to call it again before anybody is asked. The arguments of deploy do not fit: replicas: "
     )
@@ -178,7 +179,7 @@ def test_who_answers_a_question(explained: Explained) -> None:
         "Who may answer: U0HR.",
         "Without an answer it expires after 1 d.",
         "An answer must reach the agent within 15 min, or it does not count.",
-        "Arguments: none were given with --args.",
+        "Given with --args: nothing.",
         "The card goes to the thread of the session, and its channel shows it.",
     ]
 

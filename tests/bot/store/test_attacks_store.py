@@ -328,7 +328,7 @@ async def test_i_write_that_somebody_else_asked(at: Office) -> None:
 async def granted(at: Office) -> Seen:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Allow more")
-    form = await at.bob.gets_modal("without asking:")
+    form = await at.bob.gets_modal("Runs without asking")
     await form.submits()
     await at.sees(card, "Done: Deploy")
     await at.rests()
