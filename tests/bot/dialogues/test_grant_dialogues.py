@@ -271,7 +271,7 @@ async def test_a_grant_for_one_agents_tool_lets_no_other_agents_tool_of_that_nam
         asked = await at.bob.finds("Asked by ann through prod", at.deploys, thread=card)
         await at.rests()
         assert "Approve" in at.bob.now(asked).buttons
-        assert "runs without asking" not in at.ann.sees(at.deploys, thread=card)
+        assert "runs without asking, because" not in at.ann.sees(at.deploys, thread=card)
 
 
 @pytest.mark.parametrize("name", ["too", "to.id"])
