@@ -10,6 +10,7 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.card import ASKED_AGAIN
 from adk_confirm.blocks.readable import words_of
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind, State
+from adk_confirm.bot.store.cast_vote import TRIES
 from bench.chaos.history import ClickRecord, Entry, Finding, History, Place
 from bench.chaos.plan import TOOLS
 from bench.chaos.story import Story, thread_of
@@ -69,15 +70,18 @@ def asked_by(story: Story) -> Iterator[Finding]:
 
 def counted(story: Story) -> Iterator[Finding]:
     """The ledger has every vote from acknowledged clicks, and no vote without a click. Pressing a button again while
-    the first press waits to be counted adds no vote."""
+    the first press waits to be counted adds no vote, and whoever was refused often enough has no more lines."""
     ids = {name: id_ for id_, name in story.history.names.items()}
     for confirmation in {*story.clicks, *story.confirmations}:
-        lines = Counter(entry.who for entry in story.lines[confirmation] if entry.kind in WORDS_OF_PEOPLE)
+        said_so = [entry for entry in story.lines[confirmation] if entry.kind in WORDS_OF_PEOPLE]
+        lines = Counter(entry.who for entry in said_so)
+        refused = Counter(entry.who for entry in said_so if entry.kind == "vote refused")
         clicks = _grouped_by_voter(story.clicks[confirmation], ids)
         for who in {*lines, *clicks}:
             said = {_vote_of(click) for click in clicks[who] if click.acked}
             made = {click.same for click in clicks[who]}
-            if not len(said) <= lines[who] <= len(made):
+            least = lines[who] if refused[who] >= TRIES else len(said)
+            if not least <= lines[who] <= len(made):
                 name = story.history.names.get(who, who)
                 what = f"{name} clicked {len(made)} times, {len(said)} acknowledged; the ledger has {lines[who]}"
                 yield Finding("acknowledged clicks are counted", what, story.ticket(confirmation))

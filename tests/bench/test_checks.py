@@ -192,6 +192,14 @@ def test_an_honest_history_holds() -> None:
     assert check(HONEST) == []
 
 
+@pytest.mark.parametrize(("lines", "holds"), [(2, False), (3, True)])
+def test_whoever_was_refused_three_times_has_no_more_lines(*, lines: int, holds: bool) -> None:
+    pressed = (replace(click("dan", "Deny", "k-pay", 5, form=True), same=f"form {number}") for number in range(4))
+    refused = (entry(14 + number, "vote refused", "k-pay", "U0DAN", way="form") for number in range(lines))
+    history = replace(HONEST, clicked=(*HONEST.clicked, *pressed), ledger=(*HONEST.ledger, *refused))
+    assert (not list(PROMISES["counted"](Story(history)))) is holds
+
+
 @pytest.mark.parametrize(("promise", "history"), [(one[0], one[2]) for one in FORGED], ids=[one[1] for one in FORGED])
 def test_a_forged_history_does_not(promise: str, history: History) -> None:
     assert list(PROMISES[promise](Story(history)))
