@@ -163,16 +163,11 @@ class Deliveries:
         Any other gets it once: if the process died while sending, this asks its session whether it arrived."""
         if self._host.tells:
             return row.state is State.APPROVED and row.attempt == delivery.attempt and not row.unknown
-        host = await self._host.capabilities()
-        patience = host.patience
-        given = ago is not None and row.attempt == delivery.attempt
-        if given and (row.outcome is None or host.exactly_once):
+        patience = (await self._host.capabilities()).patience
+        if ago is not None and row.attempt == delivery.attempt and row.outcome is None:
             look = await self._host.look(row.asked.session)
-            if not _open(row, look):
-                # The host has the answer. A host that counts answers may get it again, and resumes where it was killed.
-                # Any other host gets it again only if it did not act on it.
-                return host.exactly_once or not _has_outcome(row, look)
-            assert ago is not None
+            if not _open(row, look):  # the host has the answer, and gets it again only if it did not act on it
+                return not _has_outcome(row, look)
             if ago < patience:
                 raise NotNow(patience - ago, "It was sent before, and may still arrive.")
             await self._lease.run(record_not_arrived, row.id)

@@ -89,7 +89,7 @@ LOOK_AGAIN = 10.0
 """Seconds between looks at a session in which the outcome of a call is open."""
 
 
-UNKNOWN_HOST = Capabilities(name="", exactly_once=False, batch=Batch.TURN, patience=LOOK_AGAIN)
+UNKNOWN_HOST = Capabilities(name="", batch=Batch.TURN, patience=LOOK_AGAIN)
 """What a host supports that can't be asked: as little as possible."""
 
 

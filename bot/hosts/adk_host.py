@@ -141,7 +141,6 @@ class AdkHost:
         ours = about.say_what_became is not None  # this server counts answers itself
         return Capabilities(
             name=about.name,
-            exactly_once=ours,
             batch=Batch.ONE if ours else Batch.TURN,
             patience=self.server.patience,
             notes=(*about.notes, IN_TURN) if about.ends_early else about.notes,

@@ -168,7 +168,7 @@ class EmbeddedHost:
         return await self.runner.preview(**_named(asked.session), call_id=asked.call_id, arguments=arguments)
 
     async def capabilities(self) -> Capabilities:
-        return Capabilities(name="adk-confirm's own runtime", exactly_once=True, batch=Batch.WAITING)
+        return Capabilities(name="adk-confirm's own runtime", batch=Batch.WAITING)
 
     async def close(self) -> None:
         """Closes the runtime. The caller has waited for runs to end; the rest continues at the next start."""

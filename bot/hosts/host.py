@@ -178,7 +178,6 @@ class Capabilities:
     `patience`: seconds during which a lost message may still arrive."""
 
     name: str
-    exactly_once: bool
     batch: Batch = Batch.ONE
     patience: float = 0.0
     notes: tuple[str, ...] = ()
