@@ -21,8 +21,7 @@ LINES = "bot:lines"
 
 
 _FIND_HEAD = "SELECT seq, hash FROM bot_chains WHERE chain = :chain"
-_LOCK_HEAD = f"{_FIND_HEAD} FOR UPDATE"
-_BEGIN_CHAIN = """
+_LOCK_HEAD = """
     INSERT INTO bot_chains (chain, seq, hash) VALUES (:chain, :seq, :hash)
     ON CONFLICT (chain) DO UPDATE SET chain = excluded.chain RETURNING seq, hash
 """
@@ -76,11 +75,9 @@ def find_head(tx: Tx, chain: str) -> Head:
 
 
 def _lock_head(tx: Tx, chain: str) -> Head:
-    head = tx.first(_LOCK_HEAD, chain=chain)
-    if head is None:
-        # If another replica begins the chain at this moment, its line comes first.
-        begun = Head()
-        head = tx.first(_BEGIN_CHAIN, chain=chain, seq=begun.seq, hash=begun.hash)
+    """If another replica begins or moves the chain at this moment, its line comes first."""
+    begun = Head()
+    head = tx.first(_LOCK_HEAD, chain=chain, seq=begun.seq, hash=begun.hash)
     return Head(head.seq, head.hash)
 
 

@@ -333,7 +333,7 @@ def receive_mention(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
     """Handles a message that mentions the agent, or that was sent to the agent alone."""
     before = _session_at(tx, heard)
     spoke = before is not None and heard.person in lock_session(tx, before).speakers
-    key = store_message(tx, heard)
+    key = _put(tx, before, heard)
     if key is None:
         return MessageResult()
     waiting = _waiting_calls(tx, key)
@@ -400,7 +400,11 @@ def _waiting_calls(tx: Tx, key: str) -> tuple[str, ...]:
 def store_message(tx: Tx, heard: SlackMessage) -> str | None:
     """Puts a message into the session's mailbox, and returns the session's key. The first message of a thread creates
     the session. None if the message was stored before."""
-    session = lock_session(tx, _session_at(tx, heard) or _create_session(tx, chain_of(heard.session), heard))
+    return _put(tx, _session_at(tx, heard), heard)
+
+
+def _put(tx: Tx, key: str | None, heard: SlackMessage) -> str | None:
+    session = lock_session(tx, key or _create_session(tx, chain_of(heard.session), heard))
     body: JsonObject = {"text": heard.text, "files": list(heard.files), "ts": heard.ts, "trace": heard.trace}
     new = put_words(tx, session, mark=heard.ts, body=canonical(body), person=heard.person)
     return session.key if new else None
@@ -420,6 +424,7 @@ def _create_session(tx: Tx, key: str, heard: SlackMessage) -> str:
         present=people,
         told_seq=0,
     )
+    session = replace(session, sealed=session_seal(tx, session))
     # Slack sends two events for one mention, perhaps to two replicas at once.
     row = {
         "key": key,
@@ -434,9 +439,10 @@ def _create_session(tx: Tx, key: str, heard: SlackMessage) -> str:
         "present": people_text(people),
         "told_seq": 0,
         "created": tx.now(),
-        "sealed": session_seal(tx, session),
+        "sealed": session.sealed,
     }
     if tx.insert("bot_sessions", row, if_absent=True):
+        tx.known["bot_sessions"][key] = session
         return key
     made = _session_at(tx, heard)  # another replica made it just now, perhaps for another person
     assert made is not None

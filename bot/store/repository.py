@@ -160,7 +160,9 @@ def session_seal(tx: Tx, session: Session) -> str:
 
 def _sealed(tx: Tx, session: Session) -> tuple[list[Json], int]:
     """What a session's seal covers: its place and people, and the number of the last message."""
-    last: int = tx.value(_LAST_WORDS, key=session.key)
+    last: int | None = tx.known["bot_mail"].get(session.key)
+    if last is None:
+        last = tx.known["bot_mail"][session.key] = tx.value(_LAST_WORDS, key=session.key)
     return [*session.place, people_text(session.speakers), people_text(session.present)], last
 
 
