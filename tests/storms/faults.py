@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, TypeVar, cast
 
+from adk_confirm.bot.worker.supervision import StopDeadline
+
 T = TypeVar("T")
 
 Kind = str
@@ -17,7 +19,8 @@ OF_REPLICAS: tuple[Kind, ...] = (
     *("suspend", "suspend", "doze"),
 )
 """Suspended: it stands still, and its wall clock is set back meanwhile. It dozes: it is frozen, and once more when it
-asks the store whether it still has its lease."""
+asks the store whether it still has its lease. A restart at a post: what is stored then arrives when it has given that
+up, and its lease."""
 OF_CLOCKS: tuple[Kind, ...] = ("clock jumps",)
 OF_THE_STORE: tuple[Kind, ...] = (
     *("cut off", "commit fails", "commit is late", "answer is lost", "answer is lost", "answer is late"),
@@ -127,7 +130,7 @@ PROFILES: tuple[tuple[Kind, ...], ...] = (
     (*OF_PEOPLE, *OF_CLICKS),
     ("restart", "restart@taken", "restart@taken"),
     ("restart@taken", "restart@taken", "again"),
-    ("restart", "restart@post", "commit is late", "commit is late"),
+    ("restart@post", "restart@post", "commit is late"),
     ("last moment", "last moment", "read is late", "Slack is slow"),
     ("group changes", "policy changes", "reapply", "reapply", *OF_CLICKS),
     ("kill", "kill", "kill", "Slack loses", "answer is lost"),
@@ -188,6 +191,8 @@ def _fault(dice: Random, kind: Kind, replicas: int, seconds: float, lease: float
         lasts = dice.choice((dice.uniform(0.05, lease * 0.9), long, long, long))
         if kind == "suspend":
             lasts = lease + dice.uniform(0.05, 1.5)
+        if kind == "restart":
+            lasts = StopDeadline.WORK + (long - lease) * 0.9
         if kind == "doze":
             lasts = dice.uniform(1.5, 3.4)
         if kind == "kill":

@@ -257,6 +257,9 @@ class Office:
                     self.weather.arm(Fault("freeze", 0.0, on="sure", seconds=LEASE + 1))
                 self._later(fault.seconds, partial(setattr, process, "frozen", False))
             case "restart":
+                if fault.on == "post":
+                    self.stops_only = False
+                    self.weather.arm(Fault("commit is late", 0.0, seconds=fault.seconds, times=2))
                 self._start_task(self._restarts(replica))
             case "clock jumps":
                 replica.ahead = process.ahead = process.ahead + fault.seconds
