@@ -287,14 +287,11 @@ class TurnLoop:
         """Stores that calls begin, or ask once more. Returns the calls that the store changed on their way in: one that
         must not start is refused; one that would have asked again, but may start, is running.
 
-        This is the last check before an effect that can't be undone. If this process was frozen, it may have been taken
-        for dead, and its calls may have been decided elsewhere.
+        This is the last check before an effect that can't be undone. If this process was frozen, or its machine paused,
+        it may have been taken for dead, and its calls may have been decided elsewhere.
         """
-        loop = asyncio.get_running_loop()
-        began = loop.time()
         refused = await self._journal.flush()
-        if loop.time() - began > self._app.lease_term / 3:
-            await self._lease.sure()
+        await self._lease.sure()
         return refused
 
     def _add_events(self, invocation: Invocation, turn: dict[str, Call], untold: Sequence[Call]) -> Invocation:

@@ -290,7 +290,11 @@ async def test_a_store_that_stays_away_ends_the_run_and_the_call_is_unknown(
     await chat.runner.close()
 
 
-async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_intent(database: Database, app: str) -> None:
+@pytest.mark.parametrize("whole_machine", [False, True])
+async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_intent(
+    database: Database, app: str, monkeypatch: pytest.MonkeyPatch, *, whole_machine: bool
+) -> None:
+    """If the whole machine was paused, only its wall clock says so."""
     intents: list[str] = []
 
     async def freeze(when: str, what: str) -> None:
@@ -299,7 +303,10 @@ async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_inten
         intents.append(what)
         if len(intents) == 2:  # the first write stored the request
             await database.run(lambda tx: tx.run(TAKE_OVER, app=app, id=chat.session))
-            time.sleep(FROZEN)  # nothing of this process goes on, and no lease is renewed
+            if whole_machine:
+                monkeypatch.setattr(database, "clock", lambda: time.time() + FROZEN)
+            else:
+                time.sleep(FROZEN)  # nothing of this process goes on, and no lease is renewed
 
     chat = Chat(Runner(Work().worker(), Watched(database, freeze), app_name=app, lease_term=2 * FROZEN))
     request = (await chat.say("Work")).request
