@@ -28,7 +28,7 @@ MOST_IN_ITEMS = 48
 _NAMES = 50
 _AROUND = 9  # blocks of a view that are neither pages nor fields: title, state, small print, notes, boxes to tick
 _STATUS_BLOCKS, _STATUS_BYTES = 4, 20_000
-"""What "All details" needs besides the call, while people are asked: who decides and who has voted, notices."""
+"""Room in "All details" beside the call, while people are asked: for who decides, who has voted, and notices."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class LineKind(StrEnum):
     ASKED_ANEW = "asked anew"  # its workflow asked again with the same id, so the newer request counts
     ELSEWHERE = "answered elsewhere"
     LAPSED = "lapsed"  # approved, but the call could not start in time
-    PREVIEW_CHANGED = "preview changed"  # it begins though it would not do quite what was approved
+    BEGUN_CHANGED = "preview changed"  # it begins though it would not do quite what was approved
     BEGUN = "begun"
     DONE = "done"
     FAILED = "failed"

@@ -69,7 +69,7 @@ def call_name(headline: str, tool: str, card: str | None = None) -> Prose | Supp
 
 
 def code(text: str, limit: int = 60) -> Supplied:
-    """A supplied value in a sentence."""
+    """Somebody else's value, as code."""
     return Supplied(fit_visible(text, limit).text)
 
 

@@ -221,7 +221,7 @@ LINES: Mapping[LineKind, LineEntry] = {
         approved=True,
     ),
     LineKind.PREVIEWED: LineEntry(sentence="👁️ The edited call's plan is on the card.", card=True),
-    LineKind.PREVIEW_CHANGED: LineEntry(
+    LineKind.BEGUN_CHANGED: LineEntry(
         sentence="⚠️ {tool} started, though its plan has changed since it was approved. The policy allows that.",
         result=True,
     ),

@@ -125,7 +125,7 @@ def note_changed_preview(row: Confirmation, preview: Preview, now: datetime) -> 
     before, after = row.preview, row.masked(preview)
     text = "\n".join(after.changes_from(before)) if before and after else ""
     return replace(
-        step_of(row, LineKind.PREVIEW_CHANGED, now),
+        step_of(row, LineKind.BEGUN_CHANGED, now),
         preview=digest_of(row.redactor.mask(preview.as_json())),
         text=row.redactor.mask_text(text) or None,
     )

@@ -136,7 +136,7 @@ class TurnBegun:
 
 @dataclass(frozen=True)
 class RunBroken:
-    """The connection to a run broke. The run may go on unheard: what it still asks will stand in its session."""
+    """The connection to a run broke. The run may go on unheard: its session will have what it still asks."""
 
 
 RunOutput = AgentMessage | MessageDelta | TurnBegun | RunBroken

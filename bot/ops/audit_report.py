@@ -50,7 +50,7 @@ QUICK = 5.0
 _VOTES = {LineKind.APPROVAL: "approvals", LineKind.EDITED: "edits", LineKind.DENIED: "denials"}
 _DECIDED = (LineKind.APPROVED, LineKind.DENIED, LineKind.EXPIRED, LineKind.WITHDRAWN, LineKind.ELSEWHERE)
 _ENDS = (LineKind.DONE, LineKind.FAILED, LineKind.REFUSED, LineKind.LAPSED, LineKind.UNKNOWN, LineKind.NOBODY_KNOWS)
-_OTHER = (LineKind.ESCALATED, LineKind.REMINDED, LineKind.RUN_AGAIN, LineKind.STOPPED, LineKind.PREVIEW_CHANGED)
+_OTHER = (LineKind.ESCALATED, LineKind.REMINDED, LineKind.RUN_AGAIN, LineKind.STOPPED, LineKind.BEGUN_CHANGED)
 _ALARMS = (LineKind.UNSEALED, LineKind.ALTERED)
 _OPERATED = (LineKind.PAUSED, LineKind.RESUMED, LineKind.RETRIED, LineKind.REAPPLIED, LineKind.PURGED)
 

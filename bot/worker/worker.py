@@ -229,7 +229,7 @@ class Worker:
         only its end is drawn, because Slack allows few updates a minute."""
         if isinstance(due, float):
             raise NotNow(due, "The call was approved just now, and may end in a moment.")
-        if due is None:  # or the row is void, and is ended
+        if due is None:  # nothing to draw, or a void row
             await lease.finish(save_drawn, confirmation_id, ())
             return
         with work_span("draw", row=due.row):

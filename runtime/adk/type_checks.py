@@ -165,7 +165,7 @@ class _Comparison:
             raise Invalid(_ENDLESS)
 
     def _target(self, reference: str) -> Json:
-        """What a reference into the same schema names, or None. Looked up once, since a stranger's may be long."""
+        """What a reference into the same schema names, or None. Looked up once: a stranger's reference may be long."""
         if reference not in self._targets:
             found: Json = self._root if reference.startswith("#") else None
             for step in reference.split("/")[1:]:

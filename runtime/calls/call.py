@@ -87,7 +87,7 @@ class Call:
     amended: JsonObject | None = None  # the arguments after edits, if there were any
     approved: str | None = None  # digest of what was approved
     attempt: int = 0
-    key: str = ""  # for the other side, to take all attempts as one operation: made with the call, and never guessable
+    key: str = ""  # by it a tool's service takes all attempts as one operation: made with the call, not guessable
     reason: str | None = None
     result: JsonObject | None = None
     tool_schema: JsonObject | None = None
@@ -341,7 +341,7 @@ def void(call: Call) -> Call:
 def already_answered(call: Call, request_id: str, confirmed: bool, payload: Json) -> bool:
     """Whether the same answer was given before. Raises `Conflict` if a different one was.
 
-    The call's own id stands for its first request. Once the call has asked again, such an answer may be a repetition of
+    The call's id, as request id, means the first. Once the call has asked again, such an answer may be a repetition of
     the first one.
     """
     asked = next((a for a in reversed(call.asked) if request_id == a.request_id), (*call.asked, None)[0])

@@ -123,7 +123,7 @@ _PROBE = 5.0
 _CLOSING = 15.0
 _MOST_PAGES = 1000
 # Codes that the SDK itself makes up when a connection fails after the request left: closed, timed out (twice),
-# unreadable, an HTTP error. An internal error of the server's own does not say what happened before it, either.
+# unreadable, an HTTP error. -32603 is the server's own: what happened before it is not known either.
 _UNSURE = {-32000, -32001, 408, -32700, -32603, -32600}
 
 
