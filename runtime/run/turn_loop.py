@@ -290,8 +290,10 @@ class TurnLoop:
         This is the last check before an effect that can't be undone. If this process was frozen, or its machine paused,
         it may have been taken for dead, and its calls may have been decided elsewhere.
         """
+        began = self._lease.clocks()
         refused = await self._journal.flush()
-        await self._lease.sure()
+        if not began.are_within(self._lease.term / 3, self._lease.clocks()):
+            await self._lease.sure()
         return refused
 
     def _add_events(self, invocation: Invocation, turn: dict[str, Call], untold: Sequence[Call]) -> Invocation:

@@ -304,11 +304,12 @@ async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_inten
         if len(intents) == 2:  # the first write stored the request
             await database.run(lambda tx: tx.run(TAKE_OVER, app=app, id=chat.session))
             if whole_machine:
-                monkeypatch.setattr(database, "clock", lambda: time.time() + FROZEN)
+                monkeypatch.setattr(watched, "clock", lambda: time.time() + FROZEN)
             else:
                 time.sleep(FROZEN)  # nothing of this process goes on, and no lease is renewed
 
-    chat = Chat(Runner(Work().worker(), Watched(database, freeze), app_name=app, lease_term=2 * FROZEN))
+    watched = Watched(database, freeze)
+    chat = Chat(Runner(Work().worker(), watched, app_name=app, lease_term=2 * FROZEN))
     request = (await chat.say("Work")).request
     with pytest.raises(Busy, match="Another process took over"):
         await chat.approve(request)
