@@ -293,7 +293,7 @@ CAUSES = {  # by how the code begins with which a model's server refuses
 # -- to somebody who wrote in a thread
 
 REPLY_HINT = (
-    "The agent did not read this: mention {bot} to reach it. To stop what waits, press Withdraw or Deny on its card."
+    "The agent did not read this: mention {bot} to reach it. To stop what waits: Deny… or ⋯ → Withdraw… on its card."
 )
 REPLY_HINT_VOTE = "Words don't count as a vote, and the agent did not read this. Press a button instead."
 REPLY_HINT_BARS = f"{REPLY_HINT_VOTE} If you mention {{bot}} here, you can't approve any more."
@@ -323,8 +323,8 @@ STATES: Mapping[str, str] = {
 
 HELP_WHERE: Mapping[tuple[str, ...], str] = {  # by what somebody wrote, without a plural's "s"
     ("grant", "revoke"): "this app's Home tab lists what you allowed",
-    ("history", "detail", "audit", "log"): "it is in the ⋯ menu of the card",
-    ("approve", "deny", "edit", "withdraw"): "the card has a button for that",
+    ("history", "detail", "audit", "log", "withdraw"): "it is in the ⋯ menu of the card",
+    ("approve", "deny", "edit"): "the card has a button for that",
     ("list", "pending", "waiting", "all", "mine"): "alone, it lists what waits",
 }
 HELP_LISTS = "/approvals help says what there is"
@@ -334,8 +334,8 @@ HELP = (  # what is between stars is bold
     "*Approve* gives your one vote. *Allow more…* also lets calls like it run without asking, for a while.",
     "*Deny…* stops the call. One denial is enough.",
     "*Edit…* changes the call and its plan. Your approval replaces earlier ones.",
-    "*Withdraw* takes back your own call.",
-    "*⋯* on a card has all details and the history. The *Home* tab lists what you asked for, decided and allowed.",
+    "*⋯* on a card: all details, history, and *Withdraw…* for your own call. The *Home* tab lists what you asked for, "
+    "decided and allowed.",
 )
 
 

@@ -25,6 +25,9 @@ async def test_where_others_write_a_plain_reply_gets_a_hint_once_each(at: Office
     hint = await at.oscar.finds("agent did not read this", at.deploys, thread=card)
     assert hint.ephemeral
     assert "mention @adk-confirm" in hint
+    for label in ("Deny…", "Withdraw…"):
+        assert label in hint
+        assert label in card.buttons
     await at.ann.says("a colleague", at.deploys, thread=card)
     await at.ann.finds("agent did not read this", at.deploys, thread=card)
     await at.oscar.says("ah", at.deploys, thread=card)

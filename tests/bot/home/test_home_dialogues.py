@@ -170,8 +170,9 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
     assert others.buttons == ()
     await at.oscar.commands("/approvals", "help", at.deploys)
     assert (await at.oscar.finds("Only you see it", at.deploys)).ephemeral
-    await at.oscar.commands("/approvals", "history", at.deploys)
-    await at.oscar.finds("/approvals does not know history: it is in the ⋯ menu of the card.", at.deploys)
+    for word in ("history", "withdraw"):
+        await at.oscar.commands("/approvals", word, at.deploys)
+        await at.oscar.finds(f"/approvals does not know {word}: it is in the ⋯ menu of the card.", at.deploys)
 
     await at.bob.clicks(listed, "Review…")
     await (await at.bob.gets_modal("Approve")).submits()
