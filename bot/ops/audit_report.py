@@ -318,13 +318,16 @@ def _counted(title: str, counts: Json) -> str:
 
 _CALLED = {**words.STATES, str(LineKind.ELSEWHERE): words.STATES["elsewhere"]}
 
+_ON_THE_PAGE = "Which part answers what"
+"""The table for auditors, which a terminal does not show."""
+
 _TABLES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Tools", "tools"): ("tool", "asked", *map(str, _DECIDED)),
     ("People", "people"): ("who", *_VOTES.values(), "with_one_press", "median_seconds", "within_5_s"),
     ("Denials", "denials"): ("at", "tool", "confirmation", "who", "reason"),
     ("Grants", "grants"): ("at", "tool", "confirmation", "given_by", "until", "used", "revoked"),
     ("Operators", "operators"): ("at", "kind", "tool", "who", "reason"),
-    ("Which part answers what", "demands"): ("part", "demand", "shows"),
+    (_ON_THE_PAGE, "demands"): ("part", "demand", "shows"),
 }
 
 
@@ -355,7 +358,8 @@ def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
     """The report for a terminal: paragraphs and tables."""
     yield f"Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
     for title, sentences, table in _sections(found, names):
-        yield "\n".join([title.upper(), *map(visible, sentences), *(in_columns(table) if table else ())])
+        if title != _ON_THE_PAGE:
+            yield "\n".join([title.upper(), *map(visible, sentences), *(in_columns(table) if table else ())])
 
 
 def report_page(found: JsonObject, names: KnownNames) -> str:

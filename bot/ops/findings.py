@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import partial
+from textwrap import wrap
 
 from adk_confirm.bot.config.settings import AgentSettings, Settings
 from adk_confirm.bot.hosts.open_host import is_googles
@@ -264,14 +265,17 @@ def _strange_names(policy: Policy, covered: list[ListedTool]) -> Iterator[tuple[
 
 
 def table(rows: list[JsonObject], policies: Policies, names: KnownNames) -> Iterator[str]:
-    """The table as text: tool, policy, when, approvers, quorum."""
+    """The table as text: tool, policy, quorum, and the approvers by name, with the `when` below them."""
     cells = [("tool", "policy", "approvals", "who may approve")]
     for before, row in zip([None, *rows], rows, strict=False):
         tool = str(row["tool"]) if before is None or before["tool"] != row["tool"] else ""
-        who = ", ".join(map(names.of, texts(row.get("approvers")))) or "nobody: its calls are refused"
-        if row["policy"] is None:
-            cells.append((tool, "none", "", who))
-            continue
-        when = f"; if {row['when']}" if row["when"] is not None else ""
-        cells.append((tool, policies.name(int(str(row["policy"]))), str(row["quorum"]), who + when))
+        policy = "none" if row["policy"] is None else policies.name(int(str(row["policy"])))
+        who = ", ".join(map(names.short, texts(row.get("approvers")))) or "nobody: its calls are refused"
+        when = f"if {row['when']}" if row.get("when") is not None else ""
+        first, *more = [*_lines(who), *_lines(when)]
+        cells += [(tool, policy, str(row.get("quorum", "")), first), *(("", "", "", below) for below in more)]
     yield from in_columns(cells)
+
+
+_lines = partial(wrap, width=48, break_long_words=False, break_on_hyphens=False)
+"""Lines of the last column, with which a row fits into 100 columns."""
