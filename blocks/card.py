@@ -75,7 +75,7 @@ def card(view: Shown) -> Message:
     if len(what.small) > _BESIDE and not view.diff:  # so many values in grey would be a wall
         runs.append(Line(join(what.small, words.DOT)))
         what.small.clear()
-    state = [*preview_notices(view), *status(view), asked_by_line(view)]
+    state = [*warnings(view), *status(view), asked_by_line(view)]
     tool = () if view.question else (code(view.tool, TOOL_IN_TITLE),)
     small = [*([Line(facts)] if (facts := join([*tool, *what.small], words.DOT)) else ()), *small_facts(view)]
     if cut or what.cut:
@@ -403,7 +403,7 @@ def votes_of(asked: Shown | ShownLine, count: int) -> str:
 
 def around(view: Shown) -> list[Piece]:
     """What people said, and what they should know, below the call in a window."""
-    return [*people_said(view), *preview_notices(view), *notices(view)]
+    return [*people_said(view), *warnings(view), *notices(view)]
 
 
 def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
@@ -426,22 +426,27 @@ def notices(view: Shown) -> list[Line]:
     return [*given, *_problems(view)]
 
 
-def preview_notices(view: Shown, length: int = 300) -> list[Line]:
-    """Why nobody sees what the call would do, and whether it can be approved all the same."""
-    if view.awaits_preview:
-        return [line("The edited call gets its plan. It can be approved after that.")]
-    if view.stage is not State.WAITING or view.preview is None or view.preview.failed is None:
+def warnings(view: Shown, length: int = 300) -> list[Line]:
+    """What to know before approving: that an earlier attempt may have run; why nobody sees what the call would do, and
+    whether it can be approved all the same."""
+    if view.stage is not State.WAITING:
         return []
+    text = f"Attempt {view.attempt - 1} may have taken effect: check first."
+    earlier = [Line((Say(text, bold=True),))] if view.attempt > 1 else []
+    if view.awaits_preview:
+        return [*earlier, line("The edited call gets its plan. It can be approved after that.")]
+    if view.preview is None or view.preview.failed is None:
+        return earlier
     then, why = "Edit it to try again, or deny it." if _edits(view) else "Deny it, and ask again.", view.preview.failed
     nobody = (Say("Nobody can approve this", bold=True),)
-    return [line(words.PREVIEW_FAILED[view.lacks_preview], nobody=nobody, then=then, why=prose(why, length))]
+    return [*earlier, line(words.PREVIEW_FAILED[view.lacks_preview], nobody=nobody, then=then, why=prose(why, length))]
 
 
 def small_facts(view: Shown) -> list[Line]:
     """Facts in small print: what was edited, what is hidden, which attempt this is, whether the arguments are known to
     be the tool's."""
     parts: list[Sequence[TextSpan]] = []
-    if view.attempt > 1:
+    if view.attempt > 1 and view.stage is not State.WAITING:
         parts.append(say("Attempt {number}", number=str(view.attempt)))
     if hidden := view.hidden - sum(one.masked for one in (*view.arguments, *view.payload)):
         parts.append(say(words.hidden(hidden)))

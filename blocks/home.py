@@ -16,9 +16,9 @@ from adk_confirm.blocks.card import (
     approval_status,
     calls_like,
     outcome_buttons,
-    preview_notices,
     revoke_button,
     title,
+    warnings,
     withdraw_button,
 )
 from adk_confirm.blocks.click_ids import Action, Callback, block_id, checked_id
@@ -177,7 +177,7 @@ def _waits(view: Shown, soon: int = 0) -> list[Line]:
         facts += [say(f"{len(view.voted)} of {view.quorum} approved")] if view.quorum > 1 else []
         facts.append((until,))
     first = _headline(view) if view.stage is State.WAITING else Line(title(view))
-    return [first, *([Line(join(facts, words.DOT))] if facts else []), *preview_notices(view)]
+    return [first, *([Line(join(facts, words.DOT))] if facts else []), *warnings(view)]
 
 
 _SOON, _DAY = 15 * 60, 24 * 3600
@@ -191,7 +191,7 @@ def _headline(view: Shown) -> Line:
 def _other(view: Shown) -> list[Line]:
     """A call for others to decide."""
     facts = join([one.spans for one in approval_status(view)], words.DOT)
-    return [_headline(view), Line(facts), *preview_notices(view)]
+    return [_headline(view), Line(facts), *warnings(view)]
 
 
 def _line_item(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:

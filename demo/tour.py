@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from adk_confirm.blocks.shown import SAID_BY_PEOPLE
 from adk_confirm.bot.confirmation.confirmation import Confirmation, OutcomeKind, State
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.page.controls import BotState, Controls, Hint
@@ -62,15 +63,17 @@ class Tour(Guide):
             return self._without_bot()
         deployments = [row for row in self.rows if row.asked.tool == "deploy" and row.policy.quorum == 2]
         expenses = [row for row in self.rows if row.asked.tool == "reimburse"]
-        refunds = [row for row in self.rows if row.asked.tool == "refund"]
-        if not deployments:
+        refunds = [row for row in self.rows if row.asked.tool == "refund" and _may_crash(row)]
+        if refunds and not _is_over(refunds[-1]):  # what somebody began has its hints, in whatever order
+            story, hint = 4, self._crash(me, refunds[-1])
+        elif expenses and expenses[-1].state is State.WAITING:
+            story, hint = 2, self._correct(me, expenses[-1])
+        elif not deployments:
             story, hint = 1, self._ask(me, FIRST, "As ana, ask for a deployment.")
         elif deployments[0].state is State.WAITING:
             story, hint = 1, self._decide(me, deployments[0])
         elif not expenses:
             story, hint = 2, self._ask(me, SECOND, "Approvers can correct a call. As ana, ask for money.")
-        elif expenses[0].state is State.WAITING:
-            story, hint = 2, self._correct(me, expenses[0])
         elif len(deployments) == 1:
             story, hint = 3, self._ask(me, THIRD, "And if nobody decides? As ana, ask for another deployment.")
         elif deployments[1].state is State.WAITING:
@@ -78,7 +81,7 @@ class Tour(Guide):
         elif not refunds:
             story, hint = 4, self._ask(me, FOURTH, "Now a crash in the middle of a call. As ana, ask for a refund.")
         else:
-            story, hint = 4, self._crash(me, refunds[0])
+            story, hint = 4, self._crash(me, refunds[-1])
         return hint if hint is _END else replace(hint, step=f"{story} of {STORIES}")
 
     def _ask(self, me: str, text: str, why: str) -> Hint:
@@ -128,6 +131,17 @@ class Tour(Guide):
                 )
             return open_card(row, "Say on the card whether the refund took effect.")
         return _END
+
+
+def _may_crash(row: Confirmation) -> bool:
+    """Whether a refund may still crash, or did: one that simply ended has not."""
+    said = row.outcome is not None and row.outcome.kind in SAID_BY_PEOPLE
+    return not _is_over(row) or said or row.attempt > 1
+
+
+def _is_over(row: Confirmation) -> bool:
+    unknown = row.outcome is not None and row.outcome.kind is OutcomeKind.UNKNOWN
+    return not (row.state is State.WAITING or _is_running(row) or unknown)
 
 
 def _is_running(row: Confirmation) -> bool:

@@ -39,6 +39,7 @@ from adk_confirm.bot.confirmation.confirmation import Ask, Confirmation, Grant, 
 from adk_confirm.bot.confirmation.grants import fixed_arguments, lasts
 from adk_confirm.bot.policy.approvers import Person, is_caller
 from adk_confirm.bot.policy.redaction import MASK, Redactor
+from adk_confirm.runtime.calls.call import EARLIER
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
 from adk_confirm.runtime.titles import currencies, title_after_edit
@@ -79,6 +80,8 @@ def _asked_for(row: Confirmation, redactor: Redactor) -> AskedFor:
     arguments, hidden = masked_arguments(redactor, row.revision.arguments, formats, edits.defaults_left(row))
     payload, hidden_too = _payload(row, redactor, row.revision.payload)
     hint = str(redactor.mask_text(asked.hint))
+    if row.attempt > 1:  # the card says so first, in its own words
+        hint = hint.removeprefix(EARLIER).lstrip()
     if asked.ask is Ask.OPERATION and asked.hint:  # what the tool said first
         hint = f"It has begun, and waits for its result. It says: {hint}"
     may_edit = row.state is State.WAITING and (asked.previews_edits or not row.lacks_preview)

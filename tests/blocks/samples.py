@@ -174,7 +174,7 @@ NOBODY_KNOWS = replace(UNKNOWN, approved_by=_BY, stage=OutcomeKind.NOBODY_KNOWS,
 SETTLED = replace(
     UNKNOWN, approved_by=_BY, stage=OutcomeKind.HAPPENED, version=9, decided_by=(LEAD,), said_at=NOON + 960
 )
-AGAIN = replace(WAITING, attempt=2, version=9, hint="")
+AGAIN = replace(WAITING, attempt=2, version=9)
 PAUSED = replace(APPROVED, paused=Paused())
 UNREACHABLE = replace(APPROVED, tries_until=NOON + 900)
 ESCALATED = replace(ONE_VOTE, version=6, escalated_to=approvers("group:S0LEADS"))

@@ -105,7 +105,7 @@ async def test_who_is_asked_anew_about_an_unknown_call_knows_that_it_may_have_ru
     lab.plan["shows"] = "drops users"
     await at.bob.clicks(asks, "Run again…", sure=True)
     anew = await at.sees(card, "Run again? Migrate users")
-    assert "Nobody knows whether an earlier attempt took effect." in anew.text
+    assert "Attempt 1 may have taken effect: check first." in anew.text
     assert "Nobody knows whether an earlier attempt took effect." in at.ann.now(card).text
     await at.rests()
     assert len(at.ran()) == 1
