@@ -71,11 +71,12 @@ def card(view: Shown) -> Message:
     became, returned, cut = outcome(view, CARD)
     blind = what.blind and view.stage is State.WAITING
     runs = [*became, *what.runs, *([Line(returned)] if returned else ())]
-    said = [*people_said(view), *what.words, *notices(view), *_grant_offered(view)]
+    late = _problems(view) if view.stage is State.APPROVED else []
+    said = [*people_said(view), *what.words, *(one for one in notices(view) if one not in late), *_grant_offered(view)]
     if len(what.small) > _BESIDE and not view.diff:  # so many values in grey would be a wall
         runs.append(Line(join(what.small, words.DOT)))
         what.small.clear()
-    state = [*warnings(view), *status(view), asked_by_line(view)]
+    state = [*warnings(view), *status(view), *late, asked_by_line(view)]
     tool = () if view.question else (code(view.tool, TOOL_IN_TITLE),)
     small = [*([Line(facts)] if (facts := join([*tool, *what.small], words.DOT)) else ()), *small_facts(view)]
     if cut or what.cut:
@@ -344,8 +345,8 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             waits = " It starts when the agent is free." if runs else " The agent gets it when it is free."
             by = f" It must {'start' if runs else 'get it'} by {{when}}."
             late = by if view.start_by and not view.tries_until else ""
-            begins = say("" if _problems(view) else waits)
-            return decided(yes) + begins + say(late, when=When(view.start_by or 0))
+            begins, until = say("" if _problems(view) else waits), view.start_by or 0
+            return decided(yes) + begins + say(late, when=When(until, clock=until - view.asked_at < SAME_DAY))
         case OutcomeKind.RUNNING:
             begun = say("started {when}", when=When(view.started_at)) if view.started_at else say("started")
             return join([*filter(None, (approved, begun))], words.DOT)
@@ -548,10 +549,13 @@ def _problems(view: Shown) -> list[Line]:
     if view.unsealed:
         lines.append(line(words.NOT_SEALED))
     if view.tries_until:
-        lines.append(line("🔌 The agent can't be reached. Trying again until {when}.", when=When(view.tries_until)))
+        lines.append(line("🔌 Trying again until {when}.", when=When(view.tries_until)))
+    waits, by = (
+        (words.PAUSED, words.PAUSED_BY) if view.stage is State.WAITING else (words.STARTS_LATER, words.STARTS_SO)
+    )
     if view.paused and view.paused.by:
         why = (Say(": "), Prose(view.paused.reason)) if view.paused.reason else ()
-        lines.append(line(words.PAUSED_BY, who=User(view.paused.by), why=why))
+        lines.append(line(by, who=User(view.paused.by), why=why))
     elif view.paused:
-        lines.append(line(words.RESTARTING if view.paused.restarts else words.PAUSED))
+        lines.append(line(words.RESTARTING if view.paused.restarts else waits))
     return lines

@@ -90,7 +90,7 @@ def home_tab(view: HomeView) -> JsonObject:
     if view.asked or view.more_asked:
         open_ = [item for item in view.asked if item.stage in _UNDER_WAY]
         over = [_line_item(item, "a", view.version) for item in view.asked[:ASKED] if item not in open_]
-        blocks += _section("You asked for", len(open_) + view.more_asked, "asked", view)
+        blocks += _section("You asked for", 0, "asked", view)
         blocks += [
             section(_other(item), _block_id("a", item, view.version), withdraw_button(item))
             if item.stage is State.WAITING
@@ -176,6 +176,8 @@ def _waits(view: Shown, soon: int = 0) -> list[Line]:
         facts += [(User(view.asked_by),)] if view.asked_by else []
         facts += [say(f"{len(view.voted)} of {view.quorum} approved")] if view.quorum > 1 else []
         facts.append((until,))
+    else:
+        facts.append((Say(words.CHECK_FIRST, bold=True),))
     first = _headline(view) if view.stage is State.WAITING else Line(title(view))
     return [first, *([Line(join(facts, words.DOT))] if facts else []), *warnings(view)]
 

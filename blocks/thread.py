@@ -110,7 +110,8 @@ def thread_line(step: ShownLine) -> tuple[Piece, ...]:
 def _about_question(step: ShownLine) -> tuple[Piece, ...]:
     match _arguments(step):
         case (Line(answers),) if step.kind is LineKind.APPROVED:
-            return (Line((*say("💬 {people} answered {tool}: ", **_spans(step)), *answers)),)
+            asks = "" if step.headline.endswith(("?", "!")) else ":"
+            return (Line((*say(f"💬 {{people}} answered {{tool}}{asks} ", **_spans(step)), *answers)),)
     return history_pieces(step)
 
 

@@ -105,6 +105,8 @@ ADD_APPROVERS = {  # by whether it is a question
 
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
 PAUSED_BY = "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed."
+STARTS_LATER = "⏸️ Starts once runs are resumed."
+STARTS_SO = "⏸️ Paused by {who}{why}. Starts once runs are resumed."
 RESTARTING = "⏸️ The app is being restarted. This starts right after that."
 NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
@@ -136,8 +138,8 @@ CLOSE, BACK = "Close", "Back"
 
 
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
-CONFIRM_APPROVE_LAST = ("Approve this call?", "One more approval, and it runs.")
-CONFIRM_HAPPENED = ("Took effect?", "Your word is enough. You can't undo this.")
+CONFIRM_APPROVE_LAST = ("Approve this call?", "It runs with your approval.")
+CONFIRM_HAPPENED = ("Took effect?", "First check it. You can't undo this.")
 CONFIRM_DID_NOT = ("No effect?", CONFIRM_HAPPENED[1])
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (

@@ -120,11 +120,13 @@ def _waits(row: Confirmation) -> JsonObject:
 
 def _waits_row(one: JsonObject, now: datetime, names: KnownNames) -> tuple[str, ...]:
     """One confirmation: what, how many of how many, for whom, who asked where, and until when."""
-    again = " to run it again" if one["waits_for"] == "outcome" else ""
-    title = f"{fit_visible(str(one['title']), _TITLE).text}{' (did it take effect?)' if again else ''}"
+    unknown = one["waits_for"] == "outcome"
+    title = f"{fit_visible(str(one['title']), _TITLE).text}{' (did it take effect?)' if unknown else ''}"
     votes, approvers = ([*map(names.short, texts(one[key]))] for key in ("votes", "approvers"))
     by = f" ({', '.join(votes)})" if votes else ""
-    counted = f"{len(votes)} of {one['quorum']}{again}{by} from {', '.join(approvers) or 'nobody'}"
+    who = ", ".join(approvers) or "nobody"
+    counted = f"{len(votes)} of {one['quorum']}"
+    counted = f"{who} can answer; {counted} to rerun{by}" if unknown else f"{counted}{by} from {who}"
     until = read_stamp(one["until"])
     asked = names.short(str(one["asked_by"])) + (f" in {names.short(str(one['channel']))}" if one["channel"] else "")
     left = f"in {words.duration((until - now).total_seconds())}" if until > now else "now"

@@ -297,7 +297,7 @@ async def test_nothing_begins_and_the_cards_say_so(open_office: Opens, database_
             assert waiting.ts == shown.ts
         await at.bob.clicks(card, "Approve")
         held = await at.ann.finds("Paused: Reimburse", at.deploys, thread=card)
-        assert PAUSED in held
+        assert "Starts once runs are resumed." in held
         await at.ann.says("@adk-confirm reimburse 1900 for the taxi", at.deploys)
         await at.slack.settled()
         await at.later(minutes=1)

@@ -101,7 +101,8 @@ async def test_an_outcome_that_nobody_knows_waits_for_people(at: Backoffice) -> 
     (one,) = json.loads((await at.command("pending", "--json")).out)["waiting"]
     assert (one["waits_for"], one["votes"], one["revision"]) == ("outcome", [], 2)
     line = (await at.command("pending")).lines[1]
-    assert line.startswith(f"{deploy[:8]}  {one['title']} (did it take effect?)  0 of 2 to run it again from ")
+    who = "user:U0ANNA, user:U0BEN"
+    assert line.startswith(f"{deploy[:8]}  {one['title']} (did it take effect?)  {who} can answer; 0 of 2 to rerun  ")
 
 
 async def test_what_stopped_being_tried_says_why(at: Backoffice) -> None:
