@@ -305,7 +305,8 @@ def _how_fast(speed: JsonObject) -> Iterator[str]:
         yield f"Half of the {timed} approvals came within {half}."
     elif timed:
         yield f"The one approval came after {half}."
-    yield f"{speed['within_5_s']} came within {QUICK:g} s. Pressed on the card: {pressed}; in a form: {timed - pressed}."
+    ways = f"Pressed on the card: {pressed}; in a form: {timed - pressed}."
+    yield f"{speed['within_5_s']} came within {QUICK:g} s. {ways}"
     yield "The ledger does not know when Slack showed a card: if it was late, people had less time to read it."
 
 
