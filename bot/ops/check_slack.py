@@ -61,6 +61,9 @@ async def check_workspace(
         yield fix("scopes", f"missing: {', '.join(missing)}; add them, and install the app again")
     elif granted:
         yield fine("scopes", "all there")
+    with suppress(SlackApiError, *UNREACHABLE):
+        groups = (await client.usergroups_list(include_disabled=True)).get("usergroups")
+        names.update({group: f"@{handle}" for group, handle in handles(groups) if handle})
     for what, asked, decides in _questions(client, settings):
         answer = await _ask(what, asked, _FIXES)
         if isinstance(answer, Finding):
@@ -68,10 +71,7 @@ async def check_workspace(
             continue
         if user := as_object(answer.get("user")):
             names[as_text(user.get("id"))] = person_name(user)
-        yield _judge(what, answer.data, decides=decides)
-    with suppress(SlackApiError, *UNREACHABLE):
-        groups = (await client.usergroups_list(include_disabled=True)).get("usergroups")
-        names.update({group: f"@{handle}" for group, handle in handles(groups) if handle})
+        yield _judge(what, answer.data, names, decides=decides)
     yield await _check_layouts(client)
 
 
@@ -128,7 +128,7 @@ _NEVER_DECIDE = {
 """The accounts that `authorise` would always refuse."""
 
 
-def _judge(what: str, answer: object, *, decides: bool) -> Finding:
+def _judge(what: str, answer: object, names: Mapping[str, str], *, decides: bool) -> Finding:
     match answer:
         case {"channel": {"is_archived": True}}:
             return fix(what, "this channel is archived: unarchive it, or name another")
@@ -137,7 +137,9 @@ def _judge(what: str, answer: object, *, decides: bool) -> Finding:
         case {"channel": _}:
             return fix(what, "the app is not in this channel: invite it with /invite")
         case {"users": [_, *_] as members}:
-            return fine(what, f"{len(members)} member{'' if len(members) == 1 else 's'}")
+            called = names.get(what.partition(":")[2])  # as cards name it
+            size = f"{len(members)} member{'' if len(members) == 1 else 's'}"
+            return fine(what, f"{called}, {size}" if called else size)
         case {"users": _}:
             return fix(what, "nobody is in this group: nobody could decide") if decides else fine(what, "0 members")
         case {"user": {"id": str(id_)} as user}:

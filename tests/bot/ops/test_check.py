@@ -105,7 +105,7 @@ async def test_when_all_is_well_it_says_so(at: Setup) -> None:
         "ok SLACK_APP_TOKEN Socket Mode can connect",
         "ok scopes all there",
         "ok layouts Slack accepts all 18",
-        "ok group:S0ONCALL 1 member",
+        "ok group:S0ONCALL @oncall, 1 member",
         "ok user:U0LEAD is lead (U0LEAD)",
         "ok email:lead@example.com is lead (U0LEAD)",
         "ok C0DEPLOYS the app is in it",
