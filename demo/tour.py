@@ -19,7 +19,8 @@ from adk_confirm.sandbox.workspace.records import User
 FIRST = "@adk-confirm deploy checkout 2.4.1 to prod"
 STORIES = 4
 SECOND = "@adk-confirm reimburse 1500 for the team dinner"
-THIRD = "@adk-confirm deploy search 2.0.0 to prod"
+_LEFT_ALONE = "search"
+THIRD = f"@adk-confirm deploy {_LEFT_ALONE} 2.0.0 to prod"
 FOURTH = "@adk-confirm refund Ada 20 for the mug"
 QUESTION = "@adk-confirm what was refunded?"
 
@@ -61,23 +62,27 @@ class Tour(Guide):
         me = self._name_of(person)
         if self._controls.state is not BotState.RUNNING:
             return self._without_bot()
-        deployments = [row for row in self.rows if row.asked.tool == "deploy" and row.policy.quorum == 2]
-        expenses = [row for row in self.rows if row.asked.tool == "reimburse"]
-        refunds = [row for row in self.rows if row.asked.tool == "refund" and _may_crash(row)]
+        asked = {
+            tool: [row for row in self.rows if row.asked.tool == tool] for tool in ("reimburse", "refund", "deploy")
+        }
+        refunds, expenses = [*filter(_may_crash, asked["refund"])], asked["reimburse"]
+        big = [row for row in asked["deploy"] if row.policy.quorum == 2]
+        left = [row for row in big if row.asked.arguments.get("service") == _LEFT_ALONE]
+        deployments = [row for row in big if row not in left]
         if refunds and not _is_over(refunds[-1]):  # what somebody began has its hints, in whatever order
             story, hint = 4, self._crash(me, refunds[-1])
         elif expenses and expenses[-1].state is State.WAITING:
             story, hint = 2, self._correct(me, expenses[-1])
+        elif left and left[-1].state is State.WAITING:
+            story, hint = 3, self._wait(left[-1])
         elif not deployments:
             story, hint = 1, self._ask(me, FIRST, "As ana, ask for a deployment.")
-        elif deployments[0].state is State.WAITING:
-            story, hint = 1, self._decide(me, deployments[0])
+        elif deployments[-1].state is State.WAITING:
+            story, hint = 1, self._decide(me, deployments[-1])
         elif not expenses:
             story, hint = 2, self._ask(me, SECOND, "Approvers can correct a call. As ana, ask for money.")
-        elif len(deployments) == 1:
+        elif not left:
             story, hint = 3, self._ask(me, THIRD, "And if nobody decides? As ana, ask for another deployment.")
-        elif deployments[1].state is State.WAITING:
-            story, hint = 3, self._wait(deployments[1])
         elif not refunds:
             story, hint = 4, self._ask(me, FOURTH, "Now a crash in the middle of a call. As ana, ask for a refund.")
         else:
