@@ -156,8 +156,10 @@ def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     if blind or view.wants_payload or view.approve_note == "required":
         label = "Approve…" if view.wants_payload or not blind else words.REVIEW
         return [button(Action.APPROVE_OPEN, label, value, about=view.tool, style="primary")]
-    texts = words.CONFIRM_APPROVE_LAST if view.quorum - len(view.voted) <= 1 else words.CONFIRM_APPROVE
-    sure = confirm(headline(view), texts, words.APPROVE) if view.confirm_dialog else None
+    texts, style = words.CONFIRM_APPROVE_LAST if view.quorum - len(view.voted) <= 1 else words.CONFIRM_APPROVE, None
+    if view.attempt > 1:
+        texts, style = words.CONFIRM_AGAIN, "danger"
+    sure = confirm(headline(view), texts, words.APPROVE, style) if view.confirm_dialog or style else None
     return [button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)]
 
 
@@ -182,8 +184,8 @@ def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     sure = None if blind else confirm(headline(view), (title, follows), verb, "danger")
     action = Action.RUN_AGAIN_OPEN if blind else Action.RUN_AGAIN
     return [
-        _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_HAPPENED),
-        _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_DID_NOT),
+        _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_OUTCOME),
+        _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_OUTCOME),
         button(action, words.RUN_AGAIN, view.ref.encode(), about=view.tool, style="danger", sure=sure),
     ]
 

@@ -109,7 +109,7 @@ async def test_who_is_asked_anew_about_an_unknown_call_knows_that_it_may_have_ru
     assert "Nobody knows whether an earlier attempt took effect." in at.ann.now(card).text
     await at.rests()
     assert len(at.ran()) == 1
-    await at.bob.clicks(anew, "Approve")
+    await at.bob.clicks(anew, "Approve", sure=True)
     await at.sees(card, "Did this take effect?")
     await at.bob.clicks(anew, "Yes, it did", sure=True)
     await at.sees(card, "It took effect: people looked")
