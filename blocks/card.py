@@ -158,7 +158,7 @@ def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
         return [button(Action.APPROVE_OPEN, label, value, about=view.tool, style="primary")]
     texts, style = words.CONFIRM_APPROVE_LAST if view.quorum - len(view.voted) <= 1 else words.CONFIRM_APPROVE, None
     if view.attempt > 1:
-        texts, style = words.CONFIRM_AGAIN, "danger"
+        texts, style = words.run_again(len(view.voted), view.quorum)[:2], "danger"
     sure = confirm(headline(view), texts, words.APPROVE, style) if view.confirm_dialog or style else None
     return [button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)]
 
@@ -250,7 +250,7 @@ def _title(view: Shown) -> str:
         if view.stage in kind:
             return kind[view.stage]
     if view.stage is State.WAITING and (view.attempt > 1 or view.approved_preview):
-        return "Run again? {what}" if view.attempt > 1 else "⚠️ Plan changed: {what}?"
+        return "⚠️ Run again? {what}" if view.attempt > 1 else "⚠️ Plan changed: {what}?"
     if view.stage is State.APPROVED and view.paused:
         return "⏸️ Paused: {what}"
     if view.stage is State.ELSEWHERE and view.outside is not None and not view.question:

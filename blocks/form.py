@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content
+from adk_confirm.blocks.call_details import WHOLE, asked_by_line, content, headline
 from adk_confirm.blocks.card import approvable, around, confirm_withdraw, deny_button, grant_scope, heading, status
 from adk_confirm.blocks.click_ids import Callback
 from adk_confirm.blocks.fields import ACTION, Field, Kind, Path, Value, Wrong, entry_in, field_for
@@ -32,9 +32,10 @@ from adk_confirm.blocks.full_view import (
 )
 from adk_confirm.blocks.json_schema import Schema, Shape, payload_fields, problems, property_names, shapes
 from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, plain_text, section, small_print
-from adk_confirm.blocks.readable import one_of, readable_name
+from adk_confirm.blocks.readable import LONGEST_TITLE, one_of, readable_name
 from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich
 from adk_confirm.blocks.shown import ABSENT, PAYLOAD, Argument, GrantOffer, Shown
+from adk_confirm.blocks.text import plain
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.jsontypes import canonical, objects
 
@@ -329,7 +330,7 @@ def deny_form(view: Shown, *, required: bool) -> JsonObject:
     """What Deny opens. Slack draws its submit button green, and an app can't change that."""
     reason = _reason_block("Reason", words.REASON_HINT, required=required, focus=True)
     stops = rich([line("Stops it for everyone.")], "consequence")
-    return _modal(Callback.DENY, words.DENY, [_heading(view), stops, reason], view, words.DENY)
+    return _modal(Callback.DENY, words.DENY, [_named(view), stops, reason], view, words.DENY)
 
 
 def read_denial(values: Mapping[str, object], *, required: bool) -> str | None:
@@ -350,12 +351,17 @@ def _said(values: Mapping[str, object], required: str | None) -> str | None:
 
 def withdraw_form(view: Shown) -> JsonObject:
     """What Withdraw… in a card's menu opens: a menu entry can't ask "are you sure?"."""
-    blocks = [_heading(view), rich([line(confirm_withdraw(view)[1])], "consequence")]
+    blocks = [_named(view), rich([line(confirm_withdraw(view)[1])], "consequence")]
     return _modal(Callback.WITHDRAW, words.WITHDRAW, blocks, view, words.WITHDRAW)
 
 
 def _heading(view: Shown) -> JsonObject:
     return header(heading(view), "title")
+
+
+def _named(view: Shown) -> JsonObject:
+    """Above a green button that says no, a title that asks would mislead."""
+    return header(plain(headline(view), LONGEST_TITLE), "title")
 
 
 def _modal(callback: Callback, title: str, blocks: list[JsonObject], view: Shown, submit: str | None) -> JsonObject:

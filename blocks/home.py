@@ -171,15 +171,15 @@ def _waits(view: Shown, soon: int = 0) -> list[Line]:
         lead="⏰ until " if view.expires_at <= soon else "until ",
         clock=view.expires_at - view.asked_at < _DAY,
     )
-    facts: list[Sequence[TextSpan]] = []
+    asker: list[Sequence[TextSpan]] = [(User(view.asked_by),)] if view.asked_by else []
+    facts = asker
     if view.stage is State.WAITING:
-        facts += [(User(view.asked_by),)] if view.asked_by else []
         facts += [say(f"{len(view.voted)} of {view.quorum} approved")] if view.quorum > 1 else []
         facts.append((until,))
     else:
-        facts.append((Say(words.CHECK_FIRST, bold=True),))
-    first = _headline(view) if view.stage is State.WAITING else Line(title(view))
-    return [first, *([Line(join(facts, words.DOT))] if facts else []), *warnings(view)]
+        started = [say("started {when}", when=When(view.started_at))] if view.started_at else []
+        facts = [(Say("Check first", bold=True),), *asker, *started]
+    return [_asks(view), *([Line(join(facts, words.DOT))] if facts else []), *warnings(view)]
 
 
 _SOON, _DAY = 15 * 60, 24 * 3600
@@ -193,7 +193,11 @@ def _headline(view: Shown) -> Line:
 def _other(view: Shown) -> list[Line]:
     """A call for others to decide."""
     facts = join([one.spans for one in approval_status(view)], words.DOT)
-    return [_headline(view), Line(facts), *warnings(view)]
+    return [_asks(view), Line(facts), *warnings(view)]
+
+
+def _asks(view: Shown) -> Line:
+    return _headline(view) if view.stage is State.WAITING else Line(title(view))
 
 
 def _line_item(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:

@@ -139,7 +139,6 @@ CLOSE, BACK = "Close", "Back"
 
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
 CONFIRM_APPROVE_LAST = ("Approve this call?", "It runs with your approval.")
-CONFIRM_AGAIN = ("Run it again?", "If it did take effect, it happens twice.")
 CONFIRM_OUTCOME = ("Did it take effect?", "Check first. You can't undo this.")
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (
@@ -151,10 +150,10 @@ CONFIRM_REVOKE = ("Stop allowing this?", "Calls like this one need approval agai
 
 def run_again(voted: int, quorum: int) -> tuple[str, str, str]:
     """The question before somebody votes to run a call again, what follows, and the button."""
-    more, (again, twice) = quorum - voted - 1, CONFIRM_AGAIN
+    more, twice = quorum - voted - 1, "If it did take effect, it happens twice."
     if more > 0:
         return "Vote to run it again?", f"Runs after your vote and {more} more. {twice}", "Vote"
-    return again, twice, "Run again"
+    return "Run it again?", twice, "Run again"
 
 
 # -- views

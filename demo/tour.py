@@ -134,7 +134,7 @@ class Tour(Guide):
                 return self._switch_hint(
                     "lee", f"Nobody knows whether {who} got the money. lee can find out and say so."
                 )
-            return open_card(row, "Ask the agent what was refunded, then say on the card whether it took effect.")
+            return open_card(row, "Ask what was refunded, then say on the card whether it took effect.")
         return _END
 
 

@@ -153,7 +153,10 @@ export class Chat {
       ? `Everything you say here goes to ${store.app.name}.`
       : `This is the beginning of ${sign}${title}. ` +
         (hasApp ? `Mention @${store.app.name} to speak to the agent.` : `${store.app.name} is not in here.`);
-    const propose = (text) => () => this.composer.propose(text);
+    const propose = (text) => () => {
+      this.composer.propose(text);
+      this.#app.hints.proposed();
+    };
     fill(
       this.empty,
       h("p", { class: "empty-title" }, headline || [sign, title]),

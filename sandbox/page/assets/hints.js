@@ -43,6 +43,11 @@ export class Hints {
     (wanted ? this.act : this.bulb).focus();
   }
 
+  proposed() {
+    fill(this.text, "Now send it.");
+    this.act.hidden = true;
+  }
+
   async #act() {
     const app = this.#app;
     const { be, say, thread, channel, panel, do: gesture, ...body } = app.store.stage.hint.action;
@@ -51,8 +56,7 @@ export class Hints {
     else if (thread) app.go(channel, thread);
     else if (say) {
       app.propose(channel, say);
-      fill(this.text, "Now send it.");
-      this.act.hidden = true;
+      this.proposed();
     } else if (panel) app.togglePanel();
     else {
       this.act.disabled = true;
