@@ -553,7 +553,7 @@ def _problems(view: Shown) -> list[Line]:
     if view.tries_until:
         lines.append(line("🔌 Trying again until {when}.", when=When(view.tries_until)))
     waits, by = (
-        (words.PAUSED, words.PAUSED_BY) if view.stage is State.WAITING else (words.STARTS_LATER, words.STARTS_SO)
+        (words.PAUSED, words.PAUSED_BY) if view.stage is State.WAITING else (words.STARTS_LATER, words.STARTS_LATER_BY)
     )
     if view.paused and view.paused.by:
         why = (Say(": "), Prose(view.paused.reason)) if view.paused.reason else ()

@@ -106,7 +106,7 @@ ADD_APPROVERS = {  # by whether it is a question
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
 PAUSED_BY = "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed."
 STARTS_LATER = "⏸️ Starts once runs are resumed."
-STARTS_SO = "⏸️ Paused by {who}{why}. Starts once runs are resumed."
+STARTS_LATER_BY = "⏸️ Paused by {who}{why}. Starts once runs are resumed."
 RESTARTING = "⏸️ The app is being restarted. This starts right after that."
 NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "

@@ -62,11 +62,9 @@ class Tour(Guide):
         me = self._name_of(person)
         if self._controls.state is not BotState.RUNNING:
             return self._without_bot()
-        asked = {
-            tool: [row for row in self.rows if row.asked.tool == tool] for tool in ("reimburse", "refund", "deploy")
-        }
-        refunds, expenses = [*filter(_may_crash, asked["refund"])], asked["reimburse"]
-        big = [row for row in asked["deploy"] if row.policy.quorum == 2]
+        refunds = [row for row in self.rows if row.asked.tool == "refund" and _may_crash(row)]
+        expenses = [row for row in self.rows if row.asked.tool == "reimburse"]
+        big = [row for row in self.rows if row.asked.tool == "deploy" and row.policy.quorum == 2]
         left = [row for row in big if row.asked.arguments.get("service") == _LEFT_ALONE]
         deployments = [row for row in big if row not in left]
         if refunds and not _is_over(refunds[-1]):  # what somebody began has its hints, in whatever order

@@ -404,6 +404,7 @@ def store_message(tx: Tx, heard: SlackMessage) -> str | None:
 
 
 def _put(tx: Tx, key: str | None, heard: SlackMessage) -> str | None:
+    """The same, for a caller that has looked for the session. `key`: its, if there is one."""
     session = lock_session(tx, key or _create_session(tx, chain_of(heard.session), heard))
     body: JsonObject = {"text": heard.text, "files": list(heard.files), "ts": heard.ts, "trace": heard.trace}
     new = put_words(tx, session, mark=heard.ts, body=canonical(body), person=heard.person)

@@ -60,6 +60,8 @@ SENT: dict[str, JsonObject] = {
     "modal_edit_voted": Form(replace(samples.EDITABLE, voted=samples.ONE_VOTE.voted), samples.SCHEMA).edit_view(),
     "home": home_tab(samples.HOME),
     "home_empty": home_tab(samples.EMPTY),
+    "home_unknown": home_tab(replace(samples.EMPTY, waiting=(samples.UNKNOWN, replace(samples.AGAIN, id="again")))),
+    "message_approvals_unknown": approvals(replace(samples.EMPTY, here=(samples.UNKNOWN,))).payload(),
     "home_private_grant": home_tab(replace(samples.EMPTY, grants=(samples.GRANT,))),
     "message_approvals": approvals(samples.LISTED).payload(),
     "message_approvals_empty": approvals(samples.EMPTY).payload(),

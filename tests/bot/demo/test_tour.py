@@ -10,13 +10,14 @@ import pytest
 from adk_confirm.blocks import words
 from adk_confirm.bot.confirmation.confirmation import Confirmation, OutcomeKind, State
 from adk_confirm.demo.stage import Demo, running_demo
-from adk_confirm.demo.tour import CARD, FIRST, FOURTH, QUESTION, SECOND, START, THIRD
+from adk_confirm.demo.tour import CARD, FIRST, FOURTH, QUESTION, SECOND, START, THIRD, Tour
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.sandbox.page.controls import BotState, Hint
 from adk_confirm.sandbox.page.page_gestures import GESTURES, GestureContext
 from adk_confirm.sandbox.page.screen import Screen
 from adk_confirm.sandbox.people.seen import Seen
 from adk_confirm.sandbox.refusals import Invalid
+from tests.support.deciding import Desk, make_asked, make_policy
 
 LONG = 60.0
 """Seconds: the bot is another process, and its start takes as long as its imports."""
@@ -90,6 +91,7 @@ async def test_the_hints_lead_through_approval_edit_expiry_crash_and_recovery(
     async with running_demo(port=0) as demo:
         visitor = Visitor(demo)
         await begins_with_the_last(visitor, demo)
+        leads_on_from_each(demo)
         await approves(visitor, demo)
         await corrects(visitor, demo)
         await lets_it_expire(visitor, demo)
@@ -116,6 +118,22 @@ async def begins_with_the_last(visitor: Visitor, demo: Demo) -> None:
     lee = demo.people["lee"]
     await lee.clicks(await lee.finds("Refund Ada", demo.channel, timeout=LONG), "Approve", sure=True)
     await visitor.has(1, State.APPROVED, OutcomeKind.DONE)
+
+
+def leads_on_from_each(demo: Demo) -> None:
+    """A story that somebody began has its hints, in whatever order."""
+    tour = Tour(demo.people, demo.channel.id, demo.bot)
+    begun: list[tuple[str, JsonObject, str]] = [
+        ("deploy", {"service": "checkout"}, "1 of 4"),
+        ("reimburse", {"amount": 1500}, "2 of 4"),
+        ("deploy", {"service": "search"}, "3 of 4"),
+        ("refund", {"customer": "Ada"}, "4 of 4"),
+    ]
+    for tool, arguments, step in begun:
+        tour.rows = (Desk(make_policy(quorum=2), make_asked(tool, arguments)).row,)
+        hint = tour.hint(demo.people["ana"].user)
+        assert hint is not None
+        assert hint.step == step
 
 
 async def approves(visitor: Visitor, demo: Demo) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,7 +10,9 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from adk_confirm.demo.slack_app import our_app
+from adk_confirm.sandbox.page.controls import Hint
 from adk_confirm.sandbox.page.page import Sandbox
+from adk_confirm.sandbox.workspace.records import User
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visitor, Visits
 from tests.sandbox.small_app import FIRST_WORDS
@@ -93,6 +96,23 @@ async def test_a_newcomer_is_told_what_to_say_where_the_app_hears_it(scene: Scen
     await me.goes_to("quiet")
     await me.sees("adk-confirm is not in here.", within=me.chat)
     await expect(me.chat.locator(".try")).to_have_count(0)
+
+
+class Leads:
+    def hint(self, person: User) -> Hint:  # noqa: ARG002  (a `Guide`)
+        return Hint("Ask for a deployment.", "Write it for me", {"say": "deploy"}, "1 of 4")
+
+
+async def test_whoever_has_picked_words_is_told_to_send_them_and_not_to_pick_others(
+    scene: Scene, visits: Visits
+) -> None:
+    scene.slack.page.stage = replace(scene.slack.page.stage, guide=Leads())
+    me = await visits()
+    hint = me.page.get_by_role("complementary", name="Next step")
+    await expect(hint.get_by_role("button", name="Write it for me")).to_be_visible()
+    await me.chat.get_by_role("button", name="@adk-confirm deploy checkout 2.14.0").click()
+    await expect(hint).to_contain_text("Now send it.")
+    await expect(hint.get_by_role("button", name="Write it for me")).to_be_hidden()
 
 
 async def test_messages_of_ones_own_are_edited_and_deleted(scene: Scene, visits: Visits) -> None:
