@@ -158,19 +158,21 @@ def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
         return [button(Action.APPROVE_OPEN, label, value, about=view.tool, style="primary")]
     texts, style = words.CONFIRM_APPROVE_LAST if view.quorum - len(view.voted) <= 1 else words.CONFIRM_APPROVE, None
     if view.attempt > 1:
-        texts, style = words.run_again(len(view.voted), view.quorum)[:2], "danger"
+        texts, style = words.run_again(len(view.voted), view.quorum, "approval")[:2], "danger"
     sure = confirm(headline(view), texts, words.APPROVE, style) if view.confirm_dialog or style else None
     return [button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)]
 
 
-def _asking(view: Shown, action: Action, label: str, texts: tuple[str, str], style: str | None = None) -> JsonObject:
+def _asking(
+    view: Shown, action: Action, label: str, texts: tuple[str, str], verb: str, style: str | None = None
+) -> JsonObject:
     """A button that asks once more, and says what follows."""
-    sure = confirm(headline(view), texts, label, style)
+    sure = confirm(headline(view), texts, verb, style)
     return button(action, label, view.ref.encode(), about=view.tool, sure=sure)
 
 
 def withdraw_button(view: Shown) -> JsonObject:
-    return _asking(view, Action.WITHDRAW, words.WITHDRAW, confirm_withdraw(view), "danger")
+    return _asking(view, Action.WITHDRAW, words.WITHDRAW, confirm_withdraw(view), words.WITHDRAW, "danger")
 
 
 def revoke_button(grant: GrantView) -> JsonObject:
@@ -184,8 +186,8 @@ def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     sure = None if blind else confirm(headline(view), (title, follows), verb, "danger")
     action = Action.RUN_AGAIN_OPEN if blind else Action.RUN_AGAIN
     return [
-        _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_OUTCOME),
-        _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_OUTCOME),
+        _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_HAPPENED, words.SAY_SO),
+        _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_DID_NOT, words.SAY_SO),
         button(action, words.RUN_AGAIN, view.ref.encode(), about=view.tool, style="danger", sure=sure),
     ]
 
@@ -520,7 +522,7 @@ def _grant_offered(view: Shown) -> list[Line]:
     """What else the grant's button allows."""
     if not (offer := view.grant_offer) or not approvable(view):
         return []
-    runs = (Say(words.ALLOW_MORE, bold=True), Say(" also runs without asking"))
+    runs = (Say(words.ALLOW_MORE, bold=True), Say(" also stops asking"))
     return [_grant(offer, f"for {words.duration(offer.seconds)}", runs)]
 
 

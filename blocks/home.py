@@ -197,7 +197,7 @@ def _other(view: Shown) -> list[Line]:
 
 
 def _asks(view: Shown) -> Line:
-    return _headline(view) if view.stage is State.WAITING else Line(title(view))
+    return _headline(view) if view.stage is State.WAITING and view.attempt == 1 else Line(title(view))
 
 
 def _line_item(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:

@@ -139,7 +139,9 @@ CLOSE, BACK = "Close", "Back"
 
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
 CONFIRM_APPROVE_LAST = ("Approve this call?", "It runs with your approval.")
-CONFIRM_OUTCOME = ("Did it take effect?", "Check first. You can't undo this.")
+CONFIRM_HAPPENED = ("Say that it did?", "Check first. You can't undo this.")
+CONFIRM_DID_NOT = ("Say that it didn't?", CONFIRM_HAPPENED[1])
+SAY_SO = "Say so"
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (
     "Withdraw this question?",
@@ -148,11 +150,12 @@ CONFIRM_WITHDRAW_QUESTION = (
 CONFIRM_REVOKE = ("Stop allowing this?", "Calls like this one need approval again.")
 
 
-def run_again(voted: int, quorum: int) -> tuple[str, str, str]:
-    """The question before somebody votes to run a call again, what follows, and the button."""
+def run_again(voted: int, quorum: int, noun: str = "vote") -> tuple[str, str, str]:
+    """The question before somebody votes, or approves, to run a call again, what follows, and the button."""
     more, twice = quorum - voted - 1, "If it did take effect, it happens twice."
     if more > 0:
-        return "Vote to run it again?", f"Runs after your vote and {more} more. {twice}", "Vote"
+        verb = {"vote": "Vote", "approval": "Approve"}[noun]
+        return f"{verb} to run it again?", f"Runs after your {noun} and {more} more. {twice}", verb
     return "Run it again?", twice, "Run again"
 
 
