@@ -4,6 +4,7 @@ row. Where the card is elsewhere, a line leads to it; the asker may not see that
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import (
@@ -53,6 +54,7 @@ from adk_confirm.blocks.rich_text import (
     linked,
     name,
     part,
+    quoted,
     rich,
     say,
     spoken,
@@ -463,7 +465,7 @@ def small_facts(view: Shown) -> list[Line]:
 def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
     """`Needs 1 more approval from @oncall · approved by @ops · expires today at 09:05`."""
     if view.stage is OutcomeKind.UNKNOWN:
-        count = (Say(f"{len(view.voted)} of {view.quorum} to run it again", bold=True),)
+        count = (Say(f"{words.votes(len(view.voted), view.quorum, 'vote')} to run it again", bold=True),)
         votes = say("{count}: {people}.\n", count=count, people=people_names(view.voted)) if view.voted else ()
         return (*votes, *deciders(view, "{approvers} can answer.", most))
     if view.stage is not State.WAITING:
@@ -535,9 +537,10 @@ def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
 
 def calls_like(grant: GrantView | GrantOffer | ShownLine) -> tuple[TextSpan, ...]:
     """`deploy with service checkout, any version or env`: what a grant covers, in all places."""
-    free = [name(readable_name(one)) for one in grant.free]
+    free = join_list([name(readable_name(one)) for one in grant.free], _BOUND, " or ")
     bound = [join_list([*map(named_value, grant.on)], _BOUND)] if grant.on else []
-    differ = [(Say("any ", bold=True), *join_list(free, _BOUND, " or "))] if free else []
+    any_of = [replace(one, bold=True) for one in (Say("any "), *free) if isinstance(one, Say | Supplied)]
+    differ = [any_of] if free else []
     start = "" if not (bound or differ) else " with " if free else " with exactly "
     tool = Prose(fit_visible(grant.tool, 60).text, bold=True)
     return (tool, *([Say(start)] if start else []), *join([*bound, *differ]))
@@ -558,8 +561,7 @@ def _problems(view: Shown) -> list[Line]:
         (words.PAUSED, words.PAUSED_BY) if view.stage is State.WAITING else (words.STARTS_LATER, words.STARTS_LATER_BY)
     )
     if view.paused and view.paused.by:
-        why = (Say(": "), Prose(view.paused.reason)) if view.paused.reason else ()
-        lines.append(line(by, who=User(view.paused.by), why=why))
+        lines.append(line(by, who=User(view.paused.by), why=quoted(view.paused.reason or "")))
     elif view.paused:
         lines.append(line(words.RESTARTING if view.paused.restarts else waits))
     return lines

@@ -182,6 +182,12 @@ def join_list(
     return join([*parts[:most], *more], last=last)
 
 
+def quoted(said: str) -> tuple[TextSpan, ...]:
+    """The end of a sentence: what a person said, if anything, in quotation marks."""
+    end = "" if said.endswith((".", "?", "!", "…")) else "."
+    return (Say(": “"), Prose(f"{said}{end}"), Say("”")) if said else (Say("."),)
+
+
 # -- as rich text
 
 _MENTIONS: Mapping[type[Mention], tuple[str, str, str]] = {  # the element, the markup, what an id begins with
@@ -191,7 +197,7 @@ _MENTIONS: Mapping[type[Mention], tuple[str, str, str]] = {  # the element, the 
 }
 _URL = re.compile(r"https://[^\s<>|\"]{1,2000}")
 _SENTENCE = 1000
-_DATE, _DATE_WITH_SECONDS = "{date_short_pretty} at {time}", "{date_short_pretty} at {time_secs}"
+_DAY = "{date_short_pretty}"
 
 
 _LAST_WORD = re.compile(r"[^\s{}<>|^&]+ \Z")
@@ -282,7 +288,9 @@ def _in_utc(when: When) -> str:
 
 def _date_format(when: When) -> str:
     digits = f" + 0.{when.fraction} s" if when.fraction else ""
-    return when.lead + ("{time}" if when.clock else _DATE_WITH_SECONDS if when.seconds else _DATE) + digits
+    time = "{time_secs}" if when.seconds else "{time}"
+    both = f"{time} {_DAY}" if when.lead.endswith("until ") else f"{_DAY} at {time}"
+    return when.lead + (time if when.clock else both) + digits
 
 
 def _date_fallback(when: When) -> str:

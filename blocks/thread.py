@@ -38,6 +38,7 @@ from adk_confirm.blocks.rich_text import (
     linked,
     markup,
     name,
+    quoted,
     rich,
     say,
     text,
@@ -142,8 +143,8 @@ def _end(step: ShownLine, entry: LineEntry) -> tuple[TextSpan, ...]:
     if not (entry.approved and step.people):
         return row
     row += say(_with_answer(step), **spans)
-    if len(step.notes) == 1 and (note := fit_visible(step.notes[0][1], _NOTE)).text:
-        row = (*row[:-1], Say(": “"), Prose(note.text.rstrip(".")), Say(".”"))
+    if len(step.notes) == 1:
+        row = (*row[:-1], *quoted(fit_visible(step.notes[0][1], _NOTE).text))
     return (*row, *say(" Edited by {editor}.", **spans)) if step.editor else row
 
 

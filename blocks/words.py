@@ -104,10 +104,10 @@ ADD_APPROVERS = {  # by whether it is a question
 }
 
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
-PAUSED_BY = "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed."
+PAUSED_BY = "⏸️ Runs are paused by {who}{why} Approved calls start once they are resumed."
 STARTS_LATER = "⏸️ Starts once runs are resumed."
-STARTS_LATER_BY = "⏸️ Paused by {who}{why}. Starts once runs are resumed."
-RESTARTING = "⏸️ The app is being restarted. This starts right after that."
+STARTS_LATER_BY = "⏸️ Paused by {who}{why} Starts once runs are resumed."
+RESTARTING = "⏸️ Starts by itself once the app has restarted."
 NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app. It does not count. Tell "
     "whoever runs it."
@@ -183,7 +183,7 @@ STAYS = "Can't be changed"
 TOO_MANY_FIELDS = "A form has no room for more fields. The values above can't be edited here."
 NO_ROOM_TO_EDIT = "The call is too long to be edited in a window. Approve it as it is, or deny it and say why."
 PAYLOAD_INTRO = "Your answer goes to the agent with your approval."
-WANTED = "The policy asks for one."
+WANTED = "Required by the policy."
 REASON_HINT = "The agent reads this, and can propose something better."
 
 # -- fields

@@ -63,7 +63,7 @@ def _part(part: JsonObject) -> Iterator[str]:
             yield from (f"{'  ' * int(str(part.get('indent', 0)))}• {first}", *(f"  {line}" for line in rest))
         return
     before = {"rich_text_section": "", "rich_text_quote": "| ", "rich_text_preformatted": "│ "}[as_text(part["type"])]
-    said = "".join(map(_span, objects(part["elements"])))
+    said = "".join(map(_span, objects(part["elements"]))).replace("****", "")  # bold beside bold
     yield from (f"{before}{line}" for line in said.split("\n"))
 
 

@@ -587,6 +587,9 @@ HISTORY = replace(
 )
 LISTED = replace(HOME, waiting=HOME.waiting[:2], here=HOME.waiting[2:3], more_waiting=0)
 EMPTY = HomeView(version=1)
+_UNSETTLED = replace(UNKNOWN, card_link=_CARD)
+HOME_UNKNOWN = replace(EMPTY, waiting=(_UNSETTLED, replace(AGAIN, id="again", card_link=_CARD)))
+LISTED_UNKNOWN = replace(EMPTY, here=(_UNSETTLED,))
 SCHEMA: dict[str, JsonValue] = {
     "type": "object",
     "properties": {

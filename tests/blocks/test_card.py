@@ -15,7 +15,7 @@ from adk_confirm.blocks.click_ids import Action
 from adk_confirm.blocks.exact_values import spell_value
 from adk_confirm.blocks.kit import JsonObject
 from adk_confirm.blocks.rich_text import Prose, Say, When, markup, say
-from adk_confirm.blocks.shown import ABSENT, Argument, FieldDiff, Shown
+from adk_confirm.blocks.shown import ABSENT, Argument, FieldDiff, Paused, Shown
 from adk_confirm.bot.confirmation.confirmation import State
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.sandbox.blockkit.elements import element_labels
@@ -228,6 +228,23 @@ def test_a_date_has_a_capital_only_where_it_begins_a_line() -> None:
     assert markup(first) == "<!date^0^{date_short_pretty} at {time}|1970-01-01 00:00 UTC> it ended"
     assert markup(value).startswith("at<!date^0^{date"), "only our own words are in a format"
     assert markup((Say("Ends "), When(-1))) == "Ends second -1"
+
+
+def test_until_stands_before_the_time_and_the_day_behind_it() -> None:
+    """`until 20:43 today`, not `until today at 20:43`."""
+    within, lead = say("Trying again until {when}.", when=When(0)), When(0, lead="⏰ until ")
+    assert markup(within) == "Trying again <!date^0^until {time} {date_short_pretty}|until 1970-01-01 00:00 UTC>."
+    assert markup([lead]).startswith("<!date^0^⏰ until {time} {date_short_pretty}|")
+
+
+def test_why_runs_are_paused_stands_in_quotation_marks() -> None:
+    assert "Paused by <@U0LEAD>: “freeze until the incident is over.” Starts once" in said(
+        samples.CARDS["approved_paused_by"]
+    )
+    nothing = said(replace(samples.APPROVED, paused=Paused(samples.LEAD)))
+    assert "Paused by <@U0LEAD>. Starts once runs are resumed." in nothing
+    asked = said(replace(samples.WAITING, paused=Paused(samples.LEAD, "who deploys?")))
+    assert ": “who deploys?” Approved calls start once they are resumed." in asked
 
 
 def test_a_direct_message_about_a_question_says_who_asks() -> None:

@@ -75,7 +75,7 @@ async def test_a_drain_lets_runs_end_begins_none_and_says_so(
         stopping = asyncio.create_task(at.stops())
         await asyncio.sleep(0)
         await at.bob.clicks(waits, "Approve")
-        await at.slack.until(lambda: "The app is being restarted." in at.bob.now(waits).text, what="the card to say so")
+        await at.slack.until(lambda: "once the app has restarted." in at.bob.now(waits).text, what="the card to say so")
         await at.ann.says('@adk-confirm pay {"to": "Bob", "amount": 30}', at.deploys, thread=works)
         assert (await get(f"{at.bot.url}/readyz"))[0] == 503
         gate.touch()

@@ -179,7 +179,7 @@ async def test_a_word_on_an_unknown_outcome_needs_a_fresh_quorum_to_run_again(at
     asks = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
 
     await at.bob.clicks(asks, "Run again…", sure=True)
-    await at.ann.finds("*1 of 2 to run it again*: bob", at.deploys, thread=card)
+    await at.ann.finds("*1 of 2 votes to run it again*: bob", at.deploys, thread=card)
     await at.rests()
     assert len(unknown(at)) == 1, "one vote of two does not run it again"
     await at.cyd.clicks(at.cyd.now(card), "Run again…", sure=True)

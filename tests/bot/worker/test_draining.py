@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
 LONG = f'{ONE}[serve]\ndrain = "90s"\n'
 SHORT = f'{ONE}[serve]\ndrain = "2s"\n'
-RESTARTING = "The app is being restarted."
+RESTARTING = "once the app has restarted."
 
 
 @dataclass

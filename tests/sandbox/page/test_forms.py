@@ -25,7 +25,7 @@ async def test_a_form_is_sent_back_until_it_is_right(scene: Scene, visits: Visit
     await me.clicks("Deny…: deploy")
     reason = me.dialog.get_by_role("textbox", name="Reason")
     await expect(reason).to_be_focused()
-    hint = "The policy asks for one. The agent reads this, and can propose something better."
+    hint = "Required by the policy. The agent reads this, and can propose something better."
     await expect(reason).to_have_accessible_description(hint)
     await me.clicks("Deny")
     await expect(reason).to_have_attribute("aria-invalid", "true")
