@@ -66,6 +66,7 @@ class DemoBot:
             self._slack.sends_to(f"{address}/slack/events")
             self.crashes_in_call = False
             self._set_state(BotState.RUNNING)
+            self._slack.outbox.app_is_there()
             self._watching = asyncio.create_task(self._watch(process))
 
     async def crash(self) -> None:

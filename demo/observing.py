@@ -39,7 +39,7 @@ class DatabaseObserver:
                 items, rows = await self.database.read(self._look)
             except StoreError:  # the bot is being killed or started, and answers again in a moment
                 items, rows = [], [*self.guide.rows]
-            if rows != self.guide.rows:
+            if items or rows != self.guide.rows:
                 self.guide.rows = rows
                 self.changes.tell("stage")
             for item in items:

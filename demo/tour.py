@@ -48,7 +48,7 @@ class Guide:
 
     def _without_bot(self) -> Hint:
         if self._controls.state is BotState.STARTING:
-            return Hint("The bot is starting. It reads from its database what was going on.")
+            return Hint("The bot is starting. Messages wait until it is there.")
         if any(_is_running(row) for row in self.rows):
             return Hint("The bot crashed in the middle of the call. Start it again.", START, {"do": "start"})
         return Hint("The bot is down. Messages wait; clicks fail, as in Slack.", START, {"do": "start"})
@@ -124,16 +124,22 @@ class Tour(Guide):
         if _is_running(row):
             return Hint("Wait a moment: the card will say what came of it.")
         if row.outcome is not None and row.outcome.kind is OutcomeKind.UNKNOWN:
-            who = row.revision.arguments.get("customer", "the customer")
-            if me == "ana":
-                why = f"Nobody knows whether {who} got the money, so nothing runs again. Ask the agent, then be lee."
+            if not self._asked_since(row):
+                who = row.revision.arguments.get("customer", "the customer")
+                why = f"Nobody knows whether {who} got the money, so nothing runs again. Ask the agent."
                 return Hint(why, "Write the question", {"say": QUESTION, "channel": self._channel})
             if me != "lee":
-                return self._switch_hint(
-                    "lee", f"Nobody knows whether {who} got the money. lee can find out and say so."
-                )
-            return open_card(row, "Ask what was refunded, then say on the card whether it took effect.")
+                return self._switch_hint("lee", "lee can say on the card whether it took effect.")
+            return open_card(row, "Say on the card whether it took effect.")
         return _END
+
+    def _asked_since(self, row: Confirmation) -> bool:
+        """Whether the agent was asked what was refunded, after this refund."""
+        said, card = (
+            self._people["lee"].messages(self._channel),
+            max((place.ts or "" for place in row.places), default=""),
+        )
+        return any(each.ts > card and QUESTION.partition(" ")[2] in each for each in said)
 
 
 def _may_crash(row: Confirmation) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import json
@@ -78,6 +79,7 @@ class Outbox:
         self._session: aiohttp.ClientSession | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._working: set[asyncio.Task[None] | None] = set()
+        self._app_is_there = asyncio.Event()
         self.request_url = ""
         self.retries_after: tuple[float, ...] = RETRIES_AFTER
         self.deliveries: list[Delivery] = []
@@ -132,6 +134,11 @@ class Outbox:
             seen = self._workspace.changes.number
             await self._workspace.changes.after(seen)
 
+    def app_is_there(self) -> None:
+        """Events that wait for their next attempt are delivered now. Slack itself would let them wait."""
+        waited_for, self._app_is_there = self._app_is_there, asyncio.Event()
+        waited_for.set()
+
     async def _transmit(self, made: Delivery) -> None:
         if self._socket.connections:
             payload = await self._socket.send(made.kind, made.body, made.attempt, made.reason)
@@ -146,12 +153,14 @@ class Outbox:
         made.status, made.answer, made.no_retry = await self.post(body, headers)
 
     async def _until_acked(self, body: JsonObject) -> None:
+        there = self._app_is_there
         made = await self.deliver("events_api", body)
         for attempt, pause in enumerate(self.retries_after, 1):
             if made.acked or made.no_retry:
                 return
             if pause:
-                await self._pause(pause)
+                await self._pause(pause, there)
+            there = self._app_is_there
             reason = made.reason if made.status is None else "http_error"
             made = await self.deliver("events_api", body, attempt=attempt, reason=reason)
 
@@ -170,10 +179,11 @@ class Outbox:
             profile = user.to_json(self._workspace.clock.now(), install.team_id, with_email=True)
             self.event(install, {"type": "user_change", "user": profile})
 
-    async def _pause(self, pause: float) -> None:
+    async def _pause(self, pause: float, there: asyncio.Event) -> None:
         task = asyncio.current_task()
         self._stops_working(task)
-        await self._workspace.clock.sleep(pause)
+        with contextlib.suppress(TimeoutError):
+            await self._workspace.clock.within(pause, there.wait())
         self._working.add(task)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:

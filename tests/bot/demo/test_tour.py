@@ -195,16 +195,28 @@ async def crashes(visitor: Visitor, demo: Demo) -> None:
     await visitor.follows(START)
     assert demo.bot.state is BotState.RUNNING
     await visitor.has(5, State.APPROVED, OutcomeKind.UNKNOWN)
-    card = await visitor.follows(CARD, "took effect")
-    visitor.me = "ana"
     await visitor.follows("Write the question", "Nobody knows")
     said = [each for each in demo.people["ana"].messages(demo.channel) if QUESTION in each][-1]
     await demo.people["ana"].finds("Refunds so far: 20 to Ada, 20 to Ada.", demo.channel, thread=said, timeout=LONG)
+    visitor.me = "ana"
+    await visitor.follows("Be lee")
+    card = await visitor.follows(CARD, "took effect")
     assert card is not None
     await lee.clicks(card, words.HAPPENED, sure=True)
     await visitor.has(5, State.APPROVED, OutcomeKind.HAPPENED)
     hint = await slack.until(visitor.hint, what="the last hint")
     assert "That was the tour" in hint.text
+
+
+async def test_what_was_said_while_the_bot_was_away_reaches_it_as_soon_as_it_is_there() -> None:
+    """Slack itself would try again after a minute."""
+    async with running_demo(port=0) as demo:
+        ana = demo.people["ana"]
+        await demo.bot.crash()
+        said = await ana.says(FIRST, demo.channel)
+        await demo.slack.settled()
+        await demo.bot.start()
+        await ana.finds("to prod?", demo.channel, thread=said, timeout=LONG / 2)
 
 
 def screen(demo: Demo) -> JsonObject:
