@@ -12,7 +12,14 @@ import pytest
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.requests_and_answers import Answer, original_call_from, read_answer, requests_in
-from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, Event, FunctionCall, FunctionResponse
+from adk_confirm.runtime.wire import (
+    REQUEST_CONFIRMATION,
+    ConfirmationRequest,
+    Event,
+    FunctionCall,
+    FunctionResponse,
+    ToolConfirmation,
+)
 from tests.support.foreign.kinds import KINDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -29,10 +36,10 @@ def told(program: str, line: JsonObject) -> Any:
 
 
 def carried(payload: Json) -> JsonObject:
-    return {
-        "originalFunctionCall": CALL,
-        "toolConfirmation": {"hint": "May it?", "confirmed": False, "payload": payload},
-    }
+    """What our own runtime puts into a request, in either dialect."""
+    call, asks = FunctionCall.model_validate(CALL), ToolConfirmation(hint="May it?", payload=payload)
+    made = ConfirmationRequest(original_function_call=call, tool_confirmation=asks, defaults={"currency": "EUR"})
+    return made.to_dict()
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=json.dumps)
@@ -85,6 +92,22 @@ def test_what_original_call_from_refuses_there_is_refused_here(
     assert theirs in str(told("go", line)["error"])
     with pytest.raises(Invalid, match=ours):
         original_call_from(FunctionCall.model_validate(line))
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [{}, {"originalFunctionCall": "text"}, {"originalFunctionCall": {"name": 7}}, {"toolConfirmation": "yes"}],
+    ids=json.dumps,
+)
+def test_a_request_that_is_malformed_asks_nothing_on_either_side(malformed: JsonObject) -> None:
+    """The whole request of adk-rs's dialect. One without a part is none, and neither is one with a wrong part."""
+    carries = {**carried(None), **malformed} if malformed else {}
+    assert "error" in told("rust", carries)
+    response = {"id": "c1", "name": REQUEST_CONFIRMATION, "response": carries, "willContinue": True}
+    content = {"parts": [{"functionResponse": response}]}
+    event = {"author": "clerk", "invocationId": "e", "longRunningToolIds": ["c1"], "content": content}
+    with pytest.raises(Invalid, match=r"originalFunctionCall|toolConfirmation|tool_confirmation"):
+        list(requests_in(Event.model_validate(event)))
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=json.dumps)

@@ -100,6 +100,15 @@ async def test_a_lone_half_of_a_letter_stops_no_export(at: Backoffice) -> None:
         assert (code, err) == (0, "")
 
 
+async def test_what_google_adk_says_of_its_own_classes_is_no_concern_of_whoever_types_a_command(at: Backoffice) -> None:
+    (at.directory / "clerks.py").write_text(
+        "from google.adk.agents import Agent\nagent = Agent(name='clerk', model='gemini-2.5-flash')\n"
+    )
+    at.policies(f'{POLICIES}[agent]\ntarget = "clerks:agent"\n')
+    _, out, err = await shell(at, "adk-confirm check", PYTHONWARNINGS="default")
+    assert ("clerks:agent is clerk, on google-adk" in out, err) == (True, "")
+
+
 async def test_ctrl_c_ends_a_command_that_waits_for_an_anchor(at: Backoffice) -> None:
     """At a terminal it says what it waits for."""
     await at.asks()

@@ -80,6 +80,7 @@ GOOGLE = f"google-adk {pinned('../../constraints.txt', 'google-adk==')}"
 
 LOST = "its sessions are in memory: a restart loses the calls that wait, and the card says so"
 IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
+NO_EDITS = {"edit": "an edit denies the call, and the agent reads what people want"}
 CAN_NOT_ASK = dict.fromkeys(
     ("payload", "payload_denied"), "a tool of its own can't ask: its gate decides by the arguments"
 )
@@ -109,18 +110,20 @@ KINDS = (
         how={"settled": AS_RESULT},
         never={**NO_BRANCHES, **NO_SIGN_INS},
     ),
-    Kind("adk-2", f"{GOOGLE}, in memory", like="adk-2-database", lacks=IN_MEMORY, how=GOOGLE_S),
-    Kind("adk-2-database", f"{GOOGLE}, database", keeps=True, usual=True, how=GOOGLE_S),
-    Kind("adk-2-resumable", f"{GOOGLE}, resumable app", keeps=True, how=GOOGLE_S),
+    Kind("adk-2", f"{GOOGLE}, in memory", like="adk-2-database", lacks={**IN_MEMORY, **NO_EDITS}, how=GOOGLE_S),
+    Kind("adk-2-database", f"{GOOGLE}, database", keeps=True, usual=True, lacks=NO_EDITS, how=GOOGLE_S),
+    Kind("adk-2-resumable", f"{GOOGLE}, resumable app", keeps=True, lacks=NO_EDITS, how=GOOGLE_S),
     Kind("adk-2-plugin", f"{GOOGLE}, database, our plugin", keeps=True, waits=True, how=GOOGLE_S),
     Kind(
         "adk-1.39",
         "google-adk 1.39, in memory",
         like="adk-1.39-database",
-        lacks={**IN_MEMORY, **LOSES_BRANCHES},
+        lacks={**IN_MEMORY, **NO_EDITS, **LOSES_BRANCHES},
         how=GOOGLE_S,
     ),
-    Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True, lacks=LOSES_BRANCHES, how=GOOGLE_S),
+    Kind(
+        "adk-1.39-database", "google-adk 1.39, database", keeps=True, lacks={**NO_EDITS, **LOSES_BRANCHES}, how=GOOGLE_S
+    ),
     Kind(
         "adk-1.39-plugin",
         "google-adk 1.39, database, our plugin",
@@ -132,7 +135,7 @@ KINDS = (
     Kind(
         "js",
         f"@google/adk {pinned('js/package.json', 'google/adk')}, in memory",
-        lacks={**REFUSES_PAYLOADS, **IN_MEMORY},
+        lacks={**NO_EDITS, **REFUSES_PAYLOADS, **IN_MEMORY},
         how={
             **GOOGLE_S,
             "mcp": NO_GATE.format("a `FunctionTool` that the agent puts before each of them")
@@ -140,13 +143,17 @@ KINDS = (
         },
     ),
     Kind(
-        "go", f"ADK Go {pinned('go/go.mod', 'adk/v2')}, SQLite", keeps=True, lacks=TWICE, never={**TWICE, **NO_SIGN_INS}
+        "go",
+        f"ADK Go {pinned('go/go.mod', 'adk/v2')}, SQLite",
+        keeps=True,
+        lacks={**NO_EDITS, **TWICE},
+        never={**TWICE, **NO_SIGN_INS},
     ),
     Kind(
         "java",
         f"ADK Java {pinned('java/pom.xml', '<artifactId>google-adk</artifactId>')}, in memory",
         waits=True,
-        lacks={**IN_MEMORY, "one_after_another": ONE_STEP},
+        lacks={**NO_EDITS, **IN_MEMORY, "one_after_another": ONE_STEP},
         how={"mcp": NO_GATE.format("a callback that the agent runs before the tool"), "one_id": ONE_ID},
         never=NO_SIGN_INS,
     ),
@@ -154,6 +161,7 @@ KINDS = (
         "rust",
         f"adk-rs {pinned('rust/Cargo.toml', 'adk-rs =')}, SQLite",
         keeps=True,
+        lacks=NO_EDITS,
         never=CAN_NOT_ASK,
         how={
             "sub_agent": "each run begins with the root agent, which has to hand over to the sub-agent again",
@@ -161,7 +169,14 @@ KINDS = (
             "sign_in": "after it, adk-rs asks for the approval again: a new card",
         },
     ),
-    Kind("stand-in", "", keeps=True, quick=True, never={**NO_BRANCHES, **NO_SIGN_INS, "below": "all its tools ask"}),
+    Kind(
+        "stand-in",
+        "",
+        keeps=True,
+        quick=True,
+        lacks=NO_EDITS,
+        never={**NO_BRANCHES, **NO_SIGN_INS, "below": "all its tools ask"},
+    ),
 )
 
 ALONE = {"elsewhere": "nobody but the bot can reach it", "timed_out": "there is no connection that could break"}

@@ -89,6 +89,17 @@ async def below(at: Scene) -> None:
     assert "7" in said[-1]
 
 
+@scene("edited arguments reach the tool")
+async def edit(at: Scene) -> None:
+    visit = at.visit()
+    request = await visit.asks("please pay 1500")
+    assert request.can_edit is ("edit" not in at.kind.lacks)
+    if request.can_edit:
+        await visit.approve(request, payload={"amount": 1200})
+        assert at.ran("reimburse") == [1200]
+        assert await visit.became(request) is OutcomeKind.DONE
+
+
 @scene("a payload for a tool that asks for one")
 async def payload(at: Scene) -> None:
     visit = at.visit()
