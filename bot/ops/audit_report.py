@@ -36,6 +36,7 @@ from adk_confirm.bot.ops.command import (
     parse_time,
     read_stamp,
     tell,
+    wrapped,
 )
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.store.audit_log import Listener
@@ -360,7 +361,8 @@ def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
     yield f"Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
     for title, sentences, table in _sections(found, names):
         if title != _ON_THE_PAGE:
-            yield "\n".join([title.upper(), *map(visible, sentences), *(in_columns(table) if table else ())])
+            said = chain.from_iterable(wrapped(visible(sentence)) for sentence in sentences)
+            yield "\n".join([title.upper(), *said, *(in_columns(table) if table else ())])
 
 
 def report_page(found: JsonObject, names: KnownNames) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, wraps
 from pathlib import Path
+from textwrap import wrap
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Concatenate, TextIO
 
@@ -46,6 +47,7 @@ FILE = click.Path(path_type=Path)
 
 UNSHOWN = 1.0
 """Seconds."""
+COLUMNS = 100
 
 Clock = Callable[[], float]
 
@@ -302,6 +304,11 @@ def in_columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join((*map(str.ljust, row[:-1], widths), row[-1]))
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """A sentence, on as many lines of a terminal as it needs."""
+    return wrap(text, COLUMNS, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 @contextmanager

@@ -64,17 +64,19 @@ async def explain(
 ) -> int:
     """Show which policy covers a call or a question, why none before it does, and who may decide.
 
-    The exit code is 1 if the call would be refused without asking anybody.
+    The exit code is 1 if the call would be refused without asking anybody, and 2 if its arguments do not fit the tool.
     """
     if bool(tool) == bool(asking):
         raise click.UsageError("Name either a tool (--tool) or what asks a question (--input).")
     args = given or {}
     settings = call.settings
     unsure: list[str] = []
+    misfit = ""
     called = await _find_tool(settings, tool, unsure) if tool and not caller else None
     about |= _of_caller(settings, caller, tool) if caller else {}
     if called is not None and called.ours is not None:
-        args = _as_the_tool_gets_them(called.ours, args, unsure, partial=given is None)
+        args, misfit = _as_the_tool_gets_them(called.ours, args)
+        misfit = misfit if given is not None else ""
     facts = CallFacts(tool=tool or asking, args=args, question=bool(asking), **about)
     policies = settings.policies
     found = policies.resolve(facts)
@@ -92,13 +94,17 @@ async def explain(
     lines = [visible(line) for line in explanation(policies, found, facts, names, {*(given or ())})]
     if called is not None and not called.may_ask:
         lines.insert(0, f"{visible(tool)} has no gate: the agent runs it without asking. If it asked, this would hold:")
+    if misfit:
+        lines.insert(
+            0, visible(f"{misfit} The agent would have to call it again before anybody is asked. If it did so:")
+        )
     call.tell({"governed": governed, "lines": [*lines]}, *lines)
     print(*map(visible, unsure), sep="\n", end="\n" * bool(unsure), file=sys.stderr)
     concerned = ("policy", *(policies.name(at) for at, policy in enumerate(policies.entries) if policy.covers(facts)))
     for warning in settings.warnings:
         if warning.key in concerned:  # warnings about the others say nothing about the call
             print(f"Warning: {warning}", file=sys.stderr)
-    return 0 if governed else 1
+    return 2 if misfit else 0 if governed else 1
 
 
 def _of_caller(settings: Settings, name: str, tool: str) -> dict[str, str]:
@@ -134,15 +140,14 @@ async def _find_tool(settings: Settings, name: str, unsure: list[str]) -> Listed
     return tools[name]
 
 
-def _as_the_tool_gets_them(tool: Tool, args: JsonObject, unsure: list[str], *, partial: bool) -> JsonObject:
-    """The arguments with the tool's defaults and in its types, on which the policies decide."""
+def _as_the_tool_gets_them(tool: Tool, args: JsonObject) -> tuple[JsonObject, str]:
+    """The arguments with the tool's defaults and in its types, on which the policies decide, and why they do not
+    fit."""
     whole = with_defaults(tool.declaration.schema, args)
     try:
-        return tool.bind(whole).args
+        return tool.bind(whole).args, ""
     except BadArguments as error:
-        if not partial:
-            unsure.append(f"The agent would have to call it again before anybody is asked. {error}")
-        return whole
+        return whole, str(error)
 
 
 # What it says. Pure

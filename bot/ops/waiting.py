@@ -17,7 +17,7 @@ from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, VoteKind
 from adk_confirm.bot.confirmation.shown import free_names, shown_of
 from adk_confirm.bot.ops.changes import read_parked
-from adk_confirm.bot.ops.command import CommandLine, format_time, in_columns, options, paint, read_stamp
+from adk_confirm.bot.ops.command import CommandLine, format_time, in_columns, options, paint, read_stamp, wrapped
 from adk_confirm.bot.policy.policies import may_decide
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.grants_in_force import all_grants, uses_of
@@ -122,11 +122,15 @@ def _waits_row(one: JsonObject, now: datetime, names: KnownNames) -> tuple[str, 
     """One confirmation: what, how many of how many, for whom, who asked where, and until when."""
     unknown = one["waits_for"] == "outcome"
     title = f"{fit_visible(str(one['title']), _TITLE).text}{' (did it take effect?)' if unknown else ''}"
-    votes, approvers = ([*map(names.short, texts(one[key]))] for key in ("votes", "approvers"))
+    votes = [*map(names.short, texts(one["votes"]))]
     by = f" ({', '.join(votes)})" if votes else ""
-    who = ", ".join(approvers) or "nobody"
+    # As a policy writes them, `group:S0ONCALL`, until their names are known.
+    called = (
+        names.alone(entry) or entry.removeprefix("user:").replace(":", " ", 1) for entry in texts(one["approvers"])
+    )
+    who = ", ".join(called) or "nobody"
     counted = f"{len(votes)} of {one['quorum']}"
-    counted = f"{who} can answer; {counted} to rerun{by}" if unknown else f"{counted}{by} from {who}"
+    counted = f"{who} can answer; {counted} votes to rerun{by}" if unknown else f"{counted}{by} from {who}"
     until = read_stamp(one["until"])
     asked = names.short(str(one["asked_by"])) + (f" in {names.short(str(one['channel']))}" if one["channel"] else "")
     left = f"in {words.duration((until - now).total_seconds())}" if until > now else "now"
@@ -171,7 +175,7 @@ def _grant(tx: Tx, grant: Grant) -> JsonObject:
 
 
 def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
-    """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
+    """Lines about one grant: what it covers, who gave it, until when, how often it was used."""
     covers = [f"{visible(name)} {spell_on_one_line(value)}" for name, value in as_object(one["on"]).items()]
     free = join_list([Say(visible(name)) for name in texts(one["free"])], last=" or ")
     covers += [f"any {''.join(map(spoken, free))}"] if free else []
@@ -187,6 +191,6 @@ def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[
             used = f"{uses} of {most} uses"
     until = read_stamp(one["until"])
     left = f"until {format_time(until)}, {words.duration((until - now).total_seconds())} left"
-    given_by = ", ".join(map(names.of, texts(one["given_by"])))
-    where = f"one thread of {names.of(str(one['channel']))}" if one["channel"] else f"session {one['session']}"
-    yield visible(f"    given by {given_by} for {where}; {left}; {used}")
+    given_by = ", ".join(map(names.short, texts(one["given_by"])))
+    where = f"one thread of {names.short(str(one['channel']))}" if one["channel"] else f"session {one['session']}"
+    yield from wrapped(visible(f"by {given_by}, for {where}; {left}; {used}"), "    ")

@@ -129,7 +129,8 @@ async def test_people_and_groups_are_named_and_an_unknown_tool_is_refused(explai
     await store.run(keep_names, {"U0LEE": "lee", "S0ONCALL": "@oncall"})
     await store.close()
     Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "adk_confirm.examples.oncall:agent"\n{FILE}')
-    call = ("--tool", "deploy_api", "--args", '{"env": "prod"}', "--asker", "U0LEE")
+    whole = '{"env": "prod", "service": "checkout", "version": "2.4.1"}'
+    call = ("--tool", "deploy_api", "--args", whole, "--asker", "U0LEE")
     refused = await asyncio.to_thread(explained.refusal, *call)
     assert refused == "adk-confirm explain: The agent has no tool deploy_api. Did you mean deploy?\n"
     said = await asyncio.to_thread(explained, "--tool", "deploy", *call[2:])
@@ -164,10 +165,12 @@ def test_a_policy_decides_on_the_arguments_that_the_tool_gets(explained: Explain
         "Assumed, from the tool's defaults: env prod.",
     ]
     assert explained.warned == ""
-    assert "Given with --args: service checkout." in explained("--tool", "deploy", "--args", '{"service": "checkout"}')
-    assert explained.warned.startswith(
-        "The agent would have to call it again before anybody is asked. The arguments of deploy do not fit: replicas: "
+    said = explained("--tool", "deploy", "--args", '{"service": "checkout"}', code=2)
+    assert said[0] == (
+        "The arguments of deploy do not fit: replicas: is missing. The agent would have to call it again before "
+        "anybody is asked. If it did so:"
     )
+    assert "Given with --args: service checkout." in said
 
 
 def test_who_answers_a_question(explained: Explained) -> None:
