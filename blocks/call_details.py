@@ -523,9 +523,17 @@ def listed(
     return tuple(drawing.runs)
 
 
-def result(value: JsonValue, room: Space, formats: Formats = ()) -> tuple[list[Piece], bool]:
-    """What a tool returned, and whether some of it had to be cut."""
+def result(
+    value: JsonValue, room: Space, formats: Formats = (), given: Sequence[Argument] = ()
+) -> tuple[list[Piece], bool]:
+    """What a tool returned, and whether some of it had to be cut. `given`: what was shown of the call and the answer.
+    A result that repeats it does so only where values are exact."""
     drawing = Drawing(replace(room, value=room.result))
+    if isinstance(value, dict) and value and not room.exact:
+        known = {one.name: one.value for one in given if not one.masked}
+        value = {name: one for name, one in value.items() if name not in known or not same(one, known[name])}
+        if not value:
+            return [], False
     if room.exact and isinstance(value, dict) and value:
         drawing.add(Line((Say(f"\n{words.RESULT}", bold=True),)))
         of = {path: (("", kind),) for path, kind in formats}
@@ -537,7 +545,7 @@ def result(value: JsonValue, room: Space, formats: Formats = ()) -> tuple[list[P
         if found.box:
             drawing.box(_exactly(value, room), room.result, room.lines)
         else:
-            drawing.add(Line(found.beside))
+            drawing.add(Line((Say(words.RESULT), Say(" "), *found.beside)))
     else:
         _say_value(Argument(words.RESULT, value, formats=formats), value, None, drawing)
     return drawing.runs, drawing.cut

@@ -63,7 +63,7 @@ from adk_confirm.blocks.rich_text import (
 from adk_confirm.blocks.shown import ABSENT, ApproverKind, GrantOffer, GrantView, OutcomeKind, Shown, State
 from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose, units
-from adk_confirm.runtime.jsontypes import Json, same
+from adk_confirm.runtime.jsontypes import Json
 
 
 def card(view: Shown) -> Message:
@@ -284,26 +284,16 @@ def outcome(view: Shown, room: Space) -> tuple[list[Piece], tuple[TextSpan, ...]
         return [], say("Returned nothing"), False
     if view.became == words.HANDED_OVER and not room.exact:  # the status says it
         return [], (), False
-    news = view.result if room.exact else _news(view, view.result)
-    drawn, cut = result(news, room, view.formats) if news or not view.result else ([], False)
+    below = (*view.arguments, *(view.payload if view.answered else ()))
+    drawn, cut = result(view.result, room, view.formats, below)
     if room.small and not cut and len(drawn) == 1 and isinstance(drawn[0], Line):
-        named = drawn[0].spans[:1] == (Supplied(words.RESULT, bold=True),)
-        returned = (Say("Returned "), *drawn[0].spans[2 * named :])
+        returned = (Say(f"{words.RESULT} "), *drawn[0].spans[2:])
         if sum(units(spoken(span)) for span in returned) <= _RETURNED:
             return [], returned, False
     return drawn, (), cut
 
 
 _RETURNED = 70
-
-
-def _news(view: Shown, value: Json) -> Json:
-    """A result without what it repeats of the call and the answer, which are shown below it."""
-    if not isinstance(value, dict):
-        return value
-    below = (*view.arguments, *(view.payload if view.answered else ()))
-    given = {one.name: one.value for one in below if not one.masked}
-    return {name: one for name, one in value.items() if name not in given or not same(one, given[name])}
 
 
 def people_said(view: Shown) -> list[Piece]:

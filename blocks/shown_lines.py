@@ -14,7 +14,7 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import describe_answer
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.blocks.mentions import approver_names
-from adk_confirm.blocks.shown import Approver, Argument, FieldDiff
+from adk_confirm.blocks.shown import Approver, Argument, FieldDiff, Formats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,7 @@ class ShownLine:
     free: tuple[str, ...] = ()
     yes: bool | None = None  # SETTLED: it took effect; ELSEWHERE: it was approved
     call: tuple[Argument, ...] = ()  # the arguments as they were first asked for
+    formats: Formats = ()  # of what a result calls by the names of arguments
     answer: tuple[Argument, ...] = ()  # what an approver filled in, where the agent asked for it
 
     # In a thread

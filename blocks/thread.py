@@ -233,7 +233,7 @@ def _said(step: ShownLine, *, exact: bool = False) -> list[Piece]:
         value: JsonValue = json.loads("" if exact else step.text)
     except (ValueError, RecursionError):
         return [*said, Box(fit_visible(step.text, _SAID, _LINES, keep="\n\t").text)]
-    return [*said, *result(value, LIST)[0]]
+    return [*said, *result(value, LIST, step.formats, step.call)[0]]
 
 
 def history(call: Shown, lines: Sequence[ShownLine]) -> JsonObject:

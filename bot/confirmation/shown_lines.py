@@ -122,6 +122,7 @@ def _with_call(step: ShownLine, content: JsonObject, about: About) -> ShownLine:
         on=bound_by(row, call.arguments) if granted else (),
         free=free_names(row) if granted else (),
         call=about.first,
+        formats=call.formats,
         answer=() if call.question else answers[min(step.revision, len(answers)) - 1],
     )
 

@@ -134,7 +134,7 @@ def test_a_message_names_those_whom_it_does_not_notify() -> None:
     [
         (
             ShownLine(seq=1, kind=LineKind.DONE, at=0, seconds=42.3, text='{"status": "deployed", "replicas": 3}'),
-            "✅ Done.\nstatus deployed · replicas 3",
+            "✅ Done.\nReturned status deployed · replicas 3",
         ),
         (
             ShownLine(seq=1, kind=LineKind.DONE, at=0, people=("U1",), attempt=2),

@@ -30,6 +30,7 @@ tools = ["reimburse"]
 approvers = ["group:S0ONCALL"]
 grant = { for = "30m", uses = 2 }
 grant_on = []
+format = { amount = "EUR" }
 """
 
 
@@ -83,6 +84,10 @@ async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) 
         await at.slack.until(partial(_ran, at, count))
 
     await at.sees(card, "it was used as often as it could be")
+    told = at.ann.sees(at.deploys, thread=card)
+    for paid in ("1,600", "1,700"):
+        assert f"done: Reimburse €{paid}.00 for a train.\nReturned status ok" in told, "not the arguments once more"
+        assert f" {paid}" not in told
     await at.slack.until(lambda: "Stop allowing" not in at.ann.now(card).buttons or None)
     await at.ann.says("@adk-confirm reimburse 1800 for a train", at.deploys, thread=card)
     await at.bob.finds("Needs 1 approval", at.deploys, thread=card)
