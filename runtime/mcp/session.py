@@ -240,7 +240,7 @@ class McpSession:
             ) from error
         finally:
             self._in_flight -= 1
-        if "inputRequests" in (result := _as_json(answer)):
+        if _asks_somebody(result := _as_json(answer)):
             raise ToolFailed(_NO_QUESTIONS.format(name))
         return result
 
@@ -280,6 +280,13 @@ def _is_modern(session: ClientSession) -> bool:
     """Whether the connection is of the revision 2026-07-28 or later: without handshake and pings, and with questions
     in the place of results."""
     return getattr(session, "discover_result", None) is not None
+
+
+def _asks_somebody(result: JsonObject) -> bool:
+    """Whether the answer is a question, or the failure of a tool that learned from this client, or from its own SDK,
+    that elicitation is not supported here."""
+    said = str(result.get("content")).lower() if result.get("isError") else ""
+    return "inputRequests" in result or ("elicitation" in said and "support" in said)
 
 
 def _as_json(answer: Any) -> JsonObject:

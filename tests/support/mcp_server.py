@@ -212,12 +212,29 @@ async def linger(word: str) -> str:
     return word
 
 
-if MODE == "modern":
+def painter() -> Callable[..., Any]:
+    if MODE in ("bare", "modern"):
+        return lambda wall: wall  # the modern one asks in its place
+    from pydantic import create_model
 
-    @tool()
-    def paint(wall: str) -> str:
-        """Asks for the colour in the middle of the call."""
-        return wall
+    colour, context = (
+        create_model("Colour", colour=(str, ...)),
+        importlib.import_module(type(server).__module__).Context,
+    )
+
+    async def asks(wall: str, ctx: Any) -> str:
+        return f"{wall} {await ctx.elicit('Which colour?', colour)}"
+
+    asks.__annotations__ = {"wall": str, "ctx": context, "return": str}  # of whichever major
+    return asks
+
+
+paint = painter()
+paint.__name__, paint.__doc__ = "paint", "Asks for the colour in the middle of the call."
+tool()(paint)
+
+
+if MODE == "modern":
 
     @tool()
     def phone(whom: str) -> str:

@@ -30,7 +30,7 @@ from adk_confirm.runtime.mcp.toolset import (
 from adk_confirm.runtime.tool import BadTool, ConfirmationPolicy, Tool, ToolOutcomeUnknown, Toolset
 from tests.support.mcp_servers import Watched, is_running
 
-ALL = {"list_files", "delete_file", "look", "fail", "say", "picture", "linger"}
+ALL = {"list_files", "delete_file", "look", "fail", "say", "picture", "linger", "paint"}
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -230,6 +230,19 @@ async def test_a_tool_that_fails_says_why(made: Make, server: Server) -> None:
     assert watched.ran() == ["fail"]
 
 
+async def test_a_tool_that_asks_somebody_asks_nobody_and_says_so(made: Make, server: Server) -> None:
+    """Whatever revision both sides speak."""
+    connection, _ = server
+    toolset = made(connection)
+    with pytest.raises(ToolFailed, match=r"paint wanted to ask somebody in the middle of the call\. Nobody was"):
+        await run(toolset, "paint", wall="north")
+    for theirs in ("Elicitation not supported", "Client does not support form elicitation."):  # Python, TypeScript
+        with pytest.raises(ToolFailed, match="fail wanted to ask somebody in the middle of the call"):
+            await run(toolset, "fail", why=theirs)
+    with pytest.raises(ToolFailed, match="an elicitation failed"):
+        await run(toolset, "fail", why="an elicitation failed")
+
+
 async def test_calls_run_at_the_same_time(made: Make, server: Server) -> None:
     connection, watched = server
     toolset = made(connection)
@@ -336,7 +349,7 @@ async def test_a_server_that_speaks_the_newest_revision_alone_is_used(made: Make
         with pytest.raises(McpUnavailable, match=r"cannot be used: .*Nothing ran\."):
             await toolset.tools()
         return
-    assert {one.name for one in await toolset.tools()} == ALL | {"paint", "phone"}
+    assert {one.name for one in await toolset.tools()} == ALL | {"phone"}
     assert await run(toolset, "delete_file", path="a") == {"deleted": "a", "rest": None, "times": 1}
     with pytest.raises(ToolFailed, match="out of paper"):
         await run(toolset, "fail", why="out of paper")
