@@ -163,7 +163,7 @@ class Deliveries:
         Any other gets it once: if the process died while sending, this asks its session whether it arrived."""
         if self._host.tells:
             return row.state is State.APPROVED and row.attempt == delivery.attempt and not row.unknown
-        patience = (await self._host.capabilities()).patience
+        patience = self._host.patience
         if ago is not None and row.attempt == delivery.attempt and row.outcome is None:
             look = await self._host.look(row.asked.session)
             if not _open(row, look):  # the host has the answer, and gets it again only if it did not act on it

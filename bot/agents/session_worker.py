@@ -20,11 +20,9 @@ from adk_confirm.bot.agents.streaming import RunDisplay
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.confirmation import DOOR, Confirmation, HostRequest, OutcomeKind
-from adk_confirm.bot.confirmation.effects import Batch
 from adk_confirm.bot.confirmation.outcome import copy_outcome
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
-    Capabilities,
     DeliveryUnknown,
     Host,
     MessageDelta,
@@ -47,8 +45,8 @@ from adk_confirm.bot.store.letters import (
     RunsPaused,
     approvals_held_back,
     is_stopped,
-    read_first,
     read_mail,
+    read_session,
     refuse_letter,
     session_done,
 )
@@ -89,10 +87,6 @@ LOOK_AGAIN = 10.0
 """Seconds between looks at a session in which the outcome of a call is open."""
 
 
-UNKNOWN_HOST = Capabilities(name="", batch=Batch.TURN, patience=LOOK_AGAIN)
-"""What a host supports that can't be asked: as little as possible."""
-
-
 @dataclass(frozen=True)
 class News:
     """What a session says and asks, to be stored in one transaction, in this order. Then `taken_in` is called."""
@@ -104,8 +98,7 @@ class News:
 
 @dataclass
 class SessionWorker:
-    """`callers`: the host of the door's sessions. `supports`: what each host supported when it was last asked, by its
-    app. `stopping`: no run begins here any more."""
+    """`callers`: the host of the door's sessions. `stopping`: no run begins here any more."""
 
     host: Host
     slack: Slack
@@ -114,14 +107,12 @@ class SessionWorker:
     rules: Rules
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     callers: Host | None = None
-    supports: dict[str, Capabilities] = field(default_factory=dict)
 
-    def look(self, tx: Tx, key: str) -> tuple[Session, Mail, Capabilities]:
-        """What is due for a session, for a host that supports what this one did when it was last asked."""
-        host = self.supports.get(self.host_of(key).app, UNKNOWN_HOST)
-        return *read_first(tx, key, host.batch), host
+    def look(self, tx: Tx, key: str) -> tuple[Session, Mail]:
+        """What is due for a session."""
+        return read_session(tx, key), read_mail(tx, key, alone=not self.host_of(key).tells)
 
-    async def attend(self, key: str, lease: Lease, look: tuple[Session, Mail, Capabilities]) -> None:
+    async def attend(self, key: str, lease: Lease, look: tuple[Session, Mail]) -> None:
         """Does everything that is due for a session."""
         with lease.waiter(STOPS) as stops:
             await _LeasedSession(self, self.host_of(key), lease, stops).attend(key, *look)
@@ -141,16 +132,12 @@ class _LeasedSession:
         self._deliveries = Deliveries(lease, host)
         self._under_way: frozenset[int] = frozenset()
 
-    async def attend(self, key: str, session: Session, mail: Mail, assumed: Capabilities) -> None:
-        host = await self._capabilities()
-        batch = host.batch
-        if batch is not assumed.batch:
-            mail = await self._lease.read(read_mail, key, batch)
-        sent_any = False
+    async def attend(self, key: str, session: Session, mail: Mail) -> None:
+        sent_any, alone = False, not self._host.tells
         while letters := mail.letters:
             if (forged := next((letter for letter in letters if not letter.sealed), None)) is not None:
                 await self._lease.run(refuse_letter, key, forged)
-                mail = await self._lease.read(read_mail, key, batch)
+                mail = await self._lease.read(read_mail, key, alone=alone)
                 continue
             if (wait := self._wait(mail)) is not None:
                 if any(row.outcome is not None and row.outcome.kind is OutcomeKind.RUNNING for row in mail.rows):
@@ -166,32 +153,24 @@ class _LeasedSession:
                     news = await self._store_news(session, mail.rows, letters[0], held, after_exchange=heard)
             except SendSeparately as error:
                 log.info("answers are sent one by one: %s", error)
-                batch = Batch.ONE
-                mail = await self._lease.read(read_mail, key, batch)
+                alone = True
+                mail = await self._lease.read(read_mail, key, alone=alone)
                 continue
             except Unreachable as error:
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
-            # Runs of a host without patience have ended.
-            received = (news.said, news.asks, self._rules.limits, letters, batch)
+            # Runs of a host that tells have ended.
+            received = (news.said, news.asks, self._rules.limits, letters)
             mail = await self._lease.finish_if(
-                lambda mail: mail.ended, open_and_finish, key, *received, may_end=not host.patience
+                lambda mail: mail.ended, open_and_finish, key, *received, alone=alone, may_end=self._host.tells
             )
             news.taken_in()
             if mail.ended:
                 return
             sent_any = True
         again = await self._look_again(session, sent_any)
-        told = await self._say_held_back(session, mail.rows) if batch is Batch.TURN else ()
-        await self._lease.finish(session_done, key, batch, again=again, told=told)
-
-    async def _capabilities(self) -> Capabilities:
-        """What the host supports. If it can't be asked now, as little as possible."""
-        try:
-            supports = self._parts.supports[self._host.app] = await self._host.capabilities()
-        except Unreachable:
-            return UNKNOWN_HOST
-        return supports
+        told = await self._say_held_back(session, mail.rows)
+        await self._lease.finish(session_done, key, again=again, told=told)
 
     def _wait(self, mail: Mail) -> NotNow | None:
         """Why the agent gets nothing from here now."""
@@ -220,10 +199,9 @@ class _LeasedSession:
 
     async def _send_decisions(self, session: Session, sent: set[int], turns: Collection[str]) -> None:
         """Sends the decisions in the mailbox, except those whose ids are in `sent`, and adds theirs."""
-        batch = (await self._capabilities()).batch
         while True:
-            ahead = DecisionsAhead(frozenset(sent), turns)
-            mail = await self._lease.read(read_mail, session.key, batch, decisions_ahead=ahead)
+            ahead, alone = DecisionsAhead(frozenset(sent), turns), not self._host.tells
+            mail = await self._lease.read(read_mail, session.key, alone=alone, decisions_ahead=ahead)
             if not mail.letters or self._wait(mail) or not all(one.sealed for one in mail.letters):
                 return
             sent.update(one.id for one in mail.letters)
@@ -466,8 +444,8 @@ class _LeasedSession:
 
     async def _look_again(self, session: Session, sent_any: bool) -> float | None:
         """Seconds until the session must be looked at again because a run that broke off may still end, or None."""
+        patience = self._host.patience
         try:
-            patience = (await self._host.capabilities()).patience
             # The last look is after the host's patience: what came right before its end is heard too.
             if not patience or not await self._lease.read(may_still_end, session.key, patience + LONGEST_PAUSE):
                 return None

@@ -78,7 +78,7 @@ class HostRequest:
     previews_edits: bool = False  # the host can say what the edited call would do, before people approve it
     can_edit: bool = True  # whether edited arguments reach the tool; if not, an edit becomes a denial that says so
     ask: Ask = Ask.CONFIRMATION
-    siblings: str = ""  # the same text for all requests of one agent in one turn and branch
+    siblings: str = ""  # the same text for all requests whose answers their agent takes only together
 
     @property
     def question(self) -> bool:
@@ -87,9 +87,9 @@ class HostRequest:
 
     @property
     def turn(self) -> str:
-        """Requests of one turn may have to be answered together. The nodes of a workflow each wait for their own
-        answer."""
-        return (self.siblings or self.invocation_id) if self.ask is Ask.CONFIRMATION else ""
+        """The answers to requests of one turn are sent together, once all are decided. The nodes of a workflow each
+        wait for their own answer, and so does every request without a turn."""
+        return self.siblings if self.ask is Ask.CONFIRMATION else ""
 
 
 @dataclass(frozen=True, kw_only=True)

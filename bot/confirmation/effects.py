@@ -60,14 +60,6 @@ class UnsealedPart(StrEnum):
     SESSION = "session"
 
 
-class Batch(StrEnum):
-    """Which answers an agent's host takes in one message."""
-
-    ONE = "one"
-    WAITING = "waiting"  # all that wait, even if other requests are undecided
-    TURN = "turn"  # those of one turn, once every request of it is decided
-
-
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
     """What goes into the session's mailbox: the answer to a request, or what people say about an unknown outcome.

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 from adk_confirm.bot.confirmation.confirmation import Ask, AskedCall
-from adk_confirm.bot.confirmation.effects import Batch, Delivery
+from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.hosts import session_reading
 from adk_confirm.bot.hosts.asked import AdkRequest, RequestStatus
 from adk_confirm.bot.hosts.host import (
@@ -130,7 +130,8 @@ class AdkHost:
     tells = False
 
     def __init__(self, server: Server, *, secret: str | None = None, clock: Callable[[], float] | None = None) -> None:
-        self.app, self.server, self._signer = server.app, server, Signer(server.app, secret)
+        self.app, self.server, self.patience = server.app, server, server.patience
+        self._signer = Signer(server.app, secret)
         self._clock, self._steady = clock or time.time, clock or time.monotonic
         self._sent: dict[str, float] = {}  # marks of messages whose sending broke off: when they were sent
         self._running: dict[SessionId, dict[str, int]] = {}
@@ -138,11 +139,8 @@ class AdkHost:
 
     async def capabilities(self) -> Capabilities:
         about = await self.server.about()
-        ours = about.say_what_became is not None  # this server counts answers itself
         return Capabilities(
             name=about.name,
-            batch=Batch.ONE if ours else Batch.TURN,
-            patience=self.server.patience,
             notes=(*about.notes, IN_TURN) if about.ends_early else about.notes,
             ask_plugin=partial(self._signer.ask_plugin, about.why_not) if about.why_not is not None else None,
         )
@@ -163,7 +161,7 @@ class AdkHost:
         found = read_after or await self._read(session)
         # A call may have ended while this was read, and the result may show the state before or after.
         running = {**self._running.get(session, {}), **before}
-        return found.look(running, about.schemas)
+        return found.look(running, about)
 
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:  # noqa: ARG002  (of `Host`)
         return Preview(failed="The agent's server does not say what an edited call would do.")
@@ -182,7 +180,7 @@ class AdkHost:
             return
         if _is_set(control.stop):
             return
-        self._wait_out(mark, words.ago, min(RESEND_AFTER, self.server.patience))
+        self._wait_out(mark, words.ago, min(RESEND_AFTER, self.patience))
         began, sent = self._clock(), self._steady()
         try:
             async for said in self._run(session, message, mark, control):
@@ -193,7 +191,7 @@ class AdkHost:
             self._sent[mark] = sent
             heard = (await self._read_in_doubt(cut, session)).heard(mark, message.text, began - CLOCK_TOLERANCE)
             if heard is None:
-                raise DeliveryUnknown(str(cut), min(RESEND_AFTER, self.server.patience)) from cut
+                raise DeliveryUnknown(str(cut), min(RESEND_AFTER, self.patience)) from cut
             for said in _after_break(heard, control.stop, str(cut)):
                 yield said
 
@@ -229,7 +227,7 @@ class AdkHost:
         left = [(asks, one) for one in answers if (asks := before.waiting(one.asked.request_id)) is not None]
         for asks, answer in left:
             self._check(asks, answer)
-            self._wait_out(answer.mark, answer.ago, self.server.patience)
+            self._wait_out(answer.mark, answer.ago, self.patience)
         for nth, group in enumerate(_by_agent(left)):
             now = await self._read(session) if nth else before  # a run may take long, and much may happen meanwhile
             async for said in self._send(session, group, now, control):
@@ -266,7 +264,7 @@ class AdkHost:
                     yield said
         elif before.status(request_id) is not RequestStatus.SETTLED and len(asks.given) <= attempt:
             # otherwise the result arrived, or this was sent before
-            self._wait_out(mark, None, self.server.patience)
+            self._wait_out(mark, None, self.patience)
             async for said in self._send(session, [replace(answer, mark=mark)], before, control):
                 yield said
 
@@ -302,14 +300,14 @@ class AdkHost:
                     for mark in marks:
                         del self._sent[mark]  # refused, so this answer can't arrive later
                     raise RefusedByHost(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
-                raise DeliveryUnknown(str(cut), self.server.patience) from cut
+                raise DeliveryUnknown(str(cut), self.patience) from cut
             yield RunBroken()
             if isinstance(cut, HostFailed):
                 yield AgentMessage(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
         else:
             if not await self._has_arrived(DeliveryUnknown(NOT_KEPT), session, given):
                 self._sent.update(dict.fromkeys(marks, began))
-                raise DeliveryUnknown(NOT_KEPT, max(self.server.patience, RESEND_AFTER))
+                raise DeliveryUnknown(NOT_KEPT, max(self.patience, RESEND_AFTER))
 
     def _check(self, asks: AdkRequest, answer: HostAnswer) -> None:
         """Raises an error if this answer can't be given to what the session has now."""

@@ -11,7 +11,7 @@ A workflow's node uses the same id each time it asks. So such a request is that 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -22,6 +22,7 @@ from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.confirmation import Ask, HostRequest
 from adk_confirm.bot.confirmation.edits import answer_from_form, form_of, has_fields
 from adk_confirm.bot.confirmation.outcome import has_failed
+from adk_confirm.bot.hosts.host import ServerInfo
 from adk_confirm.bot.hosts.host_events import HostEvent
 from adk_confirm.runtime.adk.signing import (
     REQUEST_CREDENTIAL,
@@ -203,27 +204,28 @@ class AdkRequest:
         asked = tuple(replace(one, confirmed=confirmed) for one in call.asked)
         return replace(call, state=state, asked=asked, result=result, begun=begun)
 
-    def for_people(self, schemas: Mapping[str, JsonObject]) -> HostRequest:
-        """The request as people are asked. `schemas`: what the server says about its tools' parameters."""
+    def for_people(self, about: ServerInfo) -> HostRequest:
+        """The request as people are asked."""
         call, request = self.as_call(), self.request
+        siblings = self.siblings if about.say_what_became is None else ""  # our own API takes each answer alone
         if self.ask is Ask.INPUT:
-            return request_about(call, self.ask, self.siblings)
-        declared = schemas.get(call.tool)
+            return request_about(call, self.ask, siblings)
+        declared = about.schemas.get(call.tool)
         foreign, wrong = not self.announced.bound, ""
         if foreign and declared:
             try:
                 wrong = misfit(declared, request.call.arguments)
             except Invalid as error:
                 wrong = str(error)
-        about = request_about(
+        asked = request_about(
             replace(call, tool_schema=call.tool_schema or declared),
             self.ask,
-            self.siblings,
+            siblings,
             misfit=wrong,
             unbound=foreign and not declared,
         )
         before, unseen = self.announced.approved_preview, self.announced.edited_unseen
-        return replace(about, approved_preview=before, edited_unseen=unseen)
+        return replace(asked, approved_preview=before, edited_unseen=unseen)
 
 
 def request_about(call: Call, ask: Ask, siblings: str = "", *, misfit: str = "", unbound: bool = False) -> HostRequest:

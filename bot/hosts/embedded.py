@@ -10,7 +10,6 @@ from typing import Any
 from adk_confirm import Agent, Answer, Conflict, Content, Event, NotFound, Runner
 from adk_confirm.bot.confirmation.confirmation import SLACK, Ask, AskedCall, HostRequest
 from adk_confirm.bot.confirmation.edits import answer_from_form
-from adk_confirm.bot.confirmation.effects import Batch
 from adk_confirm.bot.hosts.asked import request_about
 from adk_confirm.bot.hosts.host import (
     AgentMessage,
@@ -42,7 +41,7 @@ _REMEMBERED = 500
 class EmbeddedHost:
     """Runs our own agents. Their sessions accept answers only from this app."""
 
-    tells = True
+    tells, patience = True, 0.0
 
     def __init__(
         self,
@@ -168,7 +167,7 @@ class EmbeddedHost:
         return await self.runner.preview(**_named(asked.session), call_id=asked.call_id, arguments=arguments)
 
     async def capabilities(self) -> Capabilities:
-        return Capabilities(name="adk-confirm's own runtime", batch=Batch.WAITING)
+        return Capabilities(name="adk-confirm's own runtime")
 
     async def close(self) -> None:
         """Closes the runtime. The caller has waited for runs to end; the rest continues at the next start."""

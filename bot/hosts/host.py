@@ -3,12 +3,12 @@
 1. `say(session, words)` gives a person's message to the session's agent. Repeating it with the same mark changes
 nothing.
 
-2. `answer(session, answers)` answers requests; those of one turn may be sent together. Or it says, alone, what became
-of a call whose outcome is unknown.
+2. `answer(session, answers)` answers requests, those of one turn together. Or it says, alone, what became of a call
+whose outcome is unknown.
 
 3. `look(session)` returns what was asked, what became of it, and what the agent said.
 
-4. `capabilities()` says what this host supports. It is found out once.
+4. `capabilities()` says what this host supports, for whoever sets this app up.
 
 A host raises `Unreachable` if nothing can have happened, and `RefusedByHost` if retrying would not help. It raises
 `DeliveryUnknown` if something may have happened; then the caller looks. It raises `RequestLost` if the session no
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from adk_confirm.bot.confirmation.confirmation import AskedCall, HostRequest
-from adk_confirm.bot.confirmation.effects import Batch, Delivery
+from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.runtime.adk.signing import PluginSays
 from adk_confirm.runtime.calls.call import Call, Word
 from adk_confirm.runtime.calls.preview import Preview
@@ -174,19 +174,21 @@ class SessionSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What the host guarantees. A host whose `batch` is WAITING raises `SendSeparately` if one answer does not fit.
-    `patience`: seconds during which a lost message may still arrive."""
+    """What the host is, and does not guarantee."""
 
     name: str
-    batch: Batch = Batch.ONE
-    patience: float = 0.0
     notes: tuple[str, ...] = ()
     ask_plugin: Callable[[], Awaitable[PluginSays | None]] | None = None  # where the question does no harm
 
 
 class Host(Protocol):
+    """`tells`: it says what becomes of a call when it stores that, so that nobody has to look; and it takes all answers
+    that wait at once, or raises `SendSeparately` if one does not fit. `patience`: for how many seconds a message that
+    was lost may still arrive."""
+
     app: str
-    tells: bool  # it says what becomes of a call when it stores that, so that nobody has to look
+    tells: bool
+    patience: float
 
     def say(self, session: SessionId, words: UserWords, control: RunControl = FREE) -> AsyncIterator[RunOutput]: ...
     def answer(

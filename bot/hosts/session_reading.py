@@ -21,7 +21,7 @@ from adk_confirm.bot.hosts.asked import (
     asked_in,
     read_stored_answer,
 )
-from adk_confirm.bot.hosts.host import AgentMessage, SessionSnapshot, UnansweredWait
+from adk_confirm.bot.hosts.host import AgentMessage, ServerInfo, SessionSnapshot, UnansweredWait
 from adk_confirm.bot.hosts.host_events import ABORTED, HostEvent, event_from, message_in, said_in, unread
 from adk_confirm.bot.hosts.waits import (
     ASKED_TWICE,
@@ -90,22 +90,22 @@ class SessionReading:
                     return words
         return None
 
-    def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject]) -> SessionSnapshot:
+    def look(self, running: Mapping[str, int], about: ServerInfo) -> SessionSnapshot:
         """The session for the bot. `running`: the requests whose answers are being sent, and how many answers there
         were before."""
         waiting = [asks for asks in self.requests.values() if asks.status is RequestStatus.ABSENT]
         operations = [asks for asks in waiting if asks.ask is Ask.OPERATION]
         calls = ((key, asks.as_told(running.get(key))) for key, asks in self.requests.items())
         return SessionSnapshot(
-            requests=tuple(asks.for_people(schemas) for asks in waiting if asks.ask is not Ask.OPERATION),
+            requests=tuple(asks.for_people(about) for asks in waiting if asks.ask is not Ask.OPERATION),
             calls={key: call for key, call in calls if call is not None},
             said=tuple(self.said),
             waits=(
                 *(one for key, one in self._waits.items() if key not in self._by_call and key not in self._signing_in),
-                *(unfinished_operation(asks, schemas) for asks in operations if not has_failed(asks.before or {})),
+                *(unfinished_operation(asks, about) for asks in operations if not has_failed(asks.before or {})),
             ),
             closed=tuple(
-                asks.for_people({}) for asks in self.requests.values() if asks.status is not RequestStatus.ABSENT
+                asks.for_people(about) for asks in self.requests.values() if asks.status is not RequestStatus.ABSENT
             ),
             origins=self.origins,
         )

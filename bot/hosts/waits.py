@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from adk_confirm.bot.hosts.asked import OF_THE_FRAMEWORK, RESULT, AdkRequest, named, waiting_calls
-from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
+from adk_confirm.bot.hosts.host import AgentMessage, ServerInfo, UnansweredWait
 from adk_confirm.bot.hosts.host_events import HostEvent
 from adk_confirm.runtime.adk.signing import REQUEST_CREDENTIAL, REQUEST_INPUT
-from adk_confirm.runtime.jsontypes import JsonObject, as_text, canonical
+from adk_confirm.runtime.jsontypes import as_text, canonical
 from adk_confirm.runtime.wire import REQUEST_CONFIRMATION, FunctionResponse
 
 NOT_RESUMED = "which AgentTool cannot resume"
@@ -82,10 +82,10 @@ def unanswered(event: HostEvent, call_id: str, kind: str, text: str) -> Unanswer
     return UnansweredWait(kind=kind, said=_wait(f"{call_id}@{event.id}", event.author, text, event.invocation_id))
 
 
-def unfinished_operation(asks: AdkRequest, schemas: Mapping[str, JsonObject]) -> UnansweredWait:
+def unfinished_operation(asks: AdkRequest, about: ServerInfo) -> UnansweredWait:
     """A long-running operation that has begun, with its tool's first response. As JSON, since a policy may hide some of
     it by name."""
-    request = asks.for_people(schemas)
+    request = asks.for_people(about)
     note = canonical(asks.before) if asks.before else ""
     said = _wait(request.request_id, request.agent, LONG_RUNNING.format(name=request.tool), request.invocation_id)
     return UnansweredWait(kind="long running", said=said, request=replace(request, hint=note))

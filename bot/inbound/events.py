@@ -15,9 +15,8 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from adk_confirm.blocks import notices
 from adk_confirm.bot.confirmation.confirmation import Seat, VoteKind
-from adk_confirm.bot.confirmation.effects import Batch
 from adk_confirm.bot.home.lists import Lists
-from adk_confirm.bot.hosts.host import Host, Unreachable
+from adk_confirm.bot.hosts.host import Host
 from adk_confirm.bot.inbound.after_ack import AfterAck
 from adk_confirm.bot.inbound.payloads import Body, ident, read_message_event
 from adk_confirm.bot.policy.approvers import Person
@@ -45,7 +44,6 @@ log = logging.getLogger(__name__)
 
 HINT_AFTER = 2.0
 """A message that the agent reads within this many seconds needs no hint: its answer is one."""
-_PATIENCE = 1.0
 _MENTIONS = 1000
 _LONGEST_TITLE = 60
 
@@ -158,17 +156,8 @@ class Events:
                 person=Person(team, user),
                 event=ident(event.get("event_ts")) or ident(body.get("event_id")),
             )
-            await self._database.run(stop_run, stop, await self._batch())
+            await self._database.run(stop_run, stop)
         await ack()
-
-    async def _batch(self) -> Batch:
-        """Which answers the agent gets together. Waits only briefly for the host, since Slack waits three seconds for
-        its ack."""
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                return (await self._host.capabilities()).batch
-        except (Unreachable, TimeoutError):
-            return Batch.TURN
 
     async def user_changed(self, body: Body, ack: AsyncAck) -> None:
         """Somebody became a guest, left, or changed their address. Their account is looked up again at their next

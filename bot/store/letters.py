@@ -13,7 +13,7 @@ from typing import Any
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.confirmation import SLACK, Confirmation, State
-from adk_confirm.bot.confirmation.effects import Batch, Step, UnsealedPart
+from adk_confirm.bot.confirmation.effects import Step, UnsealedPart
 from adk_confirm.bot.confirmation.states import Transition, next_version
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import own_words
@@ -97,28 +97,6 @@ _PAUSED_OR_STOPPED = """
 """
 
 
-def next_letters(
-    tx: Tx, key: str, batch: Batch, *, decisions_ahead: DecisionsAhead | None = None
-) -> tuple[Letter, ...]:
-    """The letters that the agent gets next, as one message. People's messages wait for no decision."""
-    every = batch is Batch.TURN or decisions_ahead
-    rows = tx.all(_WAITING, key=key) if every else tx.all(_NEXT, key=key, most=_MOST_AT_ONCE)
-    letters = [_letter(tx, row) for row in rows]
-    if decisions_ahead is not None:
-        letters = [one for one in letters if one.kind != "words" and one.id not in decisions_ahead.sent]
-    if not letters or letters[0].kind not in ANSWERS:
-        return tuple(letters[:1])
-    if batch is Batch.WAITING:
-        return tuple(takewhile(lambda letter: letter.kind in ANSWERS, letters))
-    if batch is Batch.ONE:
-        return tuple(letters[:1])
-    confirmations = session_confirmations(tx, key)
-    turns = {row.id: row.asked.turn for row in confirmations}
-    undecided = {row.asked.turn for row in confirmations if row.state is State.WAITING}
-    undecided |= set(decisions_ahead.turns) if decisions_ahead else set()
-    return next_together(letters, turns, undecided)
-
-
 @dataclass(frozen=True)
 class Mail:
     """The letters that the agent gets next, and the session's confirmations at that moment."""
@@ -134,9 +112,18 @@ class Mail:
         return next((row for row in self.rows if row.id == letter.confirmation), None)
 
 
-def read_mail(tx: Tx, key: str, batch: Batch, *, decisions_ahead: DecisionsAhead | None = None) -> Mail:
-    letters = next_letters(tx, key, batch, decisions_ahead=decisions_ahead)
-    rows = tuple(session_confirmations(tx, key)) if letters or batch is Batch.TURN else ()
+def read_mail(tx: Tx, key: str, *, alone: bool, decisions_ahead: DecisionsAhead | None = None) -> Mail:
+    """`alone`: answers that belong to no turn are sent one by one. People's messages wait for no decision."""
+    ahead, most = decisions_ahead or DecisionsAhead(), None if decisions_ahead else _MOST_AT_ONCE
+    waiting = _waiting(tx, key, most)
+    if decisions_ahead is not None:
+        waiting = [one for one in waiting if one.kind != "words" and one.id not in ahead.sent]
+    rows = tuple(session_confirmations(tx, key)) if waiting else ()
+    turns = {row.id: row.asked.turn for row in rows}
+    if len(waiting) == most and any(_turn(letter, turns) for letter in waiting):
+        waiting = _waiting(tx, key)
+    undecided = {row.asked.turn for row in rows if row.state is State.WAITING} | {*ahead.turns}
+    letters = next_together(waiting, turns, undecided, alone=alone)
     if not letters:
         return Mail((), paused=False, rows=rows)
     if letters[0].kind == "words" and letters[0].sealed and _was_heard(tx, key, letters[0]):
@@ -145,17 +132,13 @@ def read_mail(tx: Tx, key: str, batch: Batch, *, decisions_ahead: DecisionsAhead
     return Mail(letters, paused=bool(found.paused), rows=rows, stopped=bool(found.stopped))
 
 
-def read_first(tx: Tx, key: str, batch: Batch) -> tuple[Session, Mail]:
-    return read_session(tx, key), read_mail(tx, key, batch)
-
-
-def finish_and_read_next(tx: Tx, key: str, received: Sequence[Letter], batch: Batch, *, may_end: bool = False) -> Mail:
+def finish_and_read_next(tx: Tx, key: str, received: Sequence[Letter], *, alone: bool, may_end: bool = False) -> Mail:
     """Marks letters as received, and returns the next mail. `may_end`: if there is none, and nobody has to be told that
     an approval waits, the session is done."""
     if may_end:
         lock_session(tx, key)
     letters_done(tx, key, received)
-    mail = read_mail(tx, key, batch)
+    mail = read_mail(tx, key, alone=alone)
     if not may_end or mail.letters or any(approvals_held_back(mail.rows)):
         return mail
     _set_due(tx, key, None)
@@ -168,17 +151,24 @@ def _letter(tx: Tx, row: Any) -> Letter:
     return Letter(row.id, row.kind, row.mark, json.loads(row.body), row.person, row.confirmation, row.line)
 
 
+def _waiting(tx: Tx, key: str, most: int | None = None) -> list[Letter]:
+    found = tx.all(_WAITING, key=key) if most is None else tx.all(_NEXT, key=key, most=most)
+    return [_letter(tx, row) for row in found]
+
+
 def next_together(
-    letters: Sequence[Letter], turns: Mapping[str, str], undecided: Collection[str]
+    letters: Sequence[Letter], turns: Mapping[str, str], undecided: Collection[str], *, alone: bool
 ) -> tuple[Letter, ...]:
-    """The next letters that the agent gets together: one alone, or the answers of one turn once all of its requests
-    are decided. `turns`: each confirmation's turn. `undecided`: the turns with a request that is not decided."""
-    for letter in letters:
+    """The next letters that the agent gets together: one alone, the answers of one turn once all of its requests are
+    decided, or all answers that wait and belong to no turn. `turns`: each confirmation's turn. `undecided`: the turns
+    with a request that is not decided."""
+    for number, letter in enumerate(letters):
         if letter.kind not in ANSWERS:
             return (letter,)
         turn = _turn(letter, turns)
         if not turn:
-            return (letter,)  # for a server that does not distinguish turns
+            rest = takewhile(lambda one: one.kind in ANSWERS and not _turn(one, turns), letters[number:])
+            return (letter,) if alone else tuple(rest)
         if turn not in undecided:
             return tuple(one for one in letters if one.kind in ANSWERS and _turn(one, turns) == turn)
     return ()
@@ -237,13 +227,12 @@ def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
         owe(tx, "confirmation", letter.confirmation, owner=key, turn=key)
 
 
-def session_done(tx: Tx, key: str, batch: Batch, *, again: float | None = None, told: Collection[str] = ()) -> None:
+def session_done(tx: Tx, key: str, *, again: float | None = None, told: Collection[str] = ()) -> None:
     """Marks the session as having nothing to do, unless something came meanwhile: a letter, or an approval that waits
     and that is not among those of which people are `told`. `again`: look again in this many seconds."""
     lock_session(tx, key)
-    came = bool(next_letters(tx, key, batch))
-    if batch is Batch.TURN and not came:
-        came = any(row.id not in told for row, _ in approvals_held_back(session_confirmations(tx, key)))
+    mail = read_mail(tx, key, alone=True)
+    came = mail.letters or any(row.id not in told for row, _ in approvals_held_back(mail.rows))
     _set_due(tx, key, tx.now() if came else None if again is None else tx.now() + again)
 
 
@@ -471,7 +460,7 @@ class StopPress:
     event: str
 
 
-def stop_run(tx: Tx, stop: StopPress, batch: Batch = Batch.ONE) -> bool:
+def stop_run(tx: Tx, stop: StopPress) -> bool:
     """Stops the run. Returns whether one was under way that had not been stopped before. The thread's line says what
     goes on."""
     session = f"{SLACK}{stop.team}-{stop.channel}-{stop.thread_ts}"
@@ -482,12 +471,11 @@ def stop_run(tx: Tx, stop: StopPress, batch: Batch = Batch.ONE) -> bool:
     if begin_attempt(tx, key, f"stop event:{stop.event}"[:320]) is not None:
         return False
     note_stopped(tx, key)  # Slack waits for a new status, even if no run was under way
-    letters = next_letters(tx, key, batch)
-    if not letters or begin_attempt(tx, key, stop_mark(letters[0].id)) is not None:
+    mail = read_mail(tx, key, alone=True)
+    if not mail.letters or begin_attempt(tx, key, stop_mark(mail.letters[0].id)) is not None:
         return False
-    rows = session_confirmations(tx, key)
-    goes_on = [row.asked.tool for row in rows if row.runs]
-    waits = [row.asked.tool for row in rows if row.state is State.WAITING]
+    goes_on = [row.asked.tool for row in mail.rows if row.runs]
+    waits = [row.asked.tool for row in mail.rows if row.state is State.WAITING]
     text = canonical({"runs": [*goes_on], "waits": [*waits]})
     write_steps(tx, key, Step(kind=LineKind.STOPPED, at=now(tx), who=stop.person, text=own_words(text)))
     tx.notify(STOPS)

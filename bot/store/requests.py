@@ -12,7 +12,7 @@ from adk_confirm.bot.config.settings import WaitingLimits
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, HostRequest, Place
 from adk_confirm.bot.confirmation.decision import approve_by_grant, open_confirmation
-from adk_confirm.bot.confirmation.effects import Batch, Step
+from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.grants import Rights
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.policies import (
@@ -119,13 +119,13 @@ def open_and_finish(
     asks: Opening | None,
     limits: WaitingLimits,
     letters: Sequence[Letter],
-    batch: Batch,
     *,
+    alone: bool,
     may_end: bool,
 ) -> Mail:
     """Takes in what came of letters, marks these as received, and returns the next mail."""
     take_in(tx, key, said, asks, limits)
-    return finish_and_read_next(tx, key, letters, batch, may_end=may_end)
+    return finish_and_read_next(tx, key, letters, alone=alone, may_end=may_end)
 
 
 def asked_call(session: Session, request: HostRequest, asked_by: Person) -> AskedCall:

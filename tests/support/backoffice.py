@@ -36,7 +36,7 @@ from adk_confirm.bot.confirmation.confirmation import (
     Vote,
     VoteKind,
 )
-from adk_confirm.bot.confirmation.effects import Batch, Delivery
+from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from adk_confirm.bot.policy.policies import CallFacts, Policies
@@ -44,7 +44,7 @@ from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
 from adk_confirm.bot.store.letters import (
     SlackMessage,
     letters_done,
-    next_letters,
+    read_mail,
     read_session,
     session_done,
     store_message,
@@ -315,8 +315,8 @@ def _answer(tx: Tx, confirmation: str) -> str:
 
 
 def _mark_delivered(tx: Tx, key: str) -> None:
-    while letters := next_letters(tx, key, Batch.ONE):
+    while letters := read_mail(tx, key, alone=True).letters:
         letters_done(tx, key, letters)
     posted_up_to(tx, key, tx.value("SELECT seq FROM bot_chains WHERE chain = :key", key=key) or 0)
-    session_done(tx, key, Batch.ONE)
+    session_done(tx, key)
     note_and_look(tx, key, ThreadDone())

@@ -12,7 +12,7 @@ from adk_confirm.bot.agents.intake import Intake, who_asked
 from adk_confirm.bot.agents.letters_to_host import Deliveries
 from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind, VoteKind
-from adk_confirm.bot.confirmation.effects import Batch, Delivery
+from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import DeliveryUnknown, RequestLost
@@ -21,7 +21,6 @@ from adk_confirm.bot.store.letters import (
     Letter,
     finish_and_read_next,
     letters_done,
-    next_letters,
     read_mail,
     read_session,
 )
@@ -93,7 +92,7 @@ async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffi
 
 def answer_of(tx: Tx, key: str) -> Letter:
     """The first letter that is no words; the agent has heard those before it."""
-    while (letters := next_letters(tx, key, Batch.ONE))[0].kind == "words":
+    while (letters := read_mail(tx, key, alone=True).letters)[0].kind == "words":
         letters_done(tx, key, letters)
     return letters[0]
 
@@ -106,10 +105,10 @@ async def test_a_session_ends_with_its_last_letter_and_not_before(at: Backoffice
         return at_
 
     await at.hears("please deploy search")
-    letters = await at.database.read(next_letters, at.key, Batch.ONE)
+    letters = (await at.database.read(read_mail, at.key, alone=True)).letters
     await at.hears("and tell me when it is done")
     for text, ended in (("and tell me when it is done", False), (None, True)):
-        mail = await at.database.run(finish_and_read_next, at.key, letters, Batch.ONE, may_end=True)
+        mail = await at.database.run(finish_and_read_next, at.key, letters, alone=True, may_end=True)
         letters = mail.letters
         assert ([one.body["text"] for one in letters], mail.ended) == ([text] if text else [], ended)
         assert (await at.database.read(due) is None) == ended
@@ -125,7 +124,7 @@ async def test_words_are_not_said_a_third_time_while_the_second_may_still_arrive
     """Each time by a process that knows only what the store says."""
     await at.hears("please deploy search")
     session = await at.database.read(read_session, at.key)
-    mail = await at.database.run(finish_and_read_next, at.key, (), Batch.ONE, may_end=True)
+    mail = await at.database.run(finish_and_read_next, at.key, (), alone=True, may_end=True)
     lease = await a_lease(at.database)
     async with listening(Ear(instead={"/run_sse": breaks})) as ear:
         for expected in (1, 2, 2):
@@ -158,7 +157,7 @@ async def test_what_was_noted_long_before_it_is_sent_is_noted_again(at: Backoffi
     event["longRunningToolIds"] = [row.asked.request_id]
 
     async def sends(host: AdkHost, stands_still: float) -> None:
-        mail = await at.database.read(read_mail, at.key, Batch.ONE)
+        mail = await at.database.read(read_mail, at.key, alone=True)
         sending = await Deliveries(lease, host).exchange(session, mail, ())
         assert sending is not None
         at.clock.passes(seconds=stands_still)
@@ -230,12 +229,12 @@ async def test_what_follows_from_an_answer_was_asked_for_by_who_asked_for_the_ca
 async def test_who_asked_is_whose_message_began_the_turn_and_nobody_else(at: Backoffice) -> None:
     """Ben speaks while nobody knows whose the request is."""
     await at.hears("deploy it")
-    await at.database.run(lambda tx: letters_done(tx, at.key, next_letters(tx, at.key, Batch.ONE)))
+    await at.database.run(lambda tx: letters_done(tx, at.key, read_mail(tx, at.key, alone=True).letters))
     first = await at.database.read(lambda tx: tx.value("SELECT id FROM bot_mail"))
     for turn in ("the asker's invocation", "that of the same message, sent again", "the asker's invocation"):
         await at.database.run(note_turn, first, turn)
     await at.hears("and me?", who=BEN)
-    (letter,) = await at.database.read(lambda tx: next_letters(tx, at.key, Batch.ONE))
+    (letter,) = await at.database.read(lambda tx: read_mail(tx, at.key, alone=True).letters)
     assert await asker(at, "the asker's invocation") == ASKER
     assert await asker(at, "that of the same message, sent again") == ASKER
     assert await asker(at, "Ben's invocation") is None

@@ -12,7 +12,6 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from adk_confirm import Agent, FunctionTool, Runner, ScriptedModel, call
-from adk_confirm.bot.confirmation.effects import Batch
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.plugin import OUR_PORT
 from adk_confirm.bot.hosts.remote import RemoteServer
@@ -41,7 +40,6 @@ async def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_url: str
 
 async def test_what_it_promises_is_counted_on(visit: Visit) -> None:
     abilities = await visit.host.capabilities()
-    assert abilities.batch is Batch.ONE
     assert abilities.name.startswith("adk-confirm's own API")
     assert abilities.notes == (OUR_PORT,)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from adk_confirm.bot.confirmation.confirmation import Ask, HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
 from adk_confirm.bot.hosts.asked import RequestStatus
-from adk_confirm.bot.hosts.host import SessionSnapshot
+from adk_confirm.bot.hosts.host import ServerInfo, SessionSnapshot
 from adk_confirm.bot.hosts.host_events import event_from
 from adk_confirm.bot.hosts.session_reading import SessionReading, read
 from adk_confirm.runtime.adk.signing import MARK, Announcement, announcement_about, announcement_metadata
@@ -29,6 +29,7 @@ ASK = "adk_request_confirmation"
 CALL: JsonObject = {"id": "c1", "name": "reimburse", "args": {"amount": 1500}}
 HINT: JsonObject = {"hint": "Approve?", "confirmed": False}
 WAITS = "This tool call requires confirmation, please approve or reject."
+ADK = ServerInfo(name="")
 
 
 def event(author: str, *parts: JsonObject, **more: Json) -> JsonObject:
@@ -144,7 +145,7 @@ shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 
 
 def looked(events: Sequence[JsonObject], running: dict[str, int] | None = None) -> SessionSnapshot:
-    return read(events).look(running or {}, {})
+    return read(events).look(running or {}, ADK)
 
 
 def outcome(events: Sequence[JsonObject], running: dict[str, int] | None = None) -> Became:
@@ -500,7 +501,7 @@ class TestPlugin:
                 "defaults": {"force": False}
             }
         events[2]["customMetadata"] = announcement_metadata({"c1": bound})
-        (request,) = read(events).look({}, {"reimburse": {"properties": {}}}).requests
+        (request,) = read(events).look({}, ServerInfo(name="", schemas={"reimburse": {"properties": {}}})).requests
         assert (request.arguments, request.defaults) == ({"amount": 1500, "force": False}, ("force",))
         assert (request.title, request.misfit, request.unbound) == ("Pay {amount}", "", False)
 
@@ -526,7 +527,9 @@ class TestPlugin:
     def test_without_it_the_servers_schema_says_which_arguments_there_are(
         self, schema: JsonObject | None, misfit: str, unbound: bool
     ) -> None:
-        (request,) = read(python()).look({}, {"reimburse": schema} if schema else {}).requests
+        (request,) = (
+            read(python()).look({}, ServerInfo(name="", schemas={"reimburse": schema} if schema else {})).requests
+        )
         assert (misfit in request.misfit, request.unbound, request.title) == (True, unbound, None)
         assert bool(request.misfit) == bool(misfit)
 
@@ -551,7 +554,7 @@ class TestPlugin:
         window: JsonObject = {"type": "object", "properties": {"hours": {"type": "integer"}}}
         declared: JsonObject = {"properties": {"window": window}}
         for schemas in ({"reserve": declared}, {}):
-            look = read(events).look({}, schemas)
+            look = read(events).look({}, ServerInfo(name="", schemas=schemas))
             request = look.requests[0] if look.requests else look.waits[0].request
             assert request is not None
             assert (request.misfit, request.unbound) == ((misfit, False) if schemas else ("", True))
@@ -562,16 +565,16 @@ class TestPlugin:
         events[-1]["customMetadata"] = announcement_metadata(
             {call_id: Announcement(gated=False, defaults={"vip": True})}
         )
-        (waits,) = read(events).look({}, {}).waits
+        (waits,) = read(events).look({}, ADK).waits
         assert waits.request is not None
         assert (waits.request.arguments, waits.request.defaults) == ({"seats": 2, "vip": True}, ("vip",))
         assert not waits.request.unbound
 
     def test_an_operation_that_failed_at_once_has_not_begun(self) -> None:
         events, call_id = asking(Ask.OPERATION, {"seats": 2})
-        assert len(read(events).look({}, {}).waits) == 1
+        assert len(read(events).look({}, ADK).waits) == 1
         events.append(event("clerk", responded({"error": "no such argument"}, "reserve", call_id)))
-        assert read(events).look({}, {}).waits == ()
+        assert read(events).look({}, ADK).waits == ()
 
     def test_others_metadata_announces_nothing(self) -> None:
         others: list[JsonObject | None] = [None, {}, {"adkConfirm": 1}, {"adkConfirm": {"calls": {"c1": "yes"}}}]
@@ -747,4 +750,4 @@ def test_of_two_requests_under_one_id_the_older_takes_no_answer() -> None:
 
     reading = read([asks(5, "e1"), asks(9000, "e2")])
     assert [reading.status(f"{node}@{one}") for one in ("e1", "e2")] == [RequestStatus.GONE, RequestStatus.ABSENT]
-    assert [one.arguments for one in reading.look({}, {}).requests] == [{"amount": 9000}]
+    assert [one.arguments for one in reading.look({}, ADK).requests] == [{"amount": 9000}]

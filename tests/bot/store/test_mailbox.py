@@ -18,26 +18,28 @@ WORDS = Letter(4, "words", "m4", {"text": "hello"}, "U0ANN", None)
 
 
 def test_answers_of_one_turn_go_together_and_those_of_another_do_not() -> None:
-    assert next_together([FIRST, OTHER_TURN, SIBLING], TURNS, set()) == (FIRST, SIBLING)
-    assert next_together([OTHER_TURN, FIRST, SIBLING], TURNS, set()) == (OTHER_TURN,)
+    assert next_together([FIRST, OTHER_TURN, SIBLING], TURNS, set(), alone=True) == (FIRST, SIBLING)
+    assert next_together([OTHER_TURN, FIRST, SIBLING], TURNS, set(), alone=True) == (OTHER_TURN,)
 
 
 def test_a_turn_in_which_somebody_has_to_decide_waits_and_the_next_one_goes() -> None:
-    assert next_together([FIRST, OTHER_TURN, SIBLING], TURNS, {"turn 1"}) == (OTHER_TURN,)
-    assert next_together([FIRST, SIBLING], TURNS, {"turn 1"}) == ()
+    assert next_together([FIRST, OTHER_TURN, SIBLING], TURNS, {"turn 1"}, alone=True) == (OTHER_TURN,)
+    assert next_together([FIRST, SIBLING], TURNS, {"turn 1"}, alone=True) == ()
 
 
 def test_words_wait_for_nobody() -> None:
-    assert next_together([FIRST, WORDS, SIBLING], TURNS, {"turn 1"}) == (WORDS,)
+    assert next_together([FIRST, WORDS, SIBLING], TURNS, {"turn 1"}, alone=True) == (WORDS,)
 
 
 def test_a_refusal_belongs_to_its_turn() -> None:
     refusal = Letter(5, "refusal", "m5", {"turn": "turn 1"}, None, None)
-    assert next_together([FIRST, refusal, OTHER_TURN], TURNS, set()) == (FIRST, refusal)
+    assert next_together([FIRST, refusal, OTHER_TURN], TURNS, set(), alone=True) == (FIRST, refusal)
 
 
-def test_where_turns_are_not_distinguished_each_answer_goes_alone() -> None:
-    assert next_together([FIRST, SIBLING], {}, set()) == (FIRST,)
+def test_answers_of_no_turn_go_alone_or_with_all_that_wait() -> None:
+    assert next_together([FIRST, SIBLING], {}, set(), alone=True) == (FIRST,)
+    assert next_together([FIRST, SIBLING, WORDS, OTHER_TURN], {}, set(), alone=False) == (FIRST, SIBLING)
+    assert next_together([FIRST, OTHER_TURN], {"k2": "turn 2"}, set(), alone=False) == (FIRST,)
 
 
 async def test_a_reply_from_before_the_first_mention_is_not_for_the_agent(back: Backoffice) -> None:

@@ -7,7 +7,7 @@ from itertools import count, groupby
 from typing import Literal, NamedTuple
 
 from adk_confirm.bot.confirmation.confirmation import HostRequest, OutcomeKind
-from adk_confirm.bot.confirmation.effects import Batch, Delivery
+from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.outcome import kind_of, text_of
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
 from adk_confirm.bot.hosts.host import AgentMessage, Host, HostAnswer, RunOutput, UserWords
@@ -96,13 +96,8 @@ class Visit:
 
     async def give(self, answers: Sequence[tuple[HostRequest, HostAnswer]]) -> list[str]:
         """Gives answers in as many messages as the session worker would: one for each turn if they belong together."""
-        together, said = (await self.host.capabilities()).batch is Batch.TURN, list[str]()
-
-        def turn(answer: tuple[HostRequest, HostAnswer]) -> str:
-            request = answer[0]
-            return request.turn if together else request.request_id
-
-        for _, group in groupby(answers, turn):
+        said = list[str]()
+        for _, group in groupby(answers, lambda answer: answer[0].turn or answer[0].request_id):
             said += await self._texts(self.host.answer(self.session, [answer for _, answer in group]))
         return said
 
