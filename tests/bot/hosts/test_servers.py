@@ -4,6 +4,7 @@ docs/servers.md is written from here.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack
@@ -23,6 +24,7 @@ from tests.support.foreign.kinds import IN_PROCESS, KINDS, Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.scenes import RESTARTS, SCENES, Scene, given_as_it_takes_them
 from tests.support.programs import PROGRAMS
+from tests.support.waiting import until
 
 DOCS = Path(__file__).parents[3] / "docs" / "servers.md"
 
@@ -128,14 +130,18 @@ async def test_a_branch_of_adk_go_takes_the_answers_of_all(at: Scene) -> None:
 async def test_what_google_adk_writes_after_a_hang_up_decides_nothing(at: Scene) -> None:
     """It answers every open call of the run with an error, also the request that still waits."""
     word = at.server.holds()
-    visit, impatient = at.visit(), at.visit(timeout=3.0)
+    visit, impatient = at.visit(), at.visit()
     impatient.session = visit.session
     await visit.say(f"please linger {word} and deploy search")
     slow, waiting = await visit.requests()
-    await impatient.host.capabilities()
-    await impatient.approve(slow)
-    stored = await at.hosts[0].server.events(visit.session)
-    assert ABORTED in str(stored), "google-adk closes the run"
+    approving = asyncio.create_task(impatient.approve(slow))
+    await at.server.has_begun(word)
+    approving.cancel()
+
+    async def closes_the_run() -> bool:
+        return ABORTED in str(await at.hosts[0].server.events(visit.session))
+
+    await until(closes_the_run)
     look = await visit.host.look(visit.session)
     assert (look.requests, look.said) == ((waiting,), ())
     assert [(request, kind_of(one)) for request, one in look.calls.items()] == [
