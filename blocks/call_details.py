@@ -335,7 +335,8 @@ def _say_values(
             drawing.add(Line((Say("The tool's defaults:"),)))
             said_so = True
         if index >= drawing.room.arguments or drawing.left < _LEAST:
-            drawing.add(Line((Say(words.more_arguments(len(arguments) - index)),)))
+            more = len(arguments) - index
+            drawing.add(Line((Say(f"… and {more} more argument{'s' if more > 1 else ''}"),)))
             drawing.left_out()
             return
         if argument.masked:

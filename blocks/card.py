@@ -234,15 +234,12 @@ SAME_DAY = 12 * 3600  # so soon after the question, the time says enough
 
 
 def title(view: Shown) -> tuple[TextSpan, ...]:
-    return say(_title(view), what=linked(headline(view), view.card_link), agent=Prose(view.agent))
+    return say(_title(view), what=linked(headline(view), view.card_link))
 
 
 def heading(view: Shown) -> str:
     """The title for a header block, which takes plain text."""
-    what, agent = plain(headline(view), LONGEST_TITLE), plain(view.agent, LONGEST_TITLE)
-    template = _title(view)
-    if "{what}" not in template:
-        return template.replace("{agent}", agent)
+    what, template = plain(headline(view), LONGEST_TITLE), _title(view)
     ends = what.endswith(("?", "!")) and template.endswith("{what}?")
     return (template.removesuffix("?") if ends else template).replace("{what}", what)
 

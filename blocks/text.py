@@ -73,14 +73,11 @@ def visible(text: str, keep: str = "") -> str:
             return found if match.lastgroup == "fine" else _escape(found)
         if unicodedata.category(found)[0] == "M":
             marks, end = marks + 1 if match.start() == end else 1, match.end()
-            return found if marks <= _MOST_MARKS and not _is_written_over(found) else _escape(found)
+            written_over = unicodedata.combining(found) == 1 or unicodedata.category(found) == "Me"
+            return found if marks <= _MOST_MARKS and not written_over else _escape(found)
         return found if found.isprintable() else _escape(found)
 
     return _unmask(_notable(keep).sub(spell, text))
-
-
-def _is_written_over(mark: str) -> bool:
-    return unicodedata.combining(mark) == 1 or unicodedata.category(mark) == "Me"
 
 
 def _unmask(text: str) -> str:
@@ -221,21 +218,13 @@ def _between_characters(text: str, index: int) -> bool:
         return False
     if _MODIFIERS.match(after) or unicodedata.category(after).startswith("M"):
         return False
-    if _regional(before) and _regional(after):
+    if before in _REGIONALS and after in _REGIONALS:
         run = len(text[:index]) - len(text[:index].rstrip(_REGIONALS))
         return run % 2 == 0
-    return not ("\u1100" <= after <= "\u11ff" and _hangul(before))
+    return not ("\u1100" <= after <= "\u11ff" and ("\u1100" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3"))
 
 
 _REGIONALS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
-
-
-def _regional(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _hangul(character: str) -> bool:
-    return "\u1100" <= character <= "\u11ff" or "\uac00" <= character <= "\ud7a3"
 
 
 def escape(text: str) -> str:

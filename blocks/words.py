@@ -80,10 +80,6 @@ def hidden(count: int) -> str:
     return f"{count} value{'s are' if count > 1 else ' is'} hidden by the policy."
 
 
-def more_arguments(count: int) -> str:
-    return f"… and {count} more argument{'s' if count > 1 else ''}"
-
-
 def votes(count: int, quorum: int, noun: str = "approval") -> str:
     return f"{count} of {quorum} {noun}{'s' if quorum > 1 else ''}"
 

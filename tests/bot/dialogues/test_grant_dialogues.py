@@ -84,6 +84,7 @@ async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) 
         await at.slack.until(partial(_ran, at, count))
 
     await at.sees(card, "it was used as often as it could be")
+    await at.sees(card, "done: Reimburse €1,700.00")
     told = at.ann.sees(at.deploys, thread=card)
     for paid in ("1,600", "1,700"):
         assert f"done: Reimburse €{paid}.00 for a train.\nReturned status ok" in told, "not the arguments once more"
