@@ -353,12 +353,10 @@ def answer_part(asks: AdkRequest, answer: Answer) -> FunctionResponse | None:
         ended: JsonObject = {**(asks.before or {}), _STATUS: APPROVED if answer.confirmed else REJECTED}
         ended |= {"reason": answer.reason} if answer.reason and not answer.confirmed else {}
         return FunctionResponse(id=part, name=tool, response=ended)
-    name = CHOICE_TOOL if tool == CHOICE_TOOL else REQUEST_INPUT
-    if answer.confirmed:
-        return FunctionResponse(id=part, name=name, response=_response(asks, answer.payload))
-    if asks.takes_errors:
-        return FunctionResponse(id=part, name=name, response={"error": answer.reason or NO_ANSWER})
-    return None
+    if not answer.confirmed and not asks.takes_errors:
+        return None
+    given = _response(asks, answer.payload) if answer.confirmed else {"error": answer.reason or NO_ANSWER}
+    return FunctionResponse(id=part, name=CHOICE_TOOL if tool == CHOICE_TOOL else REQUEST_INPUT, response=given)
 
 
 def _response(asks: AdkRequest, payload: Json) -> JsonObject:
