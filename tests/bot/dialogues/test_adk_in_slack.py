@@ -11,7 +11,7 @@ from adk_confirm.bot.ops.check import checks
 from adk_confirm.bot.ops.findings import Severity
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold
-from tests.support.office import Opens
+from tests.support.office import ONE, Opens
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -49,3 +49,27 @@ async def test_while_a_tool_blocks_others_decide(open_office: Opens, tmp_path: P
 
         await at.sees(first, "Done: Linger")
         assert [*map(list, ran())] == [["tool", "begun"], ["tool", "ended"]]
+
+
+IN_ANOTHER_CHANNEL = ONE.replace('["*"]', '["reimburse"]') + 'channel = "C0MONEY"\n'
+
+
+async def test_what_is_asked_after_an_answer_waits_for_slack_and_not_for_what_was_asked_with_it(
+    open_office: Opens,
+) -> None:
+    """google-adk asks in the same invocation as before. What was decided then was sent already."""
+    async with open_office(IN_ANOTHER_CHANNEL + ONE, target=f"{TARGETS}:clerk") as at:
+        money = at.slack.channel("money", at.ann, at.bob, id="C0MONEY")
+        card = await at.ask("please deploy one then deploy two and pay 1500")
+        at.slack.faults.limits("conversations.info", retry_after=60, where=lambda args: args["channel"] == money.id)
+        await at.bob.clicks(card, "Approve")
+        second = await at.sees(card, "Deploy two?")
+        await at.later(seconds=61)
+        third = await at.bob.finds("Reimburse: amount 1,500?", money)
+
+        await at.bob.clicks(second, "Approve")
+        await at.sees(card, "deploy runs once reimburse is decided")
+        assert [line.get("service") for line in ran()] == ["one"]
+        await at.bob.clicks(third, "Approve")
+        await at.sees(card, "I am done with")
+        assert [line.get("service") for line in ran()] == ["one", "two", None]

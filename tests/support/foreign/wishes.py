@@ -1,7 +1,8 @@
 """How the agents of all these servers react to a message, in plain JSON. Imports no ADK.
 
 "please pay 1500 and deploy search": the model makes these calls at once, and afterwards repeats their results.
-"please pay 1500 then deploy search": it makes one call after the other, each when it is asked again.
+"please pay 1500 then deploy search and deploy mail": it makes one call after the other, or some at once, each time that
+it is asked again.
 "please as one deploy search and deploy mail": it makes these calls at once, and gives them all the same id.
 
 `python -m tests.support.foreign.wishes` is this model beside a server in another language: a line in, a line out.
@@ -51,9 +52,12 @@ def reply(contents: Sequence[Plain], agent: str) -> list[Plain]:
         calls = [{**_call(wish), "id": "same"} for wish in text.removeprefix(AS_ONE).split(" and ")]
         return [_text("I am done")] if made else [{"functionCall": call} for call in calls]
     if " then " in text:
-        steps = text.removeprefix("please ").split(" then ")
         done = len([name for name in made if name != TRANSFER])
-        return [{"functionCall": _call(steps[done])}] if done < len(steps) else [_text(f"I am done with {text}")]
+        for step in text.removeprefix("please ").split(" then "):
+            if done <= 0:
+                return [{"functionCall": _call(wish)} for wish in step.split(" and ")]
+            done -= len(step.split(" and "))
+        return [_text(f"I am done with {text}")]
     wanted = [_call(wish) for wish in text.removeprefix("please ").split(" and ")]
     if agent in FORK:
         wanted = wanted[FORK.index(agent) :: len(FORK)]
