@@ -106,11 +106,16 @@ def has_screen(environment: Mapping[str, str], platform: str) -> bool:
     return platform in ("darwin", "win32") or bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))
 
 
+_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+
+
 async def _check() -> int:
     """Walks through one confirmation: ask, be refused, approve twice, run, and read the result in the thread."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "tools.log"
         os.environ["ADK_CONFIRM_DEMO_LOG"] = str(log)
+        for key in _KEYS:  # without a model the walk is always the same
+            os.environ.pop(key, None)
         async with running_demo(port=0) as demo:
             await _walk(demo)
         ran = log.read_text(encoding="utf-8").splitlines()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from socket import gaierror
 
 _MOST_CAUSES = 10
 
@@ -47,6 +48,14 @@ def was_cancelled() -> bool:
     """Whether the running task itself was cancelled (or is gone), and not only something that it waited for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+def why_unreached(error: BaseException) -> str:
+    """Why nothing was heard from a server, in words."""
+    cause = getattr(error, "os_error", None)  # of aiohttp's own, which quotes its settings
+    if cause is not None:
+        return "there is no such host" if isinstance(cause, gaierror) else "nothing answers there"
+    return "no answer came in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
 
 
 def reason(error: Exception) -> str:

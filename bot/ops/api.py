@@ -16,7 +16,7 @@ from adk_confirm.bot.config.settings import Environment
 from adk_confirm.bot.ops.command import PORT, CommandLine, account, json_object, open_for_reading, options
 from adk_confirm.bot.ops.stopping import run_until_stopped
 from adk_confirm.runtime.agent import Agent
-from adk_confirm.runtime.errors import Forbidden, Invalid, NotFound, StoreError
+from adk_confirm.runtime.errors import Forbidden, Invalid, NotFound, StoreError, why_unreached
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.requests_and_answers import Answer
 from adk_confirm.runtime.rest.endpoints import make_app
@@ -164,7 +164,7 @@ async def answer(
         ):
             found = await response.json(content_type=None)
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        why = error if isinstance(error, aiohttp.ClientError | OSError) else "what answers there sends no JSON"
+        why = "what answers there sends no JSON" if isinstance(error, ValueError) else why_unreached(error)
         raise StoreError(f"No API answers at {url}: {why}. Start `adk-confirm api`, or name it with --url.") from error
     if response.status != HTTPStatus.OK:
         raise Invalid(found["detail"] if isinstance(found, dict) and "detail" in found else f"{url}: {response.status}")

@@ -24,7 +24,7 @@ from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.policy.policies import CallFacts, Policy, may_decide
 from adk_confirm.bot.slack.names import handles, person_name
 from adk_confirm.bot.slack.own_identity import APP_TOKEN_FIXES, scopes_for
-from adk_confirm.bot.slack.troubles import PATIENT, code_of, why_unreached
+from adk_confirm.bot.slack.troubles import PATIENT, code_of, why_slack_is_unreached
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.open import not_for
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text
@@ -107,7 +107,7 @@ async def _ask(
             if code == "ratelimited":
                 return note(what, "not checked, since Slack wants to be asked less often: run this again in a minute")
             return fix(what, fixes.get(code) or refused.format(code=code))
-        return fix(what, unreached.format(why=why_unreached(error)))
+        return fix(what, unreached.format(why=why_slack_is_unreached(error)))
 
 
 _FIXES = {
@@ -178,5 +178,5 @@ async def _check_layouts(client: AsyncWebClient) -> Finding:
                 return note("layouts", f"not checked: Slack does not answer blocks.validate here ({code})")
             said = "; ".join([code, *error.response.get("response_metadata", {}).get("messages", [])])
             return fix("layouts", f"Slack refuses {what}, {said}: report this as a bug of adk-confirm")
-        return note("layouts", f"not checked: Slack could not be asked, {why_unreached(error)}")
+        return note("layouts", f"not checked: Slack could not be asked, {why_slack_is_unreached(error)}")
     return fine("layouts", f"Slack accepts all {count}")

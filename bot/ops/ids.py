@@ -17,7 +17,7 @@ from adk_confirm.bot.config.settings import Environment
 from adk_confirm.bot.ops.command import CommandLine, in_columns, options
 from adk_confirm.bot.slack.calls import pages
 from adk_confirm.bot.slack.names import person_name
-from adk_confirm.bot.slack.troubles import PATIENT, Later, code_of, trouble_from, why_unreached
+from adk_confirm.bot.slack.troubles import PATIENT, Later, code_of, trouble_from, why_slack_is_unreached
 from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, objects
 
@@ -61,7 +61,7 @@ async def _find(env: Mapping[str, str], wanted: str) -> list[JsonObject]:
             if isinstance(trouble, Later):
                 raise ConfirmError(f"Slack takes no {method} now ({code}). Run this again in a minute.") from error
             raise trouble from error
-        raise ConfirmError(f"Slack can't be reached: {why_unreached(error)}. Check the network.") from error
+        raise ConfirmError(f"Slack can't be reached: {why_slack_is_unreached(error)}. Check the network.") from error
 
 
 async def _everything(client: AsyncWebClient) -> AsyncIterator[tuple[str, str, str]]:

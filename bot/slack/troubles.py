@@ -22,7 +22,7 @@ from slack_sdk.http_retry.async_handler import AsyncRetryHandler
 from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.errors import ConfirmError, why_unreached
 from adk_confirm.runtime.store.jobs import PutOff
 
 PATIENT: list[AsyncRetryHandler] = [AsyncRateLimitErrorRetryHandler(max_retry_count=3)]
@@ -163,15 +163,11 @@ def code_of(error: SlackApiError) -> str:
     return str(data.get("error") or "")
 
 
-def why_unreached(error: BaseException) -> str:
+def why_slack_is_unreached(error: BaseException) -> str:
     """Why nothing was heard from Slack, for an operator."""
     if isinstance(error, SlackApiError):
         return f"the answer is not Slack's (status {_status_and_headers(error.response)[0]})"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "there is no such host"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return "nothing answers there"
-    return "no answer came in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+    return why_unreached(error)
 
 
 def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTrouble:

@@ -17,6 +17,7 @@ from google.genai import errors, types
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from adk_confirm.runtime.errors import why_unreached
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, objects
 from adk_confirm.runtime.models.protocol import ModelFailure, ModelRequest, ModelResponse
 from adk_confirm.runtime.wire import Content, Part
@@ -168,8 +169,8 @@ def _failure(error: Exception, model: str, *, begun: bool) -> ModelFailure:
         case aiohttp.ClientError() | OSError() if begun:
             return ModelFailure("INTERRUPTED", f"The answer of {model} broke off half-way: ask again.")
         case aiohttp.ClientError() | OSError():
-            why = _shorten(str(error)) or type(error).__name__
-            return ModelFailure("UNREACHABLE", f"The server of {model} cannot be reached: {why}. Try again later.")
+            why = _shorten(why_unreached(error))
+            return ModelFailure("UNREACHABLE", f"The server of {model} can't be reached: {why}. Try again later.")
     return ModelFailure("BAD_RESPONSE", f"The server of {model} sent something that is not an answer from Gemini.")
 
 

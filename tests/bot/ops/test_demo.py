@@ -128,5 +128,7 @@ def test_it_walks_one_confirmation_by_itself(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", "")  # the walk sets it: put back afterwards
+    monkeypatch.setenv("GOOGLE_API_KEY", "a key")
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")
     assert main(["demo", "--check"]) == 0
     assert "ran once" in capsys.readouterr().out

@@ -290,7 +290,7 @@ async def test_a_server_that_is_not_there_is_left_in_time(
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"http://127.0.0.1:{unused_tcp_port}")
     failed = await failure(model)
     assert failed.code == "UNREACHABLE"
-    assert str(failed).startswith("The server of gemini-2.5-flash cannot be reached: ")
+    assert str(failed) == "The server of gemini-2.5-flash can't be reached: nothing answers there. Try again later."
 
 
 # A stream that has begun is not begun again
