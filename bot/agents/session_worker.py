@@ -233,7 +233,7 @@ class _LeasedSession:
         if exchange is None:
             return False
         await self._lease.sure()
-        display = RunDisplay(self._slack, self._database, self._lease, session)
+        display = RunDisplay(self._slack, self._database, self._lease, session, letters[0].id)
         try:
             listening = self._listen(session, letters[0], exchange, display, held, hides=self._may_hide(mail.rows))
             await self._run_and_watch(session, letters[0], listening, stop)

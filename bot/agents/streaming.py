@@ -52,8 +52,9 @@ class Reply:
 class RunDisplay:
     """What people see of one run before it is stored. The run never waits for Slack."""
 
-    def __init__(self, slack: Slack, database: Database, lease: Lease, session: Session) -> None:
+    def __init__(self, slack: Slack, database: Database, lease: Lease, session: Session, letter: int) -> None:
         self._slack, self._database, self._lease, self._session = slack, database, lease, session
+        self._letter = letter
         self._reply: Reply | None = None
         self._left = set[str | None]()  # messages whose reply is not stored yet; None has no name in Slack yet
         self._over = asyncio.Event()
@@ -99,7 +100,7 @@ class RunDisplay:
             def begin_in_time(tx: Tx, key: str, asked: float = asked) -> bool:
                 late = clock() - asked > (asked - began) / 2
                 if not late and not self._over.is_set():
-                    begin_work(tx, key)
+                    begin_work(tx, key, self._letter)
                 return not late
 
             if await self._lease.run(begin_in_time, self._session.key):

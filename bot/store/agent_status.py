@@ -38,9 +38,10 @@ class ShownStatus:
         return self.wanted if is_new or self.shown not in (None, self.wanted) else None
 
 
-def begin_work(tx: Tx, key: str) -> None:
-    """The agent has been at work for a while: people see that, and can stop it."""
-    if tx.run("UPDATE bot_sessions SET at_work = 1 WHERE key = :key AND thread_ts <> ''", key=key):
+def begin_work(tx: Tx, key: str, letter: int) -> None:
+    """The agent has been at work on this letter for a while: people see that, and can stop it."""
+    begun = "UPDATE bot_sessions SET at_work = :letter WHERE key = :key AND thread_ts <> ''"
+    if tx.run(begun, key=key, letter=letter):
         mark_thread_due(tx, key)
 
 

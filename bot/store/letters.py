@@ -460,6 +460,9 @@ class StopPress:
     event: str
 
 
+_UNDER_WAY = "SELECT 1 FROM bot_mail WHERE id = :id AND session = :key AND done_at IS NULL"
+
+
 def stop_run(tx: Tx, stop: StopPress) -> bool:
     """Stops the run. Returns whether one was under way that had not been stopped before. The thread's line says what
     goes on."""
@@ -467,12 +470,13 @@ def stop_run(tx: Tx, stop: StopPress) -> bool:
     key = tx.value("SELECT key FROM bot_sessions WHERE app = :app AND id = :id", app=stop.app, id=session)
     if key is None:
         return False
-    lock_session(tx, key)
+    under_way = lock_session(tx, key).at_work
     if begin_attempt(tx, key, f"stop event:{stop.event}"[:320]) is not None:
         return False
     note_stopped(tx, key)  # Slack waits for a new status, even if no run was under way
     mail = read_mail(tx, key, alone=True)
-    if not mail.letters or begin_attempt(tx, key, stop_mark(mail.letters[0].id)) is not None:
+    about = under_way if tx.first(_UNDER_WAY, id=under_way, key=key) else next((one.id for one in mail.letters), None)
+    if about is None or begin_attempt(tx, key, stop_mark(about)) is not None:
         return False
     goes_on = [row.asked.tool for row in mail.rows if row.runs]
     waits = [row.asked.tool for row in mail.rows if row.state is State.WAITING]

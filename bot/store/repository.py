@@ -62,7 +62,7 @@ class Session:
     present: frozenset[Person]  # everybody who wrote in the thread
     told_seq: int
     sealed: str = ""
-    at_work: bool = False  # people see that its agent is at work
+    at_work: int = 0  # the letter about which people see that its agent is at work
 
     @property
     def place(self) -> tuple[str | None, ...]:
@@ -135,7 +135,7 @@ def session_of(row: Any) -> Session:
         present=_people(row.present),
         told_seq=row.told_seq,
         sealed=row.sealed,
-        at_work=bool(row.at_work),
+        at_work=row.at_work,
     )
 
 

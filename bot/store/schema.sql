@@ -14,7 +14,7 @@ CREATE TABLE bot_sessions (
     told_seq INTEGER NOT NULL, -- ledger lines up to this number are posted in the thread
     created DOUBLE PRECISION NOT NULL,
     sealed VARCHAR(64) NOT NULL, -- `repository.session_is_sealed`
-    at_work INTEGER NOT NULL DEFAULT 0, -- 1: its agent has been at work for a while
+    at_work INTEGER NOT NULL DEFAULT 0, -- the letter on which its agent has been at work for a while
     status VARCHAR(16), -- what Slack shows of it as an agent's session; NULL: it is none yet
     UNIQUE (app, id)
 );

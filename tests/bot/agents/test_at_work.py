@@ -41,7 +41,7 @@ def test_an_agent_is_shown_at_work_once_the_store_answers_in_time(tmp_path: Path
         lease = await try_lease(watched, JobKey("session", heard.session), term=3600.0)
         assert lease is not None
         session = await database.read(read_session, heard.session)
-        display = RunDisplay(Slack(AsyncWebClient("xoxb-0")), database, lease, session)
+        display = RunDisplay(Slack(AsyncWebClient("xoxb-0")), database, lease, session, 1)
         await loop.skip(AT_WORK)
         await until(lambda: AgentStatus.PROCESSING in tried)
         assert tried[0] is AgentStatus.ACTIVE
@@ -66,7 +66,7 @@ def test_a_run_that_ended_while_the_store_was_slow_was_never_at_work(tmp_path: P
         lease = await try_lease(Watched(database, slow), JobKey("session", heard.session), term=3600.0)
         assert lease is not None
         session = await database.read(read_session, heard.session)
-        display = RunDisplay(Slack(AsyncWebClient("xoxb-0")), database, lease, session)
+        display = RunDisplay(Slack(AsyncWebClient("xoxb-0")), database, lease, session, 1)
         await loop.skip(AT_WORK)
         await until(lambda: "after" in done)
         assert (await database.read(read_status, heard.session)).wanted is AgentStatus.ACTIVE

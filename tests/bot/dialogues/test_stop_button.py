@@ -13,6 +13,7 @@ from adk_confirm.bot.store.letters import StopPress, stop_run
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.seen import Seen
+from tests.support.foreign.fifos import all_let_go, hold
 from tests.support.office import BOTH_WAYS, LAB, ONE, TALKER, Office, Opens
 from tests.support.talking import Mouth
 
@@ -110,3 +111,27 @@ async def test_a_stop_that_was_stored_holds_for_whoever_goes_on_with_the_run(
 
 def the_app(tx: Tx) -> str:
     return str(tx.value("SELECT app FROM bot_sessions"))
+
+
+@pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
+async def test_the_run_that_is_under_way_is_stopped_and_not_what_was_held_back(
+    open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers of one turn were decided meanwhile. They are older than the run, and come after it."""
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "their.log"))
+    monkeypatch.setenv("TOOL_FIFO", str(tmp_path / "fifo"))
+    hold(tmp_path, "long")
+    async with open_office(ONE, target="tests.support.foreign.in_process:clerk") as at:
+        with all_let_go(tmp_path):
+            said = await at.ann.says("@adk-confirm please deploy one and deploy two", at.deploys)
+            one, two = await at.sees(said, "Deploy one?"), await at.sees(said, "Deploy two?")
+            await at.bob.clicks(one, "Approve")
+            await at.sees(said, "deploy runs once deploy is decided")
+            await at.ann.says("@adk-confirm please linger long", at.deploys, thread=said)
+            await at.bob.clicks(await at.sees(said, "Linger long?"), "Approve")
+            await works(at, said)
+            await at.bob.clicks(two, "Approve")
+            at.ann.stops(at.deploys, said)
+            await at.sees(said, "ann stopped the agent.")
+        await at.sees(said, "Done: Deploy two", 'I got [["deploy", {"deployed": "one"}]')
+        assert 'I got [["linger"' not in at.ann.sees(at.deploys, thread=said)
