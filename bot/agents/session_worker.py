@@ -223,8 +223,9 @@ class _LeasedSession:
         attachments: tuple[Blob, ...] = ()
         stopped = mail.stopped
         if letters[0].files:
+            turns = await self._turns_not_asked(session, mail.rows)
             fetching = files.attachments(self._slack.client, letters[0].files)
-            attachments = await self._wait_and_send_decisions(session, fetching)
+            attachments = await self._wait_and_send_decisions(session, fetching, turns)
             stopped = await self._lease.read(is_stopped, session.key, letters[0].id)
         stop = asyncio.Event()
         if stopped:
@@ -255,6 +256,13 @@ class _LeasedSession:
                 await exchange.aclose()  # a run that goes on ends before the session is released
             await display.end()
         return False
+
+    async def _turns_not_asked(self, session: Session, rows: Sequence[Confirmation]) -> Collection[str]:
+        """The turns with requests about which nobody was asked yet: a message may have been sent before."""
+        if self._host.tells:
+            return ()
+        look, asked = await self._host.look(session.session), {row.asked.request_id for row in rows}
+        return {request.turn for request in look.requests if request.request_id not in asked}
 
     async def _say_unreachable(self, session: Session, letters: Sequence[Letter], error: Unreachable) -> None:
         """Says on the cards of approved calls, and once in the thread, that delivery is tried again."""

@@ -73,3 +73,28 @@ async def test_what_is_asked_after_an_answer_waits_for_slack_and_not_for_what_wa
         await at.bob.clicks(third, "Approve")
         await at.sees(card, "I am done with")
         assert [line.get("service") for line in ran()] == ["one", "two", None]
+
+
+async def test_what_nobody_was_asked_about_yet_holds_back_what_overtakes_a_message(open_office: Opens) -> None:
+    """The message was sent before, but then Slack could not be asked about the second of its calls."""
+    async with open_office(IN_ANOTHER_CHANNEL + ONE, target=f"{TARGETS}:clerk") as at:
+        money, order = at.slack.channel("money", at.ann, at.bob, id="C0MONEY"), {"order.txt": b"Twenty."}
+        other = await at.ask("please deploy two")
+        third = await at.sees(await at.ann.says("@adk-confirm please deploy three", at.deploys, thread=other), "three?")
+        at.slack.faults.limits("conversations.info", retry_after=60, where=lambda args: args["channel"] == money.id)
+        said = await at.ann.says("@adk-confirm please deploy one and pay 1500", at.deploys, files=order)
+        first = await at.sees(said, "Deploy one?")
+        at.slack.faults.hangs("download", times=None)
+        await at.later(seconds=61)
+        await at.ann.says("@adk-confirm read this", at.deploys, thread=other, files=order)
+        await at.bob.clicks(first, "Approve")
+        await at.bob.clicks(other, "Approve")
+        await until(ran)
+        await at.bob.clicks(third, "Approve")
+        await until(lambda: len(ran()) > 1)  # a second has passed since the other overtook the file
+        assert [line["service"] for line in ran()] == ["two", "three"]
+
+        at.slack.faults.clear()
+        await at.bob.clicks(await at.bob.finds("Reimburse: amount 1,500?", money), "Approve")
+        await at.sees(said, "I got")
+        assert [line["tool"] for line in ran()] == ["deploy"] * 3 + ["reimburse"]
