@@ -29,7 +29,7 @@ from adk_confirm.bot.hosts.host import (
 )
 from adk_confirm.bot.store.letters import Letter, Mail
 from adk_confirm.bot.store.marks import begin_attempt, earlier_attempt, forget_attempt
-from adk_confirm.bot.store.repository import Session, read_confirmation, seconds
+from adk_confirm.bot.store.repository import Session, note_broken_run, read_confirmation, seconds
 from adk_confirm.bot.store.transactions import (
     follow_outcome,
     hand_over,
@@ -155,6 +155,8 @@ class Deliveries:
         since = seconds(row.handed_at) if delivery.approves else await self._first_attempt(session, letter)
         ago = await self._ago(session, letter, since)
         if delivery.approves and (row.is_void or not await self._may_begin(row, delivery, ago)):
+            if ago is not None and not self._host.tells:  # the run of who sent it may go on unheard
+                await self._lease.run(note_broken_run, session.key)
             return None
         return HostAnswer(asked=row.asked, delivery=delivery, mark=letter.mark, ago=ago)
 

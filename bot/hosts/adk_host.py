@@ -228,6 +228,8 @@ class AdkHost:
         for asks, answer in left:
             self._check(asks, answer)
             self._wait_out(answer.mark, answer.ago, self.patience)
+        if any(one.ago is not None and before.waiting(one.asked.request_id) is None for one in answers):
+            yield RunBroken()  # the run of who sent it may go on unheard
         for nth, group in enumerate(_by_agent(left)):
             now = await self._read(session) if nth else before  # a run may take long, and much may happen meanwhile
             async for said in self._send(session, group, now, control):

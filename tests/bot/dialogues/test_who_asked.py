@@ -99,6 +99,26 @@ async def test_what_follows_from_an_answer_was_asked_for_by_the_same_person(open
         assert [one["tool"] for one in at.ran()] == ["reimburse", "deploy"]
 
 
+@pytest.mark.parametrize("confirmed", [True, False], ids=["approved", "denied"])
+async def test_what_follows_from_an_answer_is_heard_although_the_bot_was_stopped_meanwhile(
+    open_office: Opens, confirmed: bool
+) -> None:
+    """The run goes on there, and its agent asks after the next process has found the call's result in the session."""
+    async with breaking("go") as server, open_office(SPEAKERS, target=agent(server.url)) as at:
+        card = await at.ask("please pay 1500 then deploy search")
+        server.breaks = server.hangs = True
+        await (at.bob.clicks(card, "Approve") if confirmed else at.denies(at.bob, card, ""))
+        await server.begun.wait()
+        await at.stops()
+        await at.starts(at.policies)
+        await at.later(seconds=11)
+        await at.sees(card, "Done: Reimburse" if confirmed else "Denied: Reimburse")
+        await at.rests()
+        await server.ends()
+        await at.later(seconds=11)
+        assert "Asked by @ann" in await at.sees(card, "Deploy search?")
+
+
 async def test_what_another_client_began_was_asked_for_by_nobody_here(open_office: Opens, tmp_path: Path) -> None:
     with foreign(tmp_path, *replay("go")) as server:
         async with open_office(SPEAKERS, target=agent(server.url)) as at:

@@ -23,6 +23,7 @@ KINDS: dict[str, type[Replay]] = {"go": Go, "java": Java, "nameless": Java, "mar
 class Breaking:
     url: str = ""
     breaks: bool = False
+    hangs: bool = False  # the connection does not break, and nothing comes any more once the tools have run
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
     runs: list[asyncio.Task[None]] = field(default_factory=list)
@@ -52,6 +53,9 @@ async def breaking(kind: str) -> AsyncIterator[Breaking]:
             at.runs.append(asyncio.create_task(self._goes_on(*await self._read(request))))
             await at.begun.wait()
             at.breaks = False
+            if at.hangs:
+                await at.goes_on.wait()
+                return web.Response()
             assert request.transport is not None
             request.transport.abort()
             return web.Response()
@@ -61,11 +65,14 @@ async def breaking(kind: str) -> AsyncIterator[Breaking]:
                 pass
 
         async def _turn(self, *given: object) -> AsyncIterator[Plain]:
-            if at.breaks:
+            if at.breaks and not at.hangs:
                 at.begun.set()
                 await at.goes_on.wait()
             async for event in super()._turn(*given):
                 yield event
+                if at.breaks and at.hangs:
+                    at.begun.set()
+                    await at.goes_on.wait()
 
         def _add(self, key: str, author: str, invocation: str, parts: list[Plain], **more: object) -> Plain:
             noted = {"customMetadata": self.mark} if author == "user" and kind == "marks" else {}
