@@ -7,7 +7,7 @@ import re
 
 from adk_confirm import Content, FunctionCall, FunctionResponse, Model, ModelRequest, ScriptedModel
 from adk_confirm.examples.sentences import KINDS, puzzles, understand
-from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.jsontypes import JsonObject, texts
 
 _KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 
@@ -102,7 +102,7 @@ def _instead(asked: FunctionCall | None, result: FunctionResponse) -> FunctionCa
 
 def _done(tool: str, result: JsonObject) -> str | None:
     if tool == "reimburse" and "amount" in result:
-        return f"I reimbursed {result['amount']} for {result.get('purpose')}."
+        return " ".join([f"I reimbursed {result['amount']} for {result.get('purpose')}.", *texts([result.get("note")])])
     if tool == "deploy" and "version" in result:
         return f"{result.get('service')} {result['version']} is on {result.get('env')} now."
     if tool == "request_time_off" and "approved_days" in result:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from difflib import unified_diff
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -52,7 +52,7 @@ def lookup(topic: str) -> dict[str, object]:
     return {"error": f"Nothing is known about {topic}. Known are: {', '.join(running)}, on-call, refunds."}
 
 
-def reimburse(purpose: str, amount: float, tool_context: ToolContext) -> dict[str, object]:
+def reimburse(purpose: str, amount: Annotated[float, Field(gt=0)], tool_context: ToolContext) -> dict[str, object]:
     """Pays somebody back what they spent.
 
     Args:
@@ -60,7 +60,8 @@ def reimburse(purpose: str, amount: float, tool_context: ToolContext) -> dict[st
         amount: how much, in euros.
     """
     _log("reimburse", tool_context, purpose=purpose, amount=amount)
-    return {"status": "ok", "purpose": purpose, "amount": amount}
+    paid: dict[str, object] = {"status": "ok", "purpose": purpose, "amount": amount}
+    return paid if tool_context.tool_confirmation else {**paid, "note": "People are asked about more than 1,000."}
 
 
 def over_1000(amount: float) -> bool:

@@ -90,6 +90,8 @@ class Tool:
     idempotent: bool = False
     may_ask = True
     """Whether people may be asked about any call of this tool."""
+    always_asks = False
+    """Whether they are asked about every one."""
 
     @property
     def declaration(self) -> Declaration:
@@ -221,6 +223,10 @@ class FunctionTool(Tool):
     def may_ask(self) -> bool:  # type: ignore[override]  # it follows from the function
         """A function that takes the context can ask by itself."""
         return bool(self._gate) or self._signature.context_name is not None
+
+    @property
+    def always_asks(self) -> bool:  # type: ignore[override]  # it follows from the gate
+        return self._gate is True
 
     async def gated(self, args: JsonObject, context: ToolContext) -> bool:
         if isinstance(self._gate, bool):

@@ -287,7 +287,7 @@ def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
             *([_counted("Besides", other)] if any(as_object(other := found["other"]).values()) else []),
             _counted("Votes that did not count", found["votes_that_did_not_count"]),
             _counted("Alarms", found["alarms"]),
-            *([f"No {', '.join(empty)}."] if empty else []),
+            *([f"None in the period: {', '.join(empty)}."] if empty else []),
         ),
     )
     yield Section("How fast", tuple(_how_fast(as_object(found["approvals"]))))

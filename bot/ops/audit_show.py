@@ -72,7 +72,7 @@ def calls_in(*stages: str) -> Completes:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many, at most.")
 @options(json=True, names=True)
 async def list_(call: CommandLine, tool: str | None, state: str | None, since: str | None, limit: int) -> None:
-    """List the calls that people were asked about, the newest first."""
+    """List the calls that needed an approval, the newest first; *allowed* are those that a grant let through."""
     stages = stages_called(state) if state else []
     start = parse_time(since, "--since", call.now()) if since else None
     async with call.reading() as database:
@@ -143,6 +143,7 @@ def list_object(row: Confirmation) -> JsonObject:
         "decided_by": [*shown.decided_by],
         "votes": len(shown.voted),
         "quorum": shown.quorum,
+        "by_grant": row.by_grant,
         "asked_at": stamp(row.asked_at),
         "channel": asked.channel,
         "session": asked.session.id,
@@ -171,10 +172,11 @@ def stages_called(state: str) -> list[str]:
 
 
 def _state(one: JsonObject) -> str:
-    """The decision and the outcome: `approved, done`."""
+    """The decision and the outcome: `approved, done`; `allowed, done` if a grant let it through."""
     state, outcome = State(str(one["state"])), OutcomeKind(str(one["outcome"])) if one["outcome"] else None
     votes = [f"{one['votes']} of {one['quorum']}"] if state is State.WAITING else []
-    return ", ".join(dict.fromkeys([*(words.STATES[stage_of(state, kind)] for kind in (None, outcome)), *votes]))
+    decided = "allowed" if one["by_grant"] else words.STATES[state]
+    return ", ".join(dict.fromkeys([decided, words.STATES[stage_of(state, outcome)] if outcome else decided, *votes]))
 
 
 def _heading(row: Confirmation, names: KnownNames, which: str) -> Iterator[str]:
@@ -193,7 +195,8 @@ def _heading(row: Confirmation, names: KnownNames, which: str) -> Iterator[str]:
     if call.why:
         yield f"{INDENT}the agent says: “{visible(call.why)}”"
     if call.preview is not None and call.preview.failed is None:
-        yield f"{INDENT}plan:" if call.stage is State.WAITING else f"{INDENT}approved plan:"
+        approved = row.state is State.APPROVED and row.by_grant is None
+        yield f"{INDENT}approved plan:" if approved else f"{INDENT}plan:"
         yield from (f"{INDENT}{INDENT}{visible(one)}" for one in plan_of(call.preview).lines)
 
 

@@ -73,7 +73,7 @@ class CommandLine:
         seal = self.settings.environment.seal
         if seal is None:
             raise Invalid(
-                "There is no secret to sign the ledger with. Set ADK_CONFIRM_SECRET as the service has it (or the "
+                "There is no secret to check the ledger with. Set ADK_CONFIRM_SECRET as the service has it (or the "
                 "SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN that it uses instead)."
             )
         return seal

@@ -94,6 +94,8 @@ async def explain(
     lines = [visible(line) for line in explanation(policies, found, facts, names, {*(given or ())})]
     if called is not None and not called.may_ask:
         lines.insert(0, f"{visible(tool)} has no gate: the agent runs it without asking. If it asked, this would hold:")
+    elif called is not None and not called.always_asks:
+        lines.insert(0, f"{visible(tool)} looks at each call itself before it asks. If it asks, this holds:")
     if misfit:
         lines.insert(
             0, visible(f"{misfit} The agent would have to call it again before anybody is asked. If it did so:")

@@ -79,10 +79,11 @@ def door_findings(settings: Settings, env: Mapping[str, str]) -> Iterator[Findin
 
 @dataclass(frozen=True)
 class ListedTool:
-    """A tool that the agent has. `may_ask`: it may ask for a confirmation. `ours`: the tool itself, if our own runtime
-    calls it. `schema`: its arguments, if it declares them."""
+    """A tool that the agent has. `may_ask`: it may ask for a confirmation. `always_asks`: it does so for every call.
+    `ours`: the tool itself, if our own runtime calls it. `schema`: its arguments, if it declares them."""
 
     may_ask: bool
+    always_asks: bool
     ours: Tool | None = None
     schema: JsonObject | None = None
 
@@ -122,7 +123,12 @@ async def _tools_of_ours(agent: Agent) -> Tools:
         for one in agent.walk():
             for name, tool in (await one.resolve_tools()).items():
                 if name not in found or not found[name].may_ask:
-                    found[name] = ListedTool(getattr(tool, "may_ask", True), tool, tool.declaration.schema)
+                    found[name] = ListedTool(
+                        getattr(tool, "may_ask", True),
+                        getattr(tool, "always_asks", False),
+                        tool,
+                        tool.declaration.schema,
+                    )
     finally:
         await agent.close()
     found.pop(TRANSFER_TO_AGENT, None)
@@ -153,7 +159,11 @@ async def _tools_of_google(target: object) -> Tools | None:
                     raise ConfirmError(
                         f"{tool.name} can't say which arguments it takes: {message_of(error)}"
                     ) from error
-                found[tool.name] = ListedTool(by_callback or google_may_ask(tool), schema=schema)
+                found[tool.name] = ListedTool(
+                    by_callback or google_may_ask(tool),
+                    getattr(tool, "_require_confirmation", False) is True,
+                    schema=schema,
+                )
     return found
 
 

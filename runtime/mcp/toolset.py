@@ -42,7 +42,7 @@ class McpTool(Tool):
         schema = described.get("inputSchema")
         self.schema = schema if isinstance(schema, dict) else {"type": "object"}
         self.description = str(described.get("description") or "")
-        self.may_ask = held
+        self.may_ask = self.always_asks = held
         self._call = call
         self.preview = preview
 

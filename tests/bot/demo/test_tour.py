@@ -206,6 +206,9 @@ async def crashes(visitor: Visitor, demo: Demo) -> None:
     await visitor.has(5, State.APPROVED, OutcomeKind.HAPPENED)
     hint = await slack.until(visitor.hint, what="the last hint")
     assert "That was the tour" in hint.text
+    await demo.people["ana"].says(SECOND, demo.channel)  # now it is their own
+    await visitor.has(6, State.WAITING)
+    assert "That was the tour" in (visitor.hint() or hint).text
 
 
 async def test_what_was_said_while_the_bot_was_away_reaches_it_as_soon_as_it_is_there() -> None:

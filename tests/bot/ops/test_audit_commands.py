@@ -264,6 +264,9 @@ async def test_a_story_says_what_was_approved_what_changed_leaf_by_leaf_and_why_
     assert story[story.index("    approved plan:") + 1 :][:2] == ["        - replicas: 6", "        + replicas: 12"]
     assert "    owner: email: ben@acme.example → b@acme.example" in story
     assert story[-1].endswith("⛔ deploy_api did not run. “its plan has changed”")
+    denied = await at.asks("deploy_api", {"version": "2.4.2"}, preview=plan)
+    await at.vote(denied, ANNA, VoteKind.DENY)
+    assert "    plan:" in (await at.command("audit", "show", denied)).lines
 
 
 async def test_a_report_counts_a_call_once_and_tells_what_operators_did_and_why(at: Backoffice) -> None:
@@ -348,7 +351,7 @@ async def test_what_can_not_be_done_is_reported(at: Backoffice, arguments: list[
 async def test_nothing_is_verified_without_the_secret(at: Backoffice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ADK_CONFIRM_SECRET")
     said = await at.refusal("audit", "verify")
-    assert said.startswith("There is no secret to sign the ledger with. Set ADK_CONFIRM_SECRET")
+    assert said.startswith("There is no secret to check the ledger with. Set ADK_CONFIRM_SECRET")
 
 
 async def test_several_that_begin_alike(at: Backoffice) -> None:
@@ -574,7 +577,9 @@ async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
     grant, facts = await at.asks("deploy", {}), Facts(account=full_member(ANNA))
     ballot = SubmittedVote(id="one", confirmation=grant, revision=1, kind=VoteKind.APPROVE, voter=ANNA, grant=True)
     await at.database.run(cast, ballot, at.rules.policies, lambda *_: facts)
-    await at.asks("deploy", {}, rights={ANNA: facts})
+    allowed = await at.asks("deploy", {}, rights={ANNA: facts})
+    (line,) = [line for line in (await at.command("audit", "list")).lines if allowed[:8] in line]
+    assert "  allowed  " in line
     await at.command("revoke", grant)
     at.clock.passes(seconds=1)
     found = json.loads((await at.command("audit", "report", "--from", now, "--json")).out)

@@ -142,6 +142,8 @@ def test_a_tool_that_asks_nobody(explained: Explained) -> None:
     Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "adk_confirm.examples.oncall:agent"\n{FILE}')
     said = explained("--tool", "lookup", code=1)
     assert said[0] == "lookup has no gate: the agent runs it without asking. If it asked, this would hold:"
+    small = explained("--tool", "reimburse", "--args", '{"purpose": "the hotel", "amount": 500}', code=1)
+    assert small[0] == "reimburse looks at each call itself before it asks. If it asks, this holds:"
 
 
 def test_tools_of_a_server_can_not_be_looked_for_and_that_is_said(explained: Explained) -> None:

@@ -495,7 +495,7 @@ async def test_a_command_on_its_own_needs_the_secret(
     await at.reopen()
     assert (other.code, none.code, other.out, none.out) == (2, 2, "", "")
     assert "The store belongs to another secret: set ADK_CONFIRM_SECRET" in other.err
-    assert "There is no secret to sign the ledger with. Set ADK_CONFIRM_SECRET" in none.err
+    assert "There is no secret to check the ledger with. Set ADK_CONFIRM_SECRET" in none.err
     assert await at.database.read(_everything) == before
 
 

@@ -157,7 +157,7 @@ async def test_what_is_nearly_a_wish_is_answered_with_an_example(ada: Client, te
 async def test_what_is_left_out_is_reported_and_the_rest_is_done(ada: Client, tmp_path: Path) -> None:
     first, second = await said(ada, "reimburse 40 for the taxi and deploy checkout")
     assert first == "I did not understand all of that. Say it like this: “deploy checkout 2.4.1 to prod”."
-    assert second == "I reimbursed 40 for the taxi."
+    assert second == "I reimbursed 40 for the taxi. People are asked about more than 1,000."
 
 
 def test_each_agent_offers_what_it_has_tools_for() -> None:
