@@ -86,14 +86,6 @@ def test_short_lists_in_a_long_value_keep_their_line() -> None:
     assert '    "tag-0",' in lines
 
 
-def test_numbers_and_booleans_are_distinguished() -> None:
-    assert not same(1, 1.0)
-    assert not same(1, True)
-    assert not same({"a": [0]}, {"a": [False]})
-    assert same({"a": 1, "b": 2}, {"b": 2, "a": 1})
-    assert not same([1, 2], [2, 1])
-
-
 def test_on_a_line_however_long() -> None:
     assert spell_on_one_line("two\nlines") == '"two\\nlines"'
     assert spell_on_one_line("plain") == "plain"

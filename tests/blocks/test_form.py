@@ -168,14 +168,6 @@ def test_a_text_that_is_not_such_a_number_is_refused_at_the_field(schema: Schema
     assert lead.refused("n") == sentence
 
 
-@pytest.mark.parametrize("current", [1.0, 10**20, 1e-7, 1e22, 5e-324, -0.0, 123456789012345678])
-def test_a_number_that_is_typed_again_as_it_was_is_no_change(current: float) -> None:
-    lead = edit(n=current, other="x")
-    shown = lead.form.element("n")["initial_value"]
-    lead.form.enter("n", str(shown)).enter("other", "y")
-    assert lead.submit() == {"other": "y"}
-
-
 @pytest.mark.parametrize(("current", "typed"), [(1500, "1500.00"), (1.5, "+1.50"), (1e22, "1e22"), (6.0, "6")])
 def test_a_number_in_another_spelling_is_no_change(current: float, typed: str) -> None:
     lead = edit(n=current, other="x")
@@ -194,13 +186,6 @@ def test_numbers_have_slacks_own_input_where_it_can_hold_them() -> None:
 
 
 # -- choices
-
-
-def test_a_boolean_is_two_buttons() -> None:
-    lead = edit(dry_run=False)
-    assert lead.form.element("dry run")["type"] == "radio_buttons"
-    lead.form.enter("dry run", "yes")
-    assert lead.submit() == {"dry_run": True}
 
 
 def test_an_enum_is_a_menu_and_keeps_the_kinds_of_its_values() -> None:
@@ -557,11 +542,6 @@ def test_what_is_no_object_or_too_large_is_json(owner: JsonValue) -> None:
     assert edit(owner=owner).form.labels == ["owner"]
 
 
-def test_fields_are_in_the_schemas_order() -> None:
-    schema: Schema = {"model": {"type": "string"}, "memory": {"type": "integer"}, "note": {"type": "string"}}
-    assert edit(schema, extra=1, memory=32, model="16").form.labels == ["model", "memory", "note", "extra"]
-
-
 def test_what_is_wrong_in_an_item_is_said_at_its_field() -> None:
     item: Schema = {"type": "object", "properties": {"amount": {"type": "integer", "maximum": 9, "description": "€"}}}
     schema: Schema = {"rows": {"type": "array", "minItems": 2, "items": {"$ref": "#/properties/row"}}, "row": item}
@@ -686,12 +666,6 @@ PAYLOAD_SCHEMA: Schema = {
 
 def fields_of(payload: JsonValue, schema: Schema | None) -> tuple[Argument, ...]:
     return tuple(Argument(name, value) for name, value in payload_fields(payload, schema).items())
-
-
-def test_an_answer_may_stay_as_it_was_proposed() -> None:
-    view = replace(samples.TIME_OFF, payload=fields_of({"approved_days": 8}, PAYLOAD_SCHEMA))
-    answer = form.Form(view, PAYLOAD_SCHEMA)
-    assert answer.read(OpenForm(form.approve_form(view, answer)).state) == {}
 
 
 @pytest.mark.parametrize(

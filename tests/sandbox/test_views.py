@@ -105,47 +105,6 @@ async def test_the_answer_to_a_submission_is_followed(
         assert ann.notices == ["We had some trouble connecting. Try again?"]
 
 
-async def test_dates_and_lists_are_sent_as_slack_sends_them(
-    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person
-) -> None:
-    sent: list[Body] = []
-
-    @app.view("edit")
-    async def on_submit(ack: AsyncAck, view: Body) -> None:
-        sent.append({name: block["v"] for name, block in view["state"]["values"].items()})
-        await ack()
-
-    fields = [field(name, **element) for name, element in FIELDS.items()]
-    view = modal("Edit", *fields, callback_id="edit", submit={"type": "plain_text", "text": "Save"})
-    changed: Body = {"day": "2028-02-29", "start": "2026-12-05 22:00", "regions": ["gamma", "beta"], "checks": []}
-    emptied: Body = {"day": None, "start": None}
-    for filled in ({}, changed, emptied):
-        await client.views_open(trigger_id=trigger(slack, ann), view=view)
-        form = await ann.gets_modal("Edit")
-        await form.submits(filled)
-        assert not form.is_open()
-    assert sent == [
-        {
-            "day": {"type": "datepicker", "selected_date": "2026-12-05"},
-            "start": {"type": "datetimepicker", "selected_date_time": 1_780_000_042},
-            "regions": {"type": "multi_static_select", "selected_options": []},
-            "checks": {"type": "checkboxes", "selected_options": options("beta")},
-        },
-        {
-            "day": {"type": "datepicker", "selected_date": "2028-02-29"},
-            "start": {"type": "datetimepicker", "selected_date_time": 1_796_504_400},
-            "regions": {"type": "multi_static_select", "selected_options": options("gamma", "beta")},
-            "checks": {"type": "checkboxes", "selected_options": []},
-        },
-        {
-            "day": {"type": "datepicker", "selected_date": None},
-            "start": {"type": "datetimepicker", "selected_date_time": None},
-            "regions": {"type": "multi_static_select", "selected_options": []},
-            "checks": {"type": "checkboxes", "selected_options": options("beta")},
-        },
-    ]
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [("day", "2026-02-30"), ("day", "5 Dec"), ("start", "tonight"), ("regions", [*WORDS]), ("checks", ["delta"])],
