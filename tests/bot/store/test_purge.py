@@ -90,6 +90,8 @@ async def test_what_was_said_and_done_is_gone_and_that_it_was_is_not(at: Backoff
     assert await at.refusal("withdraw", deploy) == (
         f"Confirmation {deploy} was purged: only its ledger lines are left."
     )
+    assert (await purged(at)).out.startswith("Nothing is left to purge from before ")
+    assert len(await at.lines("system")) == 1, "where nothing was purged there is nothing to tell"
 
 
 async def test_nothing_is_left_of_what_was_noted_about_posts_and_people(at: Backoffice) -> None:
@@ -114,17 +116,6 @@ async def test_what_voters_were_told_long_ago_is_gone(at: Backoffice) -> None:
     await purged(at)
     left = "SELECT vote FROM bot_replies UNION ALL SELECT key FROM jobs WHERE kind = 'reply'"
     assert await at.database.read(lambda tx: tx.column(left)) == []
-
-
-async def test_a_second_purge_has_nothing_to_do(at: Backoffice) -> None:
-    await deployed(at)
-    await at.is_posted()
-    at.clock.passes(days=100)
-    done = await purged(at)
-    assert done.lines[0].partition(" UTC ")[2] == "is purged: 7 lines, 1 confirmation, 2 letters."
-    again = await purged(at)
-    assert again.out.startswith("Nothing is left to purge from before ")
-    assert len(await at.lines("system")) == 1, "where nothing was purged there is nothing to tell"
 
 
 async def test_what_waits_is_never_touched(at: Backoffice) -> None:
@@ -265,16 +256,6 @@ async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) ->
 )
 async def test_a_day_that_is_not_before_today_is_refused(at: Backoffice, before: str, sentence: str) -> None:
     assert (await at.refusal("audit", "purge", "--before", before)).startswith(sentence)
-
-
-async def test_beside_a_service_and_without_one(at: Backoffice) -> None:
-    await deployed(at)
-    await at.is_posted()
-    at.clock.passes(days=100)
-    await at.database.close()
-    said = await at.command("audit", "purge", "--before", "90d")
-    await at.reopen()
-    assert said.lines[0].endswith("is purged: 7 lines, 1 confirmation, 2 letters.")
 
 
 # With all the parts
