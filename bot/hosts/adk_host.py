@@ -406,7 +406,7 @@ def _by_agent(answers: Sequence[tuple[AdkRequest, HostAnswer]]) -> list[list[Hos
     one id each has a message of its own, because ADK Go runs one for each message."""
     groups, times = dict[tuple[str, int], list[HostAnswer]](), Counter[tuple[str, str]]()
     for asks, answer in answers:
-        agent = asks.turn or answer.asked.request_id
+        agent = asks.siblings or answer.asked.request_id
         groups.setdefault((agent, times[agent, asks.call_id]), []).append(answer)
         times[agent, asks.call_id] += 1
     return list(groups.values())

@@ -91,8 +91,7 @@ class AdkRequest:
     ask: Ask = Ask.CONFIRMATION
     schema: JsonObject | None = None  # of the answer to a question
     by_node: bool = True  # False: a model asks, with a tool
-    siblings: str = ""  # the same for all requests of one agent in one turn and branch; may be empty
-    step: int = 0  # how many of them had been answered when it was asked: an agent asks on in the same turn
+    siblings: str = ""  # the same for all requests whose answers are sent together; may be empty
     announcement: Announcement | None = None
     twice: bool = False  # another call has the same id, so it is unknown which of them an answer would run
     given: list[tuple[Answer, float | None]] = field(default_factory=list)
@@ -108,11 +107,6 @@ class AdkRequest:
     @property
     def call_id(self) -> str:
         return self.request.call.id or self.request.id
-
-    @property
-    def turn(self) -> str:
-        """The same for all requests whose answers are sent together."""
-        return f"{self.siblings} {self.step}" if self.siblings and self.step else self.siblings
 
     @property
     def announced(self) -> Announcement:
@@ -213,7 +207,7 @@ class AdkRequest:
     def for_people(self, about: ServerInfo) -> HostRequest:
         """The request as people are asked."""
         call, request = self.as_call(), self.request
-        siblings = self.turn if about.say_what_became is None else ""  # our own API takes each answer alone
+        siblings = self.siblings if about.say_what_became is None else ""  # our own API takes each answer alone
         if self.ask is Ask.INPUT:
             return request_about(call, self.ask, siblings)
         declared = about.schemas.get(call.tool)

@@ -71,7 +71,7 @@ class SessionReading:
     _signing_in: set[str] = field(default_factory=set)  # a client can answer these: another sentence says so
     _unread: dict[str, AdkRequest] = field(default_factory=dict)  # with an answer that we can't read, by call
     _responses: dict[str, JsonObject] = field(default_factory=dict)  # the last of each call
-    _steps: Counter[str] = field(default_factory=Counter)  # how many answers requests with these siblings got
+    _answered: Counter[str] = field(default_factory=Counter)  # how many answers requests with these siblings got
 
     def status(self, request_id: str) -> RequestStatus:
         return asks.status if (asks := self.requests.get(request_id)) is not None else RequestStatus.GONE
@@ -156,7 +156,8 @@ class SessionReading:
             return
         first = self.requests.setdefault(asks.request.id, asks)
         if first is asks:
-            asks.step = self._steps[asks.siblings]
+            while asks.siblings and (answered := self._answered[asks.siblings]):  # an agent asks on in the same turn
+                asks.siblings += f" {answered}"
             older = self._by_call.get(asks.call_id)
             if older is not None and older.given and asks.announcement and asks.announcement.approved_preview:
                 older.held_again = asks.announcement
@@ -250,7 +251,7 @@ class SessionReading:
             self._running[asks.call_id] = asks if self._running.get(asks.call_id, asks) is asks else None
         asks.given.append((answer, at))
         asks.answered += 1
-        self._steps[asks.siblings] += 1
+        self._answered[asks.siblings] += 1
 
 
 def read(events: Sequence[JsonObject] | None) -> SessionReading:
