@@ -254,8 +254,8 @@ def _title(view: Shown) -> str:
         return "⚠️ Run again? {what}" if view.attempt > 1 else "⚠️ Plan changed: {what}?"
     if view.stage is State.APPROVED and view.paused:
         return "⏸️ Paused: {what}"
-    if view.stage is State.ELSEWHERE and view.outside is not None and not view.question:
-        return words.TITLES_ELSEWHERE[view.outside]
+    if view.stage is State.ELSEWHERE and not view.question:
+        return f"🚨 {words.OUTSIDE[view.outside].capitalize()} outside this app: {{what}}"
     return words.TITLES[view.became]
 
 
@@ -523,14 +523,17 @@ def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
 
 
 def calls_like(grant: GrantView | GrantOffer | ShownLine) -> tuple[TextSpan, ...]:
-    """`deploy with service checkout, any version or env`: what a grant covers, in all places."""
-    free = join_list([name(readable_name(one)) for one in grant.free], _BOUND, " or ")
-    bound = [join_list([*map(named_value, grant.on)], _BOUND)] if grant.on else []
-    any_of = [replace(one, bold=True) for one in (Say("any "), *free) if isinstance(one, Say | Supplied)]
-    differ = [any_of] if free else []
-    start = "" if not (bound or differ) else " with " if free else " with exactly "
+    """`deploy with service checkout, replicas up to 4, any version or env`: what a grant covers, in all places."""
+    parts: list[Sequence[TextSpan]] = [join_list([*map(named_value, grant.on)], _BOUND)] if grant.on else []
+    for limit in sorted({one.limit for one in grant.free}, reverse=True):
+        named = [name(readable_name(one.name)) for one in grant.free if one.limit == limit]
+        free = (
+            (*join_list(named, _BOUND), Say(f" {limit}")) if limit else (Say("any "), *join_list(named, _BOUND, " or "))
+        )
+        parts.append([replace(one, bold=True) for one in free if isinstance(one, Say | Supplied)])
+    start = "" if not parts else " with " if grant.free else " with exactly "
     tool = Prose(fit_visible(grant.tool, 60).text, bold=True)
-    return (tool, *([Say(start)] if start else []), *join([*bound, *differ]))
+    return (tool, *([Say(start)] if start else []), *join(parts))
 
 
 _BOUND = 5

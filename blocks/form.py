@@ -309,7 +309,8 @@ def gives_grant(view: Shown, terms: str) -> bool:
 
 
 def _terms(offer: GrantOffer) -> str:
-    return _digest(canonical([offer.seconds, offer.uses, [one.name for one in offer.on]]))
+    differ: list[JsonValue] = [[one.name, one.limit] for one in offer.free]
+    return _digest(canonical([offer.seconds, offer.uses, [one.name for one in offer.on], differ]))
 
 
 def _digest(text: str) -> str:

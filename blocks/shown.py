@@ -142,6 +142,15 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
+class Free:
+    """An argument that may differ in the calls that a grant allows, and how far: `up to €2,000`. "": it may be
+    anything."""
+
+    name: str
+    limit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GrantOffer:
     """What the Approve form may offer: for how long, bound to which arguments, which of them may differ, and for how
     many calls (None: any number)."""
@@ -149,7 +158,7 @@ class GrantOffer:
     tool: str
     seconds: int
     on: tuple[Argument, ...] = ()
-    free: tuple[str, ...] = ()
+    free: tuple[Free, ...] = ()
     uses: int | None = None
 
 
@@ -162,8 +171,7 @@ class GrantView:
     by: tuple[str, ...]
     until: int
     on: tuple[Argument, ...] = ()
-    free: tuple[str, ...] = ()
-    """The names of arguments that may differ."""
+    free: tuple[Free, ...] = ()
     uses: int | None = None
     """For how many calls. None: any number."""
     used: int = 0

@@ -14,7 +14,7 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import describe_answer
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
 from adk_confirm.blocks.mentions import approver_names
-from adk_confirm.blocks.shown import Approver, Argument, FieldDiff, Formats
+from adk_confirm.blocks.shown import Approver, Argument, FieldDiff, Formats, Free
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class ShownLine:
     until: int | None = None
     channel: str | None = None
     on: tuple[Argument, ...] = ()
-    free: tuple[str, ...] = ()
+    free: tuple[Free, ...] = ()
     yes: bool | None = None  # SETTLED: it took effect; ELSEWHERE: it was approved
     call: tuple[Argument, ...] = ()  # the arguments as they were first asked for
     formats: Formats = ()  # of what a result calls by the names of arguments
@@ -213,7 +213,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.EXPIRED: LineEntry(sentence="⌛ {tool} has expired with {votes}. {no}", end=_expiry_words),
     LineKind.WITHDRAWN: LineEntry(sentence="↩️ {who} withdrew {tool}. {no}", end="withdrawn by {who}{what}.", text=True),
     LineKind.ASKED_ANEW: LineEntry(sentence="↩️ The agent asks about {tool} again. Use the newer card."),
-    LineKind.ELSEWHERE: LineEntry(sentence=lambda step: words.LINE_ELSEWHERE[step.yes]),
+    LineKind.ELSEWHERE: LineEntry(sentence=lambda step: f"🚨 {{tool}} was {words.OUTSIDE[step.yes]} outside this app."),
     LineKind.LAPSED: LineEntry(
         sentence=_by_ask(
             words.LINE_NOT_SENT, "⌛ {tool} was approved, but did not start in time.", words.LINE_NOT_SENT

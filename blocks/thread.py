@@ -174,9 +174,7 @@ def history_pieces(step: ShownLine, *, time: When | None = None) -> tuple[Piece,
     elif step.question and not step.headline:  # at the beginning of a sentence
         template = re.sub(r"^(\S+) \{tool\}", r"\1 The question of {name}", template)
     template = template.replace("{no}", after_a_no(step))
-    row = (
-        say(template.replace(" ", " {time}  ", 1), time=time, **_spans(step)) if time else say(template, **_spans(step))
-    )
+    row = say(template.replace(" ", " {time}  ", 1) if time else template, time=time or "", **_spans(step))
     changes = () if step.answer else listed((), step.changes, step.call)
     if step.said:
         row += (Say(" "), Prose(step.said))

@@ -33,10 +33,7 @@ TITLES: Mapping[str, str] = {  # by stage; {what} is the headline: "Deploy check
     "it did not": "📝 Did not take effect: {what}",
     "nobody knows": "❓ Outcome unknown: {what}",
 }
-TITLES_ELSEWHERE = {  # of a call, if it is known whether it was approved
-    True: "🚨 Approved outside this app: {what}",
-    False: "🚨 Denied outside this app: {what}",
-}
+OUTSIDE = {True: "approved", False: "denied", None: "answered"}  # by whether it is known whether it was approved
 TITLES_QUESTION: Mapping[str, str] = {  # what differs for a question that an agent asks
     "waiting": "💬 {what}",
     "approved": "💬 Answered: {what}",
@@ -109,6 +106,9 @@ NOT_SEALED = (
     "whoever runs it."
 )
 GRANT = "🔓 {runs} in this thread {time}: {calls}.{uses}"
+
+LIMITS = {"<=": "up to", "<": "below", ">=": "at least", ">": "above"}
+WITHIN = "within the policy"
 
 
 def uses(most: int | None, used: int = 0) -> str:
@@ -206,11 +206,6 @@ LINE_REMINDED_WHO = "⏰ Reminder for {approvers}: {tool} has {votes}. Expires {
 LINE_APPROVAL = "👍 {who} approved {tool}: {votes}."
 LINE_ANSWER_CHANGED = "✏️ {who} approved {answer} for {tool} instead: {votes}. Earlier approvals no longer count."
 LINE_ANSWER_CHANGED_WITH = "✏️ {who} approved {tool} with {answer} instead: {votes}. Earlier approvals no longer count."
-LINE_ELSEWHERE = {
-    True: "🚨 {tool} was approved outside this app.",
-    False: "🚨 {tool} was denied outside this app.",
-    None: "🚨 {tool} was answered outside this app.",
-}
 LINE_NOT_SENT = "⌛ {tool} was decided, but the agent could not be reached in time."
 LINE_UNSEALED = {
     "words": (

@@ -11,7 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 
+from adk_confirm.blocks import words
 from adk_confirm.blocks.json_schema import payload_fields, property_names
+from adk_confirm.blocks.readable import scalar
+from adk_confirm.blocks.rich_text import spoken
 from adk_confirm.blocks.shown import (
     ABSENT,
     PAYLOAD,
@@ -24,6 +27,7 @@ from adk_confirm.blocks.shown import (
     Became,
     FieldDiff,
     Formats,
+    Free,
     GrantOffer,
     GrantView,
     OutcomeKind,
@@ -39,6 +43,7 @@ from adk_confirm.bot.confirmation.confirmation import Ask, Confirmation, Grant, 
 from adk_confirm.bot.confirmation.grants import fixed_arguments, lasts
 from adk_confirm.bot.policy.approvers import Person, is_caller
 from adk_confirm.bot.policy.redaction import MASK, Redactor
+from adk_confirm.bot.policy.when import limits_of
 from adk_confirm.runtime.calls.call import EARLIER
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical, same
@@ -76,7 +81,7 @@ def shown_of(
 def _asked_for(row: Confirmation, redactor: Redactor) -> AskedFor:
     asked, policy = row.asked, row.policy
     title = _title(row, redactor)
-    formats = (*currencies(title), *policy.format)  # the policy's win over the title's
+    formats = _formats(row, title)
     arguments, hidden = masked_arguments(redactor, row.revision.arguments, formats, edits.defaults_left(row))
     payload, hidden_too = _payload(row, redactor, row.revision.payload)
     hint = str(redactor.mask_text(asked.hint))
@@ -172,7 +177,7 @@ def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> GrantOffer
     if not offered or not binds or asked.wants_payload or asked.by_caller:  # each of a caller's asks is a session
         return None
     seconds, on = int(lasts(offered).total_seconds()), bound_by(row, arguments)
-    return GrantOffer(asked.tool, seconds, on, free_names(row), offered.uses)
+    return GrantOffer(asked.tool, seconds, on, free_in(row), offered.uses)
 
 
 def _became(row: Confirmation, redactor: Redactor) -> Became:
@@ -240,9 +245,9 @@ def named_approvers(entries: Iterable[Approver], accounts: Mapping[str, str] = N
 
 def grant_view(grant: Grant, row: Confirmation, thread: str | None = None) -> GrantView:
     """`row`: the confirmation that the grant came with."""
-    on, _ = masked_arguments(row.redactor, grant.on)
+    on, _ = masked_arguments(row.redactor, grant.on, _formats(row, _title(row, row.redactor)))
     by, until = user_ids(grant.given_by), epoch(grant.until)
-    return GrantView(grant.id, grant.tool, by, until, on, free_names(row), grant.uses, grant.used, thread)
+    return GrantView(grant.id, grant.tool, by, until, on, free_in(row), grant.uses, grant.used, thread)
 
 
 def free_names(row: Confirmation) -> tuple[str, ...]:
@@ -250,6 +255,19 @@ def free_names(row: Confirmation) -> tuple[str, ...]:
     bound = row.policy.grant_on
     names = dict.fromkeys((*row.revision.arguments, *property_names(row.asked.tool_schema)))
     return () if bound is None else tuple(name for name in names if name not in bound)
+
+
+def free_in(row: Confirmation) -> tuple[Free, ...]:
+    """What may differ, and how far: a grant lets no call through that its policy does not govern."""
+    formats = _formats(row, _title(row, row.redactor))
+    found = [(name, limits_of(row.policy.when or "", name)) for name in free_names(row)]
+    return tuple(Free(name, _limit(name, limits, formats)) for name, limits in found)
+
+
+def _limit(name: str, limits: Sequence[tuple[str, float]] | None, formats: Formats) -> str:
+    kind = dict(formats).get(name)
+    said = [f"{words.LIMITS[sign]} {spoken(scalar(number, kind, name))}" for sign, number in limits or ()]
+    return words.WITHIN if limits is None else " and ".join(said)
 
 
 def bound_by(row: Confirmation, arguments: Sequence[Argument]) -> tuple[Argument, ...]:
@@ -283,6 +301,11 @@ def _with_dots_spelled(value: Json) -> Json:
         case dict():
             return {name: _with_dots_spelled(one) for name, one in value.items()}
     return value
+
+
+def _formats(row: Confirmation, title: str | None) -> Formats:
+    """How values of its call are shown. What the policy says wins over what the title says."""
+    return (*currencies(title), *row.policy.format)
 
 
 def _formats_of(name: str, formats: Formats) -> Formats:

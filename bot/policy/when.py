@@ -7,6 +7,7 @@ The result depends only on the call. `bounded` limits the cost. `cel` is importe
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import threading
 import time
@@ -35,6 +36,8 @@ _FIELD = re.compile(r"\.\s*([A-Za-z_]\w*)\b(?!\s*\()")
 _INDEXED = re.compile(r"(?<=[\w)\]])\[\s*(['\"])(.*?)\1\s*\]")
 _ARGUMENT = re.compile(r"\bargs((?:\.[A-Za-z_]\w*\b(?!\s*\())+)")
 _INDEXED_ARGUMENT = re.compile(r"\bargs\[\s*(['\"])(.*?)\1\s*\]")
+_NESTED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
+_LIMIT = re.compile(r"args\.([A-Za-z_]\w*)\s*([<>]=?)\s*(-?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?)")
 _NAMED = re.compile(r"[A-Za-z]\w*")
 
 
@@ -97,6 +100,28 @@ def arguments_read(expression: str) -> list[str]:
     """
     paths = [path[1:] for path in _ARGUMENT.findall(_TEXT.sub("''", expression))]
     return list(dict.fromkeys([*paths, *(name for _, name in _INDEXED_ARGUMENT.findall(expression))]))
+
+
+def limits_of(expression: str, name: str) -> tuple[tuple[str, float], ...] | None:
+    """The comparisons with a number that an argument passes wherever the expression is true. Empty if it does not read
+    the argument; None if it may say something else of it.
+
+    >>> limits_of("args.amount <= 2000 && args.env == 'prod'", "amount")
+    (('<=', 2000),)
+    """
+    bare = _TEXT.sub("''", expression)
+    read = [path.split(".")[1] for path in _ARGUMENT.findall(bare)]
+    if len(read) != len(re.findall(r"\bargs\b", bare)):
+        return None  # it looks at arguments without their names
+    if name not in read:
+        return ()
+    outside, before = bare, ""
+    while outside != before:
+        before, outside = outside, _NESTED.sub("", outside)
+    found = [limit for part in outside.split("&&") if (limit := _LIMIT.fullmatch(part.strip())) and limit[1] == name]
+    if any(sign in outside for sign in ("||", "?", "//")) or len(found) != read.count(name):
+        return None
+    return tuple((limit[2], json.loads(limit[3])) for limit in found)
 
 
 def holds(expression: str, facts: Mapping[str, Json]) -> bool:

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from adk_confirm.blocks.home import HomeView
 from adk_confirm.blocks.ledger_kinds import LineKind, Reason
-from adk_confirm.blocks.shown import Argument, FieldDiff, GrantOffer, GrantView, Paused, Shown
+from adk_confirm.blocks.shown import Argument, FieldDiff, Free, GrantOffer, GrantView, Paused, Shown
 from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.bot.confirmation.authorise import Refusal
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind, State
@@ -181,7 +181,7 @@ ESCALATED = replace(ONE_VOTE, version=6, escalated_to=approvers("group:S0LEADS")
 NOBODY = replace(
     WAITING, approvers=approvers(f"user:{DANA}"), quorum=1, too_few_now=True, too_few_may=True, able=frozenset()
 )
-_FREE = ("version", "env", "replicas")
+_FREE = (Free("version"), Free("env"), Free("replicas", "up to 8"))
 GRANT = GrantView("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),), _FREE)
 GRANTED = replace(DONE, id="granted", grant=GRANT, decided_by=(LEAD,))
 OFFERED = replace(WAITING, grant_offer=GrantOffer("deploy", 1800, (Argument("service", "checkout"),), _FREE))
@@ -560,7 +560,7 @@ THREAD_LINES = (
     ShownLine(seq=10, kind=LineKind.EXPIRED, **_TALK),
     ShownLine(seq=11, kind=LineKind.UNKNOWN, approvers=approvers("user:U0LEAD"), card_link=_CARD, **_TALK),
     ShownLine(seq=12, kind=LineKind.SETTLED, who=LEAD, yes=True, **_TALK),
-    ShownLine(seq=13, kind=LineKind.GRANTED, people=(LEAD,), until=NOON + 1800, free=("version",), **_TALK),
+    ShownLine(seq=13, kind=LineKind.GRANTED, people=(LEAD,), until=NOON + 1800, free=(Free("version"),), **_TALK),
     ShownLine(seq=14, kind=LineKind.GRANT_USED, people=(LEAD,), arguments=WAITING.arguments, **_TALK),
     ShownLine(
         seq=15, kind=LineKind.CALL_REFUSED, tool="drop_table", arguments=(Argument("name", "orders"),), said=_NO_RULE

@@ -189,11 +189,12 @@ def test_what_was_filled_in_before_the_policy_changed_is_never_anothers_value() 
 
 
 def test_a_form_that_was_opened_before_the_policy_changed_allows_nothing_else() -> None:
-    desk = Desk(make_policy(grant="30m"))
+    desk = Desk(make_policy(grant="30m", grant_on=[]))
     view = modals.approve_view(desk.row, Ref(desk.row.id, 1), grant=True)
     _, _, _, terms = modals.read_metadata(view["private_metadata"])
     assert modals.read_approval(desk.row, {}, terms, Policies.of(desk.row.policy)).grant
-    for other in ({"grant": "session"}, {"grant": "30m", "grant_on": ["version"]}, {}):
+    up_to_four = {"grant": "30m", "grant_on": [], "when": "args.replicas <= 4"}
+    for other in ({"grant": "session"}, {"grant": "30m", "grant_on": ["version"]}, up_to_four, {}):
         policy = make_policy(**other)
         after = put_under(desk.row, GoverningPolicy(policy, 0), {}, NOON, Policies.of(policy)).row
         with pytest.raises(ConfirmError, match="The policy has changed meanwhile"):

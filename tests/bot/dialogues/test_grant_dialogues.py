@@ -27,10 +27,15 @@ barred = ["group:S0BARRED"]
 
 [[policy]]
 tools = ["reimburse"]
+when = "args.amount <= 2000"
 approvers = ["group:S0ONCALL"]
 grant = { for = "30m", uses = 2 }
 grant_on = []
 format = { amount = "EUR" }
+
+[[policy]]
+tools = ["reimburse"]
+approvers = ["group:S0ONCALL"]
 """
 
 
@@ -292,3 +297,19 @@ async def test_a_grant_that_would_bind_nothing_is_neither_offered_nor_given(open
         await at.bob.finds("to Mallory", at.deploys, thread=card)
         await at.rests()
         assert [one["to"] for one in at.ran()] == ["Ada"]
+
+
+async def test_what_may_differ_is_what_its_policy_leaves_of_it(at: Office) -> None:
+    """Form, card, thread and Home say so. Beyond it people are asked."""
+    card = await at.ask("reimburse 1500 for a train")
+    covers = "reimburse with amount up to €2,000.00, any purpose."
+    assert f"stops asking in this thread for 30 min: {covers} 2 calls at most." in card.text
+    await at.bob.clicks(card, "Allow more")
+    await (await at.bob.gets_modal(covers)).submits()
+    await at.sees(card, "Done: Reimburse", "Runs without asking", covers, "allowed more until ")
+    await at.bob.opens_home(covers.rstrip("."))
+
+    await at.ann.says("@adk-confirm reimburse 5000 for a train", at.deploys, thread=card)
+
+    await at.bob.finds("Needs 1 approval", at.deploys, thread=card)
+    assert len(at.ran()) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adk_confirm.bot.policy.policies import CallFacts, CallRefusal, CallRefusalReason, Policies, Policy
-from adk_confirm.bot.policy.when import ExpressionFailed, check_expression, holds
+from adk_confirm.bot.policy.when import ExpressionFailed, check_expression, holds, limits_of
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.jsontypes import JsonObject
 
@@ -135,3 +135,29 @@ def test_large_arguments_of_an_honest_call_are_looked_at() -> None:
 
 def test_deep_arguments_are_no_trouble() -> None:
     assert ask("has(args.n.n.n)", **DEEP)
+
+
+@pytest.mark.parametrize(
+    ("expression", "limits"),
+    [
+        ("true", ()),
+        ("tool == 'args.amount <= 5'", ()),
+        ("args.amount <= 2000", (("<=", 2000),)),
+        ("args.amount>=5 && args.env == 'prod' && args.amount < 10.5", ((">=", 5), ("<", 10.5))),
+        ("(args.env == 'a' || args.env == 'b') && args.amount <= 5", (("<=", 5),)),
+        ("args.amount <= 5 || args.env == 'prod'", None),
+        ("!(tool == 'pay' && args.amount <= 5 && args.env == 'prod')", None),
+        ("tool == 'pay' ? args.env == 'prod' : true && args.amount <= 5", None),
+        ("args.amount <= 5 && args.amount != 3", None),
+        ("args.amount == 5", None),
+        ("args.amount.euros <= 5", None),
+        ("args['amount'] <= 5", None),
+        ("args.env == 'prod' // && args.amount <= 5", None),
+        ("args.all(name, args[name] != 'all')", None),
+    ],
+)
+def test_what_an_expression_leaves_of_an_argument(
+    expression: str, limits: tuple[tuple[str, float], ...] | None
+) -> None:
+    check_expression(expression)
+    assert limits_of(expression, "amount") == limits
