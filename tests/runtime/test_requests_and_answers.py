@@ -155,15 +155,6 @@ def test_an_answer_is_read_as_it_was_written(confirmed: bool, payload: Json, rea
     assert canonical(heard.payload) == canonical(said.payload)
 
 
-def test_an_answer_is_spelled_as_every_adk_takes_it() -> None:
-    yes, no, why = Answer("r", True, {"days": 3}), Answer("r", False), Answer("r", False, reason="No.")
-    assert [next(iter(a.as_content().responses())).response for a in (yes, no, why)] == [
-        {"confirmed": True, "payload": {"days": 3}},
-        {"confirmed": False},
-        {"confirmed": False, "payload": {"reason": "No."}},
-    ]
-
-
 # The call that a request is about
 
 

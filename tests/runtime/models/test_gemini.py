@@ -45,7 +45,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientS
 
 MODEL = "gemini-2.5-flash"
 HELLO = Content.of_text("Hello?")
-OTHER = Declaration("other", "Does something else.", {"type": "object", "properties": {}})
 LOOKUP = Declaration("lookup", "Looks a city up.", {"type": "object", "properties": {"city": {"type": "string"}}})
 
 
@@ -554,14 +553,3 @@ async def test_parallel_calls_and_chat_in_between(gemini: FakeGemini, chat: Chat
         {"paid": 2},
     ]
     assert [result.get("id") for result in results] == [None, "theirs", None]
-
-
-async def test_an_agent_hands_over_to_another(gemini: FakeGemini) -> None:
-    child = Agent("paymaster", description="Pays.", tools=[FunctionTool(reimburse, require_confirmation=True)])
-    gemini.will(
-        call("transfer_to_agent", agent_name="paymaster"), call("reimburse", purpose="trip", amount=1), say("Paid.")
-    )
-    async with Runner(Agent("hr", MODEL, sub_agents=[child])) as runner:
-        chat = Chat(runner)
-        heard = await chat.approve((await chat.say("Pay me")).request)
-        assert heard.lines == ['paymaster got reimburse: {"paid":1}', "paymaster says Paid."]

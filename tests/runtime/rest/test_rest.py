@@ -110,20 +110,6 @@ async def test_a_stream_is_one_data_line_an_event_and_no_mark_at_its_end(quick: 
     assert [event["id"] for event in (await quick.look())["events"]][1:] == [whole["id"]]
 
 
-@pytest.mark.parametrize("endpoint", ["/run", "/run_sse"])
-async def test_what_is_not_there_is_said_before_the_stream(quick: Client, endpoint: str) -> None:
-    message = {"newMessage": words("hello")}
-    no_app = await quick.request("POST", endpoint, json={**RUN, **message, "appName": "nobody"})
-    assert no_app == (404, {"detail": "Agent not found: nobody"})
-    no_session = await quick.request("POST", endpoint, json={**RUN, **message, "sessionId": "other"})
-    assert no_session == (404, {"detail": "Session not found: other"})
-    status, refused = await quick.request("POST", endpoint, json={**RUN, **message, "appName": None})
-    assert (status, "appName" in refused["detail"]) == (400, True)
-    resumed = await quick.request("POST", endpoint, json={**RUN, "invocationId": "e-none"})
-    assert resumed[0] == 404
-    assert (await quick.look())["events"] == []
-
-
 async def test_an_app_that_is_not_there_has_no_sessions(quick: Client) -> None:
     assert await quick.request("GET", "/apps/nobody/users/ada/sessions") == (404, {"detail": "Agent not found: nobody"})
     _, listed = await quick.request("GET", f"{quick.sessions}/")

@@ -145,7 +145,7 @@ async def answer_from_here(url: str, app: str, log: str, session: str, verdict: 
         print(f"conflicts {len([one for one in ended if isinstance(one, Conflict)])}")
 
 
-@pytest.mark.parametrize("verdicts", [("approve", "approve"), ("approve", "deny"), ("deny", "deny")])
+@pytest.mark.parametrize("verdicts", [("approve", "approve"), ("approve", "deny")])
 async def test_two_processes_with_the_same_request_run_it_once(
     postgres_stocked: str, app: str, log: Log, verdicts: tuple[str, str]
 ) -> None:

@@ -88,15 +88,6 @@ async def test_one_that_is_different_each_time_lets_nothing_run_and_does_not_ask
     assert (heard.requests, ran) == ([], [])
 
 
-async def test_what_an_edit_would_do_can_be_asked_before_it_is_approved(run: MakeRunner) -> None:
-    chat = previewed(run)
-    asked = (await chat.say("Go")).request
-    seen = await chat.preview(asked, {"version": "2.4.2"})
-    assert seen == Preview("2.4.0 → 2.4.2")
-    await chat.approve(asked, {"version": "2.4.2"}, seen)
-    assert ran == ["2.4.2"]
-
-
 async def test_if_it_has_changed_since_then_people_see_what_they_had_approved(run: MakeRunner) -> None:
     chat = previewed(run)
     asked = (await chat.say("Go")).request

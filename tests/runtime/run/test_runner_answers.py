@@ -255,14 +255,6 @@ async def test_one_conflict_among_several_answers_stores_none_of_them(run: MakeR
 # Both ids, both dialects
 
 
-async def test_an_answer_by_the_calls_id_counts_too(run: MakeRunner) -> None:
-    chat, request = await asked(run)
-    assert request.call.id is not None
-    assert (await chat.answer(Answer(request.call.id, True))).texts == ["It is live."]
-    assert (await chat.approve(request)).events == []
-    assert log == ["deployed a"]
-
-
 @pytest.mark.parametrize("dialect", ["call", "response"])
 async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(
     database: Database, app: str, dialect: Dialect

@@ -270,11 +270,7 @@ async def test_who_approves_may_amend_the_arguments(
     [
         ({"sum": 5}, "sum", "is not an argument (there are: amount, purpose)"),
         ({"amount": "1200"}, "amount", "valid number"),
-        ({"amount": None}, "amount", "valid number"),
-        ({"purpose": 7}, "purpose", "valid string"),
-        ({"amount": [1]}, "amount", "valid number"),
         ("1200", "payload", "must be an object"),
-        ([1200], "payload", "must be an object"),
     ],
 )
 async def test_an_amendment_that_does_not_fit_is_refused_and_the_request_still_waits(

@@ -373,11 +373,6 @@ async def left_by_another(
         yield Chat(second, first.session), model
 
 
-async def test_what_another_left_is_resumed_by_another_runner(database: Database, app: str) -> None:
-    async with left_by_another(database, app, "I lost it.") as (chat, _):
-        assert (await chat.taken_up()).texts == ["I lost it."]
-
-
 async def test_a_message_goes_on_with_what_a_crash_has_left_and_the_model_sees_both(
     database: Database, app: str
 ) -> None:

@@ -223,14 +223,6 @@ async def test_an_instruction_that_fails_is_reported_as_the_models_failure(run: 
     assert heard.lines == ["helper fails LookupError: no handbook"]
 
 
-async def test_an_instruction_that_hangs_is_reported_too(run: MakeRunner) -> None:
-    async def instruct(context: object) -> str:
-        return str(await asyncio.Event().wait())
-
-    agent = Agent("helper", ScriptedModel("Never said."), instruction=instruct)
-    assert (await Chat(run(agent, model_patience=0.1)).say("Hello")).errors == ["TimeoutError"]
-
-
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_an_instruction_that_can_not_be_cancelled_holds_nobody_up(run: MakeRunner, is_async: bool) -> None:
     """Not even others on the same event loop, if it blocks."""

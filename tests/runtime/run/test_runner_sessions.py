@@ -59,31 +59,6 @@ SHIP_A = call("deploy", version="a")
 # Restart
 
 
-async def test_what_is_seen_warm_and_cold_is_the_same(run: MakeRunner) -> None:
-    script = [SHIP_A, "Waiting.", "Live.", "Bye."]
-    warm, cold = operator(*script), operator(*script)
-    for agent, restart in ((warm, False), (cold, True)):
-        chat = Chat(run(agent))
-
-        async def again(chat: Chat = chat, restart: bool = restart) -> None:
-            if restart:
-                await chat.runner.close()
-
-        request = (await chat.say("Ship a")).request
-        await again()
-        await chat.say("And?")
-        await again()
-        await chat.approve(request)
-        await again()
-        await chat.say("Bye")
-        await chat.runner.close()
-    assert isinstance(warm.model, ScriptedModel)
-    assert isinstance(cold.model, ScriptedModel)
-    assert [shown(contents) for contents in warm.model.requests] == [
-        shown(contents) for contents in cold.model.requests
-    ]
-
-
 async def test_two_that_take_turns_see_what_the_other_has_heard(database: Database, app: str) -> None:
     """As behind a load balancer: a session that is warm here goes on elsewhere, and comes back."""
     agents = [operator(SHIP_A, "Here.", "It is live.", "Bye."), operator("There.", "There again.")]

@@ -16,9 +16,8 @@ from uuid import UUID
 import pytest
 from pydantic import AfterValidator, BaseModel
 
-from adk_confirm import Agent, Answer, FunctionCall, FunctionTool, Runner, ScriptedModel, ToolContext, call
+from adk_confirm import Agent, Answer, FunctionCall, FunctionTool, ScriptedModel, ToolContext, call
 from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
-from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.tool import BadArguments, Bound, ToolOutcomeUnknown
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
@@ -466,39 +465,6 @@ async def test_two_calls_never_share_a_key_whatever_their_names(run: MakeRunner)
 
 
 # Time
-
-
-async def test_a_tool_may_take_longer_than_the_lease(database: Database, app: str) -> None:
-    running = asyncio.Event()
-    ends: list[float] = []
-
-    def lease_ends(tx: Tx) -> float:
-        keys = "SELECT CAST(key AS TEXT) FROM runtime_sessions WHERE app = :app"
-        of_app = f"SELECT lease_until FROM jobs WHERE kind = :kind AND key IN ({keys})"
-        return tx.value(of_app, kind=f"anyone:{app}", app=app) or 0.0
-
-    async def held_longer_than_three_terms() -> bool:
-        ends.append(await database.read(lease_ends))
-        return ends[-1] - ends[0] > 0.9
-
-    async def long() -> str:
-        running.set()
-        await until(held_longer_than_three_terms)
-        log.append("ended")
-        return "done"
-
-    model = ScriptedModel(call("long"), "Done.", "Hello.")
-    agent = Agent("worker", model, tools=[FunctionTool(long, require_confirmation=True)])
-    one, other = (Runner(agent, database, app_name=app, lease_term=0.3) for _ in range(2))
-    chat = Chat(one)
-    request = (await chat.say("Go")).request
-    working = asyncio.create_task(chat.approve(request))
-    await running.wait()
-    assert (await Chat(other, chat.session).say("Hello")).texts == ["Hello."]
-    assert log == ["ended"]
-    assert (await working).texts == ["Done."]
-    await one.close()
-    await other.close()
 
 
 async def test_a_check_of_arguments_holds_up_nobody_else(run: MakeRunner) -> None:

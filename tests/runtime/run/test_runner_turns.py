@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-
 import pytest
 
 from adk_confirm import Agent, FunctionTool, ScriptedModel, call
@@ -42,8 +40,8 @@ PARALLEL = [
 # Parallel calls
 
 
-@pytest.mark.parametrize("order", list(permutations("abc")))
-async def test_parallel_calls_are_answered_one_by_one_in_any_order(run: MakeRunner, order: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("order", ["abc", "bca", "cba"])
+async def test_parallel_calls_are_answered_one_by_one_in_any_order(run: MakeRunner, order: str) -> None:
     agent, model = operator(PARALLEL, "All live.")
     chat = Chat(run(agent))
     heard = await chat.say("Ship it")

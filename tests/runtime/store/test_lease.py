@@ -77,40 +77,6 @@ async def test_of_many_that_claim_one_gets_it(store: Database) -> None:
     assert len([token for token in tokens if token is not None]) == 1
 
 
-async def test_a_released_row_can_be_claimed_at_once(store: Database) -> None:
-    token = await token_for(store)
-    assert await store.run(holds, MINE, token)
-    assert await store.run(release, MINE, token)
-    assert not await store.run(holds, MINE, token)
-    assert await store.run(renew, [token], term=30) == ({token}, set())
-    assert not await store.run(release, MINE, token)
-    assert await store.run(claim, MINE, term=30) not in (None, token)
-
-
-async def test_a_lease_lapses_by_time_and_a_renewed_one_later(store: Database, clock: Clock) -> None:
-    token = await token_for(store)
-    clock.time += 29
-    assert await store.run(claim, MINE, term=30) is None
-    assert await store.run(renew, [token], term=30) == (set(), set())
-    assert await store.read(remaining, MINE, token) == 30
-    clock.time += 29
-    assert await store.run(claim, MINE, term=30) is None
-    clock.time += 1
-    assert await store.run(claim, MINE, term=30) is not None
-    assert await store.run(renew, [token], term=30) == ({token}, set())
-    assert not await store.run(release, MINE, token)
-    assert await store.read(remaining, MINE, token) is None
-
-
-async def test_who_is_late_may_still_write_while_nobody_else_has_claimed(store: Database, clock: Clock) -> None:
-    """The result of a tool that did run is worth more than a term."""
-    token = await token_for(store)
-    clock.time += 1000
-    assert await store.run(holds, MINE, token)
-    assert await store.run(renew, [token], term=30) == (set(), set())
-    assert await store.run(claim, MINE, term=30) is None
-
-
 async def test_nobody_claims_between_the_check_and_the_commit(store: Database, clock: Clock) -> None:
     token = await token_for(store)
     clock.time += 1000

@@ -90,19 +90,6 @@ async def test_a_full_or_broken_disk_is_the_stores_trouble(replicas: Replicas, s
     assert await replicas[0].read(amounts) == [100, 100]
 
 
-async def test_a_connection_that_breaks_before_the_commit_is_replaced(replicas: Replicas) -> None:
-    broken: list[int] = []
-
-    def take_and_break_once(tx: Tx) -> None:
-        take(tx, 1, 10)
-        if not broken:
-            broken.append(1)
-            tx.all("SELECT pg_terminate_backend(pg_backend_pid())")
-
-    await replicas[0].run(take_and_break_once)
-    assert await replicas[0].read(amounts) == [90, 100]
-
-
 async def test_every_connection_may_break_between_two_transactions(replicas: Replicas) -> None:
     database, other = replicas
     await asyncio.gather(*(database.run(take, 1, 1) for _ in range(10)), *(database.read(amounts) for _ in range(5)))

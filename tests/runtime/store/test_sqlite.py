@@ -140,38 +140,6 @@ async def test_a_second_writer_is_refused_and_readers_are_not(sqlite_url: str, t
     await second.close()
 
 
-async def hold_the_store(url: str) -> None:
-    database = await Database.open(url)
-    await database.run(create)
-    here("open")
-    await database.close()
-
-
-async def test_the_lock_goes_with_its_process_even_when_that_is_killed(sqlite_url: str) -> None:
-    async with child(hold_the_store, sqlite_url) as process:
-        await process.reached("open")
-        with pytest.raises(StoreError, match=f"by process {process.pid}. "):
-            await Database.open(sqlite_url)
-        reader = await Database.open(sqlite_url, read_only=True)
-        assert await reader.read(count) == 0
-        await reader.close()
-        process.kill()
-        await process.gone()
-    database = await Database.open(sqlite_url)
-    assert await database.read(count) == 0
-    await database.close()
-
-
-async def test_a_reader_of_a_store_that_nobody_writes_to(sqlite_url: str) -> None:
-    database = await Database.open(sqlite_url)
-    await database.run(create)
-    await database.run(put, 1)
-    await database.close()
-    reader = await Database.open(sqlite_url, read_only=True)
-    assert await reader.read(count) == 1
-    await reader.close()
-
-
 async def test_readers_do_not_wait_for_a_writer_that_takes_long(database: Database) -> None:
     go_on = threading.Event()
     writing = asyncio.create_task(database.run(lambda _: go_on.wait()))

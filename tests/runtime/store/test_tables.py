@@ -115,11 +115,6 @@ async def test_a_store_with_tables_of_another_program_is_refused(database: Datab
         await lay_out(database, FIRST)
 
 
-async def test_packages_have_versions_of_their_own(database: Database) -> None:
-    await asyncio.gather(lay_out(database, SECOND), lay_out(database, SCHEMA))
-    assert [await database.read(version, schema) for schema in (SECOND, SCHEMA)] == [2, SCHEMA.version]
-
-
 async def start(url: str) -> None:
     here("started")
     database = await Database.open(url)

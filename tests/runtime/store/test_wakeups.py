@@ -34,16 +34,6 @@ async def test_a_waiter_is_woken_by_its_own_topics_alone(database: Database) -> 
         assert not await other.wait(0)
 
 
-async def test_what_happens_before_the_wait_and_between_two_is_not_lost(database: Database) -> None:
-    with database.waiter("news") as waiter:
-        await database.run(tell, "news")
-        await database.run(tell, "news")
-        assert await waiter.wait(60)
-        assert not await waiter.wait(0)
-        await database.run(tell, "news")
-        assert await waiter.wait()
-
-
 async def test_what_was_not_stored_wakes_nobody(database: Database) -> None:
     with database.waiter("news") as waiter:
         with pytest.raises(Conflict):
@@ -112,13 +102,6 @@ async def overheard(postgres_url: str) -> AsyncIterator[asyncio.Queue[str]]:
 
 
 Replicas = tuple[Database, Database]
-
-
-async def test_a_replica_hears_of_what_another_committed(replicas: Replicas) -> None:
-    with replicas[1].waiter("news") as waiter, replicas[1].waiter("sports") as other:
-        await replicas[0].run(tell, "news")
-        assert await waiter.wait(60)
-        assert not await other.wait(0.05)
 
 
 async def test_what_is_committed_together_goes_out_together(replicas: Replicas, overheard: asyncio.Queue[str]) -> None:
