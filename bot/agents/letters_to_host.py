@@ -93,14 +93,16 @@ class Deliveries:
         """Records that the session or the request no longer exists at the host. An approved call will not run, but it
         may have run just before."""
         state = CallState.UNKNOWN if lost.may_have_run else CallState.REFUSED
-        result: JsonObject | None = None if lost.may_have_run else {"error": str(lost)}
-        reason = ALTERED if isinstance(lost, CallAltered) else None
         for letter in letters:
             if letter.confirmation is None:
                 continue
             row = await self._lease.read(read_confirmation, letter.confirmation)
             if row is None or row.state is not State.APPROVED or row.outcome is not None:
                 continue
+            altered = isinstance(lost, CallAltered) and lost.request == row.asked.request_id
+            why = decision_texts.BESIDE_ALTERED if isinstance(lost, CallAltered) and not altered else str(lost)
+            result: JsonObject | None = None if lost.may_have_run else {"error": why}
+            reason = ALTERED if altered else None
             call = Call(row.asked.call_id, row.asked.tool, {}, "", "", state=state, result=result, reason=reason)
             await self._lease.run(follow_outcome, row.id, call)
 

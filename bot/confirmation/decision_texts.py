@@ -168,4 +168,8 @@ ALTERED = (
     "What is stored is not what was approved: somebody changed the database. Nothing ran. "
     "Run `adk-confirm audit verify` to check the ledger."
 )
+BESIDE_ALTERED = (
+    "Another call of this turn is not the one that was approved, and the agent takes the answers of one turn together. "
+    "Nothing was sent."
+)
 ALTERED_TO_MODEL = "what was stored is not what was approved, so it did not run"

@@ -315,7 +315,7 @@ class AdkHost:
         """Raises an error if this answer can't be given to what the session has now."""
         decided: Json = [answer.asked.call_id, answer.asked.tool, answer.asked.arguments, answer.asked.preview]
         if answer.delivery.approves and (asks.twice or not same(asks.shown, decided)):
-            raise CallAltered(ANOTHER)  # the session now has a different call under the request that was decided
+            raise CallAltered(ANOTHER, asks.request.id)
         if self._signer.lacks_secret(asks):
             raise RefusedByHost(NOT_SIGNED, MENDED_BY_PEOPLE)
 

@@ -79,7 +79,12 @@ class SendSeparately(ConfirmError):
 
 
 class CallAltered(RequestLost):
-    """The host now has a different call than the one that was approved. It does not run."""
+    """The host now has a different call under this request than the one that was approved. Neither it runs, nor does
+    what would have been sent with it."""
+
+    def __init__(self, why: str, request: str) -> None:
+        super().__init__(why)
+        self.request = request
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from adk_confirm.bot.confirmation.confirmation import OutcomeKind, VoteKind
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.adk_host import AdkHost
-from adk_confirm.bot.hosts.host import DeliveryUnknown, RequestLost
+from adk_confirm.bot.hosts.host import CallAltered, DeliveryUnknown, RequestLost
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.letters import (
     Letter,
@@ -74,6 +74,24 @@ async def test_a_session_that_is_gone_after_the_approval_was_sent_leaves_it_unkn
     outcome = (await at.row(name)).outcome
     assert outcome is not None
     assert outcome.kind is became
+
+
+async def test_a_call_that_somebody_changed_is_an_alarm_and_what_was_to_be_sent_with_it_is_none(
+    at: Backoffice, host: AdkHost
+) -> None:
+    changed, beside = await at.asks("deploy"), await at.asks("refund")
+    letters = []
+    for name in (changed, beside):
+        await at.vote(name, ANNA)
+        letters.append(await at.database.run(answer_of, at.key))
+        await at.database.run(hand_over, name, from_json(Delivery, canonical(letters[-1].body)))
+        await at.database.run(letters_done, at.key, letters[-1:])
+    lost = CallAltered("It is another one now.", (await at.row(changed)).asked.request_id)
+    await Deliveries(await a_lease(at.database), host).record_lost(letters, lost)
+    alarms = {name: (await at.row(name)).outcome for name in (changed, beside)}
+    assert [one.kind for one in alarms.values() if one is not None] == [OutcomeKind.REFUSED] * 2
+    ledger = await at.database.read(lambda tx: tx.column("SELECT confirmation FROM bot_ledger WHERE kind = 'altered'"))
+    assert ledger == [changed]
 
 
 async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffice, host: AdkHost) -> None:
