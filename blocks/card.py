@@ -130,7 +130,7 @@ def _menu(view: Shown) -> JsonObject:
     entries = (
         ("Approve with a note…", Action.APPROVE_OPEN, approvable(view) and view.approve_note == "optional"),
         ("All details", Action.SEE, True),
-        ("Withdraw…", Action.WITHDRAW_OPEN, view.stage is State.WAITING),
+        (words.WITHDRAW_OPENS, Action.WITHDRAW_OPEN, view.stage is State.WAITING),
         ("History", Action.HISTORY, True),
     )
     options: list[Json] = [option(more_value(act, view.ref), label) for label, act, there in entries if there]
@@ -162,7 +162,9 @@ def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     if view.attempt > 1:
         texts, style = words.run_again(len(view.voted), view.quorum, "approval")[:2], "danger"
     sure = confirm(headline(view), texts, words.APPROVE, style) if view.confirm_dialog or style else None
-    return [button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)]
+    return [
+        button(Action.APPROVE, words.APPROVE + "…" * bool(sure), value, about=view.tool, style="primary", sure=sure)
+    ]
 
 
 def _asking(
@@ -174,13 +176,13 @@ def _asking(
 
 
 def withdraw_button(view: Shown) -> JsonObject:
-    return _asking(view, Action.WITHDRAW, words.WITHDRAW, confirm_withdraw(view), words.WITHDRAW, "danger")
+    return _asking(view, Action.WITHDRAW, words.WITHDRAW_OPENS, confirm_withdraw(view), words.WITHDRAW, "danger")
 
 
 def revoke_button(grant: GrantView) -> JsonObject:
     what = "".join(spoken(span) for span in calls_like(grant))
     sure = confirm(what, words.CONFIRM_REVOKE, words.REVOKE, "danger")
-    return button(Action.REVOKE, words.REVOKE, checked_id(grant.id), about=grant.tool, sure=sure)
+    return button(Action.REVOKE, words.REVOKE_OPENS, checked_id(grant.id), about=grant.tool, sure=sure)
 
 
 def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
@@ -188,8 +190,8 @@ def outcome_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     sure = None if blind else confirm(headline(view), (title, follows), verb, "danger")
     action = Action.RUN_AGAIN_OPEN if blind else Action.RUN_AGAIN
     return [
-        _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_HAPPENED, words.SAY_SO),
-        _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_DID_NOT, words.SAY_SO),
+        _asking(view, Action.HAPPENED, words.HAPPENED, words.CONFIRM_HAPPENED, words.HAPPENED),
+        _asking(view, Action.NOT_HAPPENED, words.NOT_HAPPENED, words.CONFIRM_DID_NOT, words.NOT_HAPPENED),
         button(action, words.RUN_AGAIN, view.ref.encode(), about=view.tool, style="danger", sure=sure),
     ]
 
@@ -331,6 +333,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
         return say(f"{verb} by {{people}}.{after}" if view.decided_by else f"{verb}.{after}", people=people)
 
     approved = say("Approved by {people}", people=people) if view.decided_by else ()
+    start = When(view.start_by or 0, clock=(view.start_by or 0) - view.asked_at < SAME_DAY)
     match view.stage:
         case State.WITHDRAWN if view.asked_anew:
             return say("The agent asked again. Use the newer card.")
@@ -338,8 +341,7 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             waits = " It starts when the agent is free." if runs else " The agent gets it when it is free."
             by = f" It must {'start' if runs else 'get it'} by {{when}}."
             late = by if view.start_by and not view.tries_until else ""
-            begins, until = say("" if _problems(view) else waits), view.start_by or 0
-            return decided(yes) + begins + say(late, when=When(until, clock=until - view.asked_at < SAME_DAY))
+            return decided(yes) + say("" if _problems(view) else waits) + say(late, when=start)
         case OutcomeKind.RUNNING:
             begun = say("started {when}", when=When(view.started_at)) if view.started_at else say("started")
             return join([*filter(None, (approved, begun))], words.DOT)
@@ -363,8 +365,8 @@ def state_sentence(view: Shown) -> tuple[TextSpan, ...]:
             votes = votes_of(view, len(view.voted))
             return say(f"Expired {{when}} with {{votes}}. {no}", votes=votes, when=When(view.expires_at))
         case State.LAPSED if runs:
-            then = "missed its start, {when}." if view.start_by else "did not start in time."
-            return say(f"Approved by {{people}}, but {then}", people=people, when=When(view.start_by or 0))
+            by = "had to start by {when}." if view.start_by else "did not start in time."
+            return say(f"Approved by {{people}}. Not run: it {by}", people=people, when=start)
         case State.LAPSED:
             return say(f"{yes} by {{people}}, but the agent could not be reached in time.", people=people)
         case State.ELSEWHERE:
@@ -415,8 +417,7 @@ def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
 
 def notices(view: Shown) -> list[Line]:
     """What people should know in any state: a grant that continues, and problems."""
-    grant = view.grant
-    given = [_grant(grant, When(grant.until, lead="until "), used=grant.used)] if grant else []
+    given = [_grant(grant, When(grant.until, lead="until "), used=grant.used)] if (grant := view.grant) else []
     return [*given, *_problems(view)]
 
 
@@ -546,7 +547,8 @@ def _problems(view: Shown) -> list[Line]:
     if view.unsealed:
         lines.append(line(words.NOT_SEALED))
     if view.tries_until:
-        lines.append(line("🔌 Trying again until {when}.", when=When(view.tries_until)))
+        does = "count" if view.question or view.operation else "run"
+        lines.append(line(f"🔌 Trying again until {{when}}, else it won't {does}.", when=When(view.tries_until)))
     waits, by = (
         (words.PAUSED, words.PAUSED_BY) if view.stage is State.WAITING else (words.STARTS_LATER, words.STARTS_LATER_BY)
     )

@@ -171,14 +171,13 @@ def _waits(view: Shown, soon: int = 0) -> list[Line]:
         lead="⏰ until " if view.expires_at <= soon else "until ",
         clock=view.expires_at - view.asked_at < _DAY,
     )
-    asker: list[Sequence[TextSpan]] = [(User(view.asked_by),)] if view.asked_by else []
-    facts = asker
+    facts: list[Sequence[TextSpan]] = [(User(view.asked_by),)] if view.asked_by else []
     if view.stage is State.WAITING:
         facts += [say(f"{len(view.voted)} of {view.quorum} approved")] if view.quorum > 1 else []
         facts.append((until,))
     else:
         started = [say("started {when}", when=When(view.started_at))] if view.started_at else []
-        facts = [(Say("Check first", bold=True),), *asker, *started]
+        facts = [(Say("Check first", bold=True),), *facts, *started]
     return [_asks(view), *([Line(join(facts, words.DOT))] if facts else []), *warnings(view)]
 
 
@@ -219,7 +218,7 @@ def _grant(grant: GrantView, view: HomeView) -> list[JsonObject]:
     others = [one for one in grant.by if one != view.reader]
     facts = [say("until {when} · in {place}", when=When(grant.until), place=place)]
     facts += [say("also by {others}", others=people_names(others))] if others else []
-    facts += [say(words.uses(grant.uses, grant.used).strip(" ."))] if grant.uses else []
+    facts += [say(used.lower())] if (used := words.uses(grant.uses, grant.used).strip(" .")) else []
     block = f"grant.{checked_id(grant.id)}.{view.version}"
     said = rich([Line(calls_like(grant)), Line(join(facts, words.DOT))], block)
     return [said, *actions([revoke_button(grant)], f"{block}.buttons")]

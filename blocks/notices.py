@@ -166,7 +166,7 @@ def stop_message(calls: Sequence[Shown], person: str) -> Message:
     row = []
     for call in calls[:_MOST]:
         what, withdraws = headline(call), call.asked_by == person
-        verb = words.WITHDRAW if withdraws else words.DENY_OPENS
+        verb = words.WITHDRAW_OPENS if withdraws else words.DENY_OPENS
         label = verb if len(calls) == 1 else f"{verb} {plain(what, 60)}"
         sure = confirm(what, confirm_withdraw(call), words.WITHDRAW, "danger") if withdraws else None
         action = Action.WITHDRAW if withdraws else Action.DENY

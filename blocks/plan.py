@@ -15,7 +15,7 @@ from adk_confirm.runtime.calls.preview import Preview
 _HUNK = re.compile(r"@@ -[0-9]{1,9}(?:,([0-9]{1,9}))? \+[0-9]{1,9}(?:,([0-9]{1,9}))? @@.*")
 _GIT, _GIT_SAYS = ("diff --git ", "index ", "similarity index "), ("new file mode ", "deleted file mode ", "rename ")
 _TAIL = 3
-_SIDES = {"-": "was  ", "+": "now  "}
+_SIDES = {"-": "was ", "+": "now "}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,9 @@ class Plan:
     def since(self, before: Plan) -> tuple[str, ...]:
         """Only the lines that differ: what stood there then, and what stands there now."""
         found = Preview("\n".join(self.lines)).changes_from(Preview("\n".join(before.lines)))
-        alike = bool(self.files and before.files) and len({line[1:2] for line in found}) == 1
-        return tuple(f"{_SIDES[line[:1]]}{line[3 if alike else 1 :]}" for line in found)
+        if self.files and before.files:
+            found = [re.sub("(?<=^.[-+]) ", "", line) for line in found]
+        return tuple(f"{_SIDES[line[:1]]}{line[1:]}" for line in found)
 
 
 def plan_of(preview: Preview) -> Plan:

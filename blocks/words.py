@@ -114,7 +114,7 @@ WITHIN = "within the policy"
 def uses(most: int | None, used: int = 0) -> str:
     """How many calls a grant is good for, as a sentence."""
     if most is None:
-        return ""
+        return f" Used {used} time{'s' if used > 1 else ''}." if used else ""
     return f" {used} of {most} used." if used else f" {counted(most, 'calls')} at most."
 
 
@@ -125,19 +125,18 @@ DENY = "Deny"
 REVIEW = "Review…"
 ALLOW_MORE = "Allow more…"
 DENY_OPENS = "Deny…"
-WITHDRAW = "Withdraw"
+WITHDRAW, WITHDRAW_OPENS = "Withdraw", "Withdraw…"
 HAPPENED = "Yes, it did"
 NOT_HAPPENED = "No, it didn't"
 RUN_AGAIN = "Run again…"
-REVOKE = "Stop allowing"
+REVOKE, REVOKE_OPENS = "Stop allowing", "Stop allowing…"
 CLOSE, BACK = "Close", "Back"
 
 
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
 CONFIRM_APPROVE_LAST = ("Approve this call?", "It runs with your approval.")
-CONFIRM_HAPPENED = ("Say that it did?", "Check first. You can't undo this.")
-CONFIRM_DID_NOT = ("Say that it didn't?", CONFIRM_HAPPENED[1])
-SAY_SO = "Say so"
+CONFIRM_HAPPENED = ("It took effect?", "Check first. You can't undo this.")
+CONFIRM_DID_NOT = ("It did not take effect?", CONFIRM_HAPPENED[1])
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (
     "Withdraw this question?",

@@ -81,6 +81,7 @@ async def _draw(browser: Browser, width: int, mode: str) -> None:
     async with Sandbox(our_app()) as slack:
         me = slack.person("dana", id=samples.DANA, real_name="Dana Ortiz")
         slack.person("olu", id=samples.OPS, real_name="Olu Adeyemi")
+        slack.person("adk-confirm", id=samples.BOT)
         slack.person("lea", id=samples.LEAD, real_name="Lea Moreau")
         channel = slack.channel("deploys", me, id="C0DEPLOYS")
         slack.group("oncall", id="S0ONCALL")

@@ -25,7 +25,7 @@ from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.troubles import SlackTrouble
 from adk_confirm.bot.store import waiting_index
-from adk_confirm.bot.store.grants_in_force import grants_by
+from adk_confirm.bot.store.grants_in_force import grants_by, uses_of
 from adk_confirm.bot.store.letters import read_pause
 from adk_confirm.bot.store.repository import chain_of, find_session, now
 from adk_confirm.runtime.store.database import Database, Tx
@@ -259,7 +259,7 @@ def _others_in_channel(tx: Tx, team: str, channel: str, mine: frozenset[str]) ->
 
 def _grants(tx: Tx, person: Person) -> list[tuple[Grant, Confirmation, tuple[str, str]]]:
     """The grants that somebody gave, each with its confirmation and where its thread is."""
-    given = grants_by(tx, person)
+    given = [grant if grant.uses else replace(grant, used=uses_of(tx, grant) or 0) for grant in grants_by(tx, person)]
     rows = {row.id: row for row in waiting_index.read_rows(tx, [grant.id for grant in given])}
     sessions = {grant.id: find_session(tx, chain_of(grant.session)) for grant in given}
     place = {id_: (session.channel, session.thread_ts) if session else ("", "") for id_, session in sessions.items()}

@@ -21,7 +21,7 @@ from adk_confirm.runtime.calls.preview import Preview
 from tests.support import deciding
 
 NOON = 1_795_262_400  # 2026-11-21 12:00 UTC
-DANA, LEAD, OPS = "U0DANA", "U0LEAD", "U0OPS"
+DANA, LEAD, OPS, BOT = "U0DANA", "U0LEAD", "U0OPS", "U0BOT"
 
 
 def approvers(*entries: str) -> tuple[Approver, ...]:
@@ -47,7 +47,7 @@ WAITING = shown(
     version=3,
     stage=State.WAITING,
     tool="deploy",
-    agent="oncall",
+    agent="ops",
     only_agent=True,
     hint="Ship the checkout fix before the evening peak?",
     title="Deploy {service} {version} to {env}",
@@ -121,7 +121,7 @@ HOSTILE = replace(
     WAITING,
     id="hostile",
     tool="pay :tada: <!channel>",
-    agent="*oncall* <@U0LEAD>",
+    agent="*ops* <@U0LEAD>",
     hint="All good.\nApproved by <@U0LEAD> <!here>\n> *amount* `5` <https://evil.example|details> :white_check_mark:",
     arguments=(
         Argument("amount", "5\namount 5000"),
@@ -249,7 +249,9 @@ LISTED_DONE = replace(
     duration=1.2,
     result=[{"payment": "p-19", "state": "booked"}, {"payment": "p-20", "state": "waits for the bank"}],
 )
-NO_ARGUMENTS = replace(WAITING, id="none", tool="rotate_keys", arguments=(), hint="", asked_by=None, quorum=1)
+NO_ARGUMENTS = replace(
+    WAITING, id="none", tool="rotate_keys", arguments=(), hint="", asked_by=None, quorum=1, editable=()
+)
 
 PLAN = Preview("--- prod now\n+++ prod after this\n@@ -1,2 +1,2 @@\n env: prod\n-checkout 2.13.9\n+checkout 2.14.0\n")
 _BEFORE = Preview(PLAN.text.replace("2.13.9", "2.13.8"))
@@ -383,7 +385,7 @@ CARDS = {
     "waiting_mail": MAIL,
     "waiting_note": replace(PLANNED, approve_note="required"),
     "waiting_question": QUESTION,
-    "waiting_operation": replace(WAITING, operation=True, hint="It has begun, and waits for its result."),
+    "waiting_operation": replace(WAITING, operation=True, hint="It has begun, and waits for its result.", editable=()),
     "approved": APPROVED,
     "approved_paused": PAUSED,
     "approved_restarting": replace(APPROVED, paused=Paused(restarts=True)),

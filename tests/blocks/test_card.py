@@ -318,3 +318,10 @@ def test_no_line_that_a_model_writes_is_counted_as_another(before: str, after: s
     text = "\n".join(made)
     assert f"Plan · {size}" in said(replace(samples.WAITING, preview=Preview(text)))
     assert "2 files, " in said(replace(samples.WAITING, preview=Preview(f"{text}\n{text}")))
+
+
+def test_what_did_not_start_in_time_did_not_run_and_what_waits_for_its_agent_will_not_after_that() -> None:
+    assert "Not run: it had to start <!date^" in said(samples.LAPSED)
+    assert "Not run: it did not start in time." in said(replace(samples.LAPSED, start_by=None))
+    assert "12:15 UTC>, else it won't run." in said(samples.UNREACHABLE)
+    assert "else it won't count." in said(replace(samples.UNREACHABLE, question=True))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from adk_confirm.blocks import words
 from adk_confirm.blocks.card import card, note, pointer
 from adk_confirm.blocks.form import Form, approve_form, deny_form, withdraw_form
 from adk_confirm.blocks.full_view import everything as everything_view
@@ -24,12 +25,13 @@ from adk_confirm.blocks.notices import (
 )
 from adk_confirm.blocks.shown import OutcomeKind
 from adk_confirm.blocks.thread import history, thread_messages
+from adk_confirm.runtime.jsontypes import as_object, as_text
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.drawing import draw
 
 GOLDEN = Path(__file__).parent / "golden"
 GONE = "This call is decided. The card shows the result."
-OURS = {samples.DANA, samples.LEAD, samples.OPS, "S0ONCALL", "S0LEADS", "C0DEPLOYS", *strategies.LINKS}
+OURS = {samples.DANA, samples.LEAD, samples.OPS, samples.BOT, "S0ONCALL", "S0LEADS", "C0DEPLOYS", *strategies.LINKS}
 OURS |= {view.card_link for view in (*samples.HOME.waiting, *samples.HOME.decided) if view.card_link}
 OURS |= {samples.REIMBURSE.session_link or "", *(grant.thread or "" for grant in samples.HOME.grants)}
 
@@ -65,8 +67,8 @@ SENT: dict[str, JsonObject] = {
     "home_private_grant": home_tab(replace(samples.EMPTY, grants=(samples.GRANT,))),
     "message_approvals": approvals(samples.LISTED).payload(),
     "message_approvals_empty": approvals(samples.EMPTY).payload(),
-    "message_hint": hint_message(samples.OPS).payload(),
-    "message_hint_vote": hint_message(samples.OPS, [samples.HOME.waiting[0]]).payload(),
+    "message_hint": hint_message(samples.BOT).payload(),
+    "message_hint_vote": hint_message(samples.BOT, [samples.HOME.waiting[0]]).payload(),
     "message_spoke": spoke_message([samples.WAITING]).payload(),
     "message_help": help_message("help").payload(),
     "message_help_unknown": help_message("history").payload(),
@@ -99,6 +101,12 @@ def test_payload(name: str) -> None:
     limits.check(payload, surface(name))
     inert.check(payload, OURS)
     compare(GOLDEN / f"{name}.txt", draw(payload))
+
+
+def test_a_button_that_opens_a_question_ends_with_an_ellipsis() -> None:
+    asks = [one for payload in SENT.values() for one in limits.elements(payload) if "confirm" in one]
+    labels = {as_text(as_object(one["text"])["text"]) for one in asks}
+    assert {label for label in labels if not label.endswith("…")} == {words.HAPPENED, words.NOT_HAPPENED}, "answers"
 
 
 def test_nothing_is_kept_that_nothing_draws() -> None:

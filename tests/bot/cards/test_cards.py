@@ -133,7 +133,7 @@ async def test_a_card_elsewhere_that_was_deleted_before_the_thread_leads_to_it_c
 
     (card,) = out.cards_in(leads, out.lead)
     assert card.ts != first.ts
-    assert out.posted() == ["The card for Deploy: 2.4.1, 3 replicas is in #leads.\n[Withdraw]"]
+    assert out.posted() == ["The card for Deploy: 2.4.1, 3 replicas is in #leads.\n[Withdraw…]"]
 
 
 async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoing) -> None:
@@ -146,7 +146,7 @@ async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoi
     assert "Conversation" in card
     assert f"p{out.thread.ts.replace('.', '')}" in str(card.message.blocks)
     line = "The card for Deploy: 2.4.1, 3 replicas is in #leads."
-    assert out.posted() == [f"{line}\n[Withdraw]"]
+    assert out.posted() == [f"{line}\n[Withdraw…]"]
     out.desk.approve(LEAD)
     await out.drawn()
     assert out.posted() == [line], "it leads there, and there is nothing left to withdraw"
@@ -193,7 +193,7 @@ async def test_a_channel_that_the_app_is_not_in_is_reported_in_the_thread_until_
     out.slack.workspace.directory.set_members("C0LEADS", add=(out.slack.install.bot_user_id,))
     await out.drawn()
     (line,) = out.posted()
-    assert line == "The card for Deploy: 2.4.1, 3 replicas is in #leads.\n[Withdraw]"
+    assert line == "The card for Deploy: 2.4.1, 3 replicas is in #leads.\n[Withdraw…]"
     assert len(out.cards_in(leads, out.lead)) == 1
 
 
@@ -208,7 +208,7 @@ async def test_approvers_in_direct_messages(out: Outgoing) -> None:
     (card,) = out.cards_in(out.ann.place(None))
     assert "Asked by dana" in card
     (line,) = out.posted()
-    assert line == "The card for Deploy: 2.4.1, 3 replicas went to anna as a direct message.\n[Withdraw]"
+    assert line == "The card for Deploy: 2.4.1, 3 replicas went to anna as a direct message.\n[Withdraw…]"
 
 
 async def test_an_escalation_waits_for_slack_to_say_who_is_in_the_group(out: Outgoing) -> None:

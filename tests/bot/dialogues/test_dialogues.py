@@ -135,7 +135,7 @@ async def test_who_asked_in_a_direct_message_withdraws_where_they_asked(at: Offi
     said = await at.ann.says("reimburse 1500 for the team dinner")
     led = await at.ann.finds("went to bob, cyd and lead as a direct message")
 
-    await at.ann.clicks(led, "Withdraw", sure=True)
+    await at.ann.clicks(led, "Withdraw…", sure=True)
 
     await at.ann.finds("Withdrawn by ann", thread=said)
     assert (await at.bob.finds("Withdrawn: Reimburse")).buttons == ("All details", "History")

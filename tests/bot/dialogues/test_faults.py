@@ -219,7 +219,7 @@ async def test_nor_does_a_thread_go_on_to_offer_what_is_over(at: Office) -> None
     said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
     await hang.reached()
     there = await at.sees(said, "is in #deploys")
-    await at.ann.clicks(there, "Withdraw", sure=True)
+    await at.ann.clicks(there, "Withdraw…", sure=True)
     await at.slack.until(lambda: not at.ann.now(there).buttons, what="the thread to offer nothing")
     await at.rests()
 

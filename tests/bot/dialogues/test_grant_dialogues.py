@@ -94,7 +94,7 @@ async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) 
     for paid in ("1,600", "1,700"):
         assert f"done: Reimburse €{paid}.00 for a train.\nReturned status ok" in told, "not the arguments once more"
         assert f" {paid}" not in told
-    await at.slack.until(lambda: "Stop allowing" not in at.ann.now(card).buttons or None)
+    await at.slack.until(lambda: "Stop allowing…" not in at.ann.now(card).buttons or None)
     await at.ann.says("@adk-confirm reimburse 1800 for a train", at.deploys, thread=card)
     await at.bob.finds("Needs 1 approval", at.deploys, thread=card)
     assert len(at.ran()) == 3
@@ -112,7 +112,7 @@ async def test_without_the_form_nothing_is_granted(at: Office, opened: bool) -> 
         (await at.bob.gets_modal("Runs without asking")).closes()
     await at.bob.clicks(card, "Approve")
     done = await at.sees(card, "Done: Deploy")
-    assert "Stop allowing" not in done.buttons
+    assert "Stop allowing…" not in done.buttons
 
     await again(at, card)
 
@@ -123,14 +123,14 @@ async def test_without_the_form_nothing_is_granted(at: Office, opened: bool) -> 
 async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> None:
     card = await granted(at)
     done = at.ann.now(card)
-    assert "Stop allowing" in done.buttons
+    assert "Stop allowing…" in done.buttons
 
-    await at.ann.clicks(done, "Stop allowing", sure=True)
+    await at.ann.clicks(done, "Stop allowing…", sure=True)
     await at.ann.gets_modal("Others decide this")
-    await at.cyd.clicks(card, "Stop allowing", sure=True)
+    await at.cyd.clicks(card, "Stop allowing…", sure=True)
 
     await at.sees(card, "stopped allowing more")
-    await at.slack.until(lambda: "Stop allowing" not in at.ann.now(card).buttons or None)
+    await at.slack.until(lambda: "Stop allowing…" not in at.ann.now(card).buttons or None)
     await again(at, card)
     await waiting(at, card)
     assert len(at.ran()) == 1
@@ -141,8 +141,12 @@ async def test_it_is_revoked_in_the_home_of_who_gave_it(at: Office) -> None:
     home = await at.bob.opens_home("Allowed by you (1)")
     assert "in a thread of #deploys" in home
     assert "also by" not in home, "it is the reader's own"
+    assert "used" not in home
+    await again(at, card)
+    await at.slack.until(lambda: len(at.ran()) == 2 or None)
+    home = await at.bob.opens_home("used 1 time")
 
-    await home.clicks("Stop allowing")
+    await home.clicks("Stop allowing…")
 
     await at.sees(card, "stopped allowing more")
     await at.bob.opens_home("Nothing waits for you.")
@@ -172,7 +176,7 @@ async def test_it_ends_with_its_time(at: Office) -> None:
 
     await at.later(minutes=31)
 
-    await at.slack.until(lambda: "Stop allowing" not in at.ann.now(card).buttons or None)
+    await at.slack.until(lambda: "Stop allowing…" not in at.ann.now(card).buttons or None)
     await again(at, card)
     await waiting(at, card)
     assert len(at.ran()) == 1
@@ -202,7 +206,7 @@ async def test_who_could_not_approve_it_now_grants_nothing(at: Office, way: str)
 async def test_while_a_revocation_waits_for_slack_calls_ask(at: Office) -> None:
     card = await granted(at)
     silence = at.slack.faults.hangs("users.info", times=None, where=lambda args: args.get("user") == at.cyd.id)
-    await at.cyd.clicks(card, "Stop allowing", sure=True)
+    await at.cyd.clicks(card, "Stop allowing…", sure=True)
     await silence.reached()
     await again(at, card)
     await waiting(at, card)
@@ -243,7 +247,7 @@ async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> 
 
     await at.sees(card, "2.4.3", "Deploy checkout 2.4.3 to prod runs without asking, because")
     await at.rests()
-    assert "Stop allowing" in at.ann.now(card).buttons
+    assert "Stop allowing…" in at.ann.now(card).buttons
 
 
 # Only calls like the one with which it was given

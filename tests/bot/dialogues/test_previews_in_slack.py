@@ -44,7 +44,7 @@ async def test_if_it_changes_before_the_start_nothing_runs_and_people_decide_ane
     lab.plan["shows"] = "drops users"
     await at.bob.clicks(card, "Approve")
     anew = await at.sees(card, "bob approved an older plan. Those votes no longer count.")
-    assert "was  drops users.old\nnow  drops users" in anew.text
+    assert "was drops users.old\nnow drops users" in anew.text
     await at.rests()
     assert at.ran() == []
     old = at.ann.now(card)
@@ -65,7 +65,7 @@ async def test_a_diff_that_changed_shows_then_and_now_and_the_new_one_whole(at: 
     lab.plan["shows"] = DIFF.replace("more", "less")
     await at.bob.clicks(card, "Approve")
     anew = await at.sees(card, "bob approved an older plan. Those votes no longer count.")
-    assert "was  more text\nnow  less text" in anew.text
+    assert "was +more text\nnow +less text" in anew.text
     assert "+ less text" in anew.text.rpartition("Plan")[2], "and the new one whole"
 
 
@@ -162,7 +162,7 @@ async def test_if_that_changes_after_its_approval_the_new_card_says_so_and_not_t
     lab.plan["shows"] = "drops orders"
     await at.bob.clicks(edited, "Approve")
     anew = await at.sees(card, "bob approved an older plan. Those votes no longer count.")
-    assert "was  drops orders.old\nnow  drops orders" in anew.text
+    assert "was drops orders.old\nnow drops orders" in anew.text
     assert "changed by the edit" not in anew.text
     await at.rests()
     assert at.ran() == []
@@ -228,8 +228,8 @@ async def test_one_that_lies_asks_a_few_times_and_then_nothing_runs(at: Office) 
     for lie in ("drops a", "drops b", "drops c"):
         lab.plan["shows"] = lie
         await at.bob.clicks(card, "Approve")
-        await at.sees(card, f"now  {lie}")
-        card = next(one for one in at.cards() if f"now  {lie}" in one)
+        await at.sees(card, f"now {lie}")
+        card = next(one for one in at.cards() if f"now {lie}" in one)
     lab.plan["shows"] = "drops everything"
     await at.bob.clicks(card, "Approve")
     await at.sees(card, "would do changed after each approval, 4 times. Nothing ran.")

@@ -84,8 +84,8 @@ async def test_stop_offers_whoever_asked_to_withdraw(at: Office) -> None:
     await at.ann.says("wait!", at.deploys, thread=card)
     offer = await at.sees(card, "does not stop what waits")
     assert offer.ephemeral
-    assert offer.buttons == ("Withdraw",)
-    await at.ann.clicks(offer, "Withdraw", sure=True)
+    assert offer.buttons == ("Withdraw…",)
+    await at.ann.clicks(offer, "Withdraw…", sure=True)
     await at.sees(card, "Withdrawn: Pay")
     assert at.ran() == []
 

@@ -248,7 +248,7 @@ async def test_what_nobody_claims_in_time_does_not_begin(
     async with door(database_url, tmp_path / "log", monkeypatch, time_moves=True) as at:
         ask = await is_approved(at, env="prod")
         await at.later(hours=2)
-        await at.sees(at.ann.messages(at.deploys)[0], "missed its start")
+        await at.sees(at.ann.messages(at.deploys)[0], "Not run: it had to start by")
         assert (await ask.now()).is_now == "expired"
         assert (await ask.claims()).status == 409
         waiting = await at.ci.asks("deploy", env="staging")

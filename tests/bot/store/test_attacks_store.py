@@ -372,7 +372,7 @@ async def test_i_bring_back_a_grant_that_was_revoked(at: Office, name: str) -> N
     card = await granted(at)
     before = await at.bot.database.read(lambda tx: tx.first("SELECT * FROM bot_confirmations")._asdict())
     given = await at.bot.database.read(lambda tx: tx.first("SELECT * FROM bot_grants")._asdict())
-    await at.bob.clicks(at.bob.now(card), "Stop allowing", sure=True)
+    await at.bob.clicks(at.bob.now(card), "Stop allowing…", sure=True)
     await at.sees(card, "stopped allowing more")
     await at.rests()
 

@@ -36,7 +36,7 @@ async def test_escalation_lets_others_decide_from_then_on(open_office: Opens) ->
         card = await at.ask(PAY)
         await at.lead.clicks(card, "Approve")
         said = await at.lead.gets_modal("Others decide this: @oncall, and @lead from")
-        assert "Withdraw" not in said.buttons
+        assert "Withdraw…" not in said.buttons
 
         await at.later(minutes=21)
         line = await at.ann.finds("is escalated to @lead, who may decide as well", at.deploys, thread=card)
