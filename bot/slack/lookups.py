@@ -134,6 +134,7 @@ class Lookups:
         )
         self._patience, self._clock, self._pause = patience, clock, pause
         self._outages: dict[str, _Outage] = {}
+        self._given_up: RecentDict[Hashable, float] = RecentDict(_MOST)  # when somebody last waited in vain
 
     async def ask(self, method: str, ask: Callable[[], Awaitable[V]]) -> V:
         """Asks until Slack answers. `look_up` cancels this when nobody waits any more."""
@@ -144,10 +145,14 @@ class Lookups:
     ) -> V | Unresolved:
         """The known answer for `key`, or a new one; with `anew` always a new one. It waits for a turn at the rate
         limit only if that takes less than half of the patience that is left: the rest is for Slack's answer. Otherwise
-        the result says when the turn comes."""
-        until = self._clock() + self._patience
+        the result says when the turn comes. Who asks soon after somebody else waited in vain waits a quarter as long,
+        or the last of ten voters would wait ten times as long as the first."""
+        began, patience = self._clock(), self._patience
+        if began - self._given_up.get(key, -patience) < patience:
+            patience /= 4
+        until = began + patience
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(patience):
                 while True:
                     try:
                         return cast("V", await self.known.get(key, ask, anew=anew))
@@ -157,7 +162,8 @@ class Lookups:
                             return Unresolved(what, why, later.after)
                         await self._pause(later.after)
         except TimeoutError:
-            return Unresolved(what, f"Slack did not answer within {self._patience:g} s")
+            self._given_up[key] = self._clock()
+            return Unresolved(what, f"Slack did not answer within {patience:g} s")
         except ConfirmError as error:
             return Unresolved(what, str(error).removesuffix("."))
 

@@ -24,6 +24,7 @@ BROKEN_ONCE = {
     5043: "words went to a server of others twice: the replica that sent them again did not know when they were sent",
     41667: "a copy that came late kept its buttons for good: Slack had lost the card that was known",
     106616: "a tool began although its machine had been paused for longer than a lease: only one clock was looked at",
+    411174: "the last of seven voters heard after two minutes: Slack said nothing, and each vote waited anew for that",
     84: "a thread was left for good: the answer to its last commit was lost, and the loop kept a lease that was over",
 }
 BROKEN_ELSEWHERE = {

@@ -96,6 +96,17 @@ async def test_a_look_up_has_a_time_limit_whatever_it_waits_for(out: Outgoing) -
     assert await directory.account(ANNA) == Unresolved(ANNA.user, "Slack did not answer within 0.05 s")
 
 
+async def test_who_asks_after_somebody_else_waited_in_vain_waits_less(out: Outgoing) -> None:
+    """Ten votes are counted one after another, and each asks about whoever voted first."""
+    broken = out.slack.faults.hangs("users.info", times=None)
+    directory = Directory(out.api, NO_RULES, patience=0.4)
+    said = [await directory.account(ANNA) for _ in range(3)]
+    assert said == [Unresolved(ANNA.user, f"Slack did not answer within {waited} s") for waited in (0.4, 0.1, 0.1)]
+    broken.release()
+    out.slack.faults.clear()
+    assert isinstance(await directory.account(ANNA), Account)
+
+
 # While Slack fails, and while it is not our turn
 
 
