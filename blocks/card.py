@@ -162,9 +162,7 @@ def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
     if view.attempt > 1:
         texts, style = words.run_again(len(view.voted), view.quorum, "approval")[:2], "danger"
     sure = confirm(headline(view), texts, words.APPROVE, style) if view.confirm_dialog or style else None
-    return [
-        button(Action.APPROVE, words.APPROVE + "…" * bool(sure), value, about=view.tool, style="primary", sure=sure)
-    ]
+    return [button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)]
 
 
 def _asking(

@@ -106,7 +106,11 @@ def test_payload(name: str) -> None:
 def test_a_button_that_opens_a_question_ends_with_an_ellipsis() -> None:
     asks = [one for payload in SENT.values() for one in limits.elements(payload) if "confirm" in one]
     labels = {as_text(as_object(one["text"])["text"]) for one in asks}
-    assert {label for label in labels if not label.endswith("…")} == {words.HAPPENED, words.NOT_HAPPENED}, "answers"
+    assert {label for label in labels if not label.endswith("…")} == {
+        words.APPROVE,
+        words.HAPPENED,
+        words.NOT_HAPPENED,
+    }, "votes"
 
 
 def test_nothing_is_kept_that_nothing_draws() -> None:
