@@ -542,11 +542,11 @@ def _problems(view: Shown) -> list[Line]:
     lines: list[Line] = []
     if view.answered_outside and view.stage is not State.ELSEWHERE:  # there, title and state say it
         lines.append(line("🚨 Somebody answered the agent directly, outside this app. Find out who."))
-    if view.unsealed:
-        lines.append(line(words.NOT_SEALED))
+    lines += [line(words.NOT_SEALED)] if view.unsealed else []
     if view.tries_until:
         does = "count" if view.question or view.operation else "run"
-        lines.append(line(f"🔌 Trying again until {{when}}, else it won't {does}.", when=When(view.tries_until)))
+        until = When(view.tries_until, clock=view.tries_until - view.asked_at < SAME_DAY)
+        lines.append(line(f"🔌 Trying again until {{when}}, else it won't {does}.", when=until))
     waits, by = (
         (words.PAUSED, words.PAUSED_BY) if view.stage is State.WAITING else (words.STARTS_LATER, words.STARTS_LATER_BY)
     )
