@@ -242,7 +242,7 @@ def _under_policy(row: Confirmation, found: GoverningPolicy) -> Confirmation:
     """The row under another policy. Times count from when it was asked. People who were notified are not notified
     again. A grant that was given with a vote was for what the old policy offered."""
     old, new = row.policy, found.policy
-    same_offer = (old.grant, old.grant_on) == (new.grant, new.grant_on)
+    same_offer = (old.grant, old.grant_on, old.when) == (new.grant, new.grant_on, new.when)
     reminded = old.remind_after is not None and row.remind_at is None
     return replace(
         row,

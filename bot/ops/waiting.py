@@ -15,7 +15,7 @@ from adk_confirm.blocks.rich_text import Say, join_list, spoken
 from adk_confirm.blocks.text import fit_visible, visible
 from adk_confirm.bot.audit.ledger import stamp
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, VoteKind
-from adk_confirm.bot.confirmation.shown import free_names, shown_of
+from adk_confirm.bot.confirmation.shown import free_in, shown_of
 from adk_confirm.bot.ops.changes import read_parked
 from adk_confirm.bot.ops.command import CommandLine, format_time, in_columns, options, paint, read_stamp, wrapped
 from adk_confirm.bot.policy.policies import may_decide
@@ -155,15 +155,16 @@ async def grants(call: CommandLine) -> None:
 
 
 def _grant(tx: Tx, grant: Grant) -> JsonObject:
-    """A grant, masked. `on`: the arguments that must be the same; `free`: those that may differ. `uses`: how many calls
-    it let through so far, of `most`; None if the ledger can't say."""
+    """A grant, masked. `on`: the arguments that must be the same; `free`: those that may differ, and `limits`: how far.
+    `uses`: how many calls it let through so far, of `most`; None if the ledger can't say."""
     row = read_confirmation(tx, grant.id)
-    redactor = row.redactor if row is not None else Redactor(("*",))
+    redactor, free = (row.redactor, free_in(row)) if row is not None else (Redactor(("*",)), ())
     return {
         "id": grant.id,
         "tool": grant.tool,
         "on": redactor.mask_call(grant.on)[0],
-        "free": [*free_names(row)] if row is not None else [],
+        "free": [one.name for one in free],
+        "limits": {one.name: one.limit for one in free if one.limit},
         "given_by": [giver.user for giver in grant.given_by],
         "given_at": stamp(grant.given_at),
         "until": stamp(grant.until),
@@ -177,7 +178,9 @@ def _grant(tx: Tx, grant: Grant) -> JsonObject:
 def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[str]:
     """Lines about one grant: what it covers, who gave it, until when, how often it was used."""
     covers = [f"{visible(name)} {spell_on_one_line(value)}" for name, value in as_object(one["on"]).items()]
-    free = join_list([Say(visible(name)) for name in texts(one["free"])], last=" or ")
+    limits = as_object(one["limits"])
+    covers += [f"{visible(name)} {limit}" for name, limit in limits.items()]
+    free = join_list([Say(visible(name)) for name in texts(one["free"]) if name not in limits], last=" or ")
     covers += [f"any {''.join(map(spoken, free))}"] if free else []
     yield paint(f"{str(one['id'])[:8]}  {visible(str(one['tool']))}{' with ' if covers else ''}{', '.join(covers)}")
     match one["uses"], one["most"]:

@@ -258,6 +258,14 @@ async def test_what_may_differ_is_in_the_list_of_grants(at: Backoffice) -> None:
     assert (await at.command("grants")).lines[0] == f"{deploy[:8]}  deploy with any version"
 
 
+async def test_how_far_something_may_differ_is_in_the_list_too(at: Backoffice) -> None:
+    """A grant lets no call through that its policy does not govern."""
+    await granted(at, GRANTING + "grant_on = []\nwhen = \"!has(args.replicas) || args.version != '3'\"\n")
+    assert (await at.command("grants")).lines[0].endswith("  deploy with version within the policy")
+    (one,) = json.loads((await at.command("grants", "--json")).out)["grants"]
+    assert (one["free"], one["limits"]) == (["version"], {"version": "within the policy"})
+
+
 async def test_a_grant_for_some_uses_says_how_many_are_left(at: Backoffice) -> None:
     await granted(at, GRANTING.replace('"session"', '{ for = "30m", uses = 3 }'))
     assert (await at.command("grants")).lines[1].endswith("left; 0 of 3 uses")

@@ -12,7 +12,7 @@ from adk_confirm.bot.confirmation.confirmation import Confirmation, State, Vote,
 from adk_confirm.bot.ops.reapply import Reapplying, reapplied_line
 from adk_confirm.bot.policy.approvers import Person, Unresolved, parse_approver
 from adk_confirm.bot.policy.policies import Policies
-from adk_confirm.bot.store.cast_vote import count_next
+from adk_confirm.bot.store.cast_vote import SubmittedVote, cast, count_next
 from adk_confirm.bot.store.transactions import keep_time
 from adk_confirm.demo.slack_app import our_app
 from adk_confirm.sandbox.server.server import FakeSlack
@@ -88,6 +88,18 @@ async def test_the_votes_of_who_may_not_any_more_fall(at: Backoffice) -> None:
     assert (await at.row(deploy)).approvals == ()
     assert [line.kind for line in await at.lines()] == ["asked", "approval", "reapplied", "vote fell"]
     assert await reapplied(at) == ""
+
+
+async def test_a_grant_is_for_the_condition_that_its_giver_read(at: Backoffice) -> None:
+    at.policies(FILE + 'grant = "session"\nwhen = "args.version < \'3\'"\n')
+    deploy, facts = await at.asks(), Facts(account=full_member(ANNA))
+    ballot = SubmittedVote(
+        id="one", confirmation=deploy, revision=1, kind=VoteKind.APPROVE, voter=ANNA, grant=True, way="form"
+    )
+    await at.database.run(cast, ballot, at.rules.policies, lambda *_: facts)
+    assert [vote.grant for vote in (await at.row(deploy)).votes] == [True]
+    await edited(at, "args.version < '3'", "args.version < '9'")
+    assert [vote.grant for vote in (await at.row(deploy)).votes] == [False]
 
 
 async def test_no_vote_falls_because_slack_is_silent(at: Backoffice) -> None:
