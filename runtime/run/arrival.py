@@ -1,5 +1,4 @@
-"""Accepts a message: checks who it is for and whether it fits, and stores it and leases its session in one
-transaction."""
+"""Accepts a message: checks its sender and its answers, then stores it and leases its session in one transaction."""
 
 from __future__ import annotations
 
@@ -87,7 +86,7 @@ class CallDecision:
 def decide(answer: Answer, call: Call, tool: Tool | None, part: Part, *, final: bool = False) -> CallDecision | None:
     """What an answer means for its call. None if it was given before. Raises if it does not fit.
 
-    `final`: people have decided exactly this, and nobody can correct it.
+    `final`: people have decided exactly this, and nobody can correct it: an edit that does not fit refuses the call.
     """
     if already_answered(call, answer.id, answer.confirmed, answer.payload):
         return None
@@ -180,7 +179,7 @@ class AcceptedMessage:
 
     @property
     def altered(self) -> list[Call]:
-        """Somebody changed these in the database, so none of them runs."""
+        """The calls that somebody changed in the database: none of them runs."""
         calls = [*(call for _, turn in self.work for call in turn), *self.change.calls.values()]
         return [*{call.id: call for call in calls if _is_void(call)}.values()]
 
@@ -189,8 +188,8 @@ async def _is_sure() -> None: ...
 
 
 class RunControl(NamedTuple):
-    """What the sender of a message keeps of its run. `stop` is set when somebody stops it. `held`: the sender's lease
-    on the session, so nobody else works on that. `sure` is awaited right before a server of others gets something, and
+    """How a message's sender controls the run. `stop` is set when somebody stops the run. `held`: the sender's lease on
+    the session, under which the run works. `sure` is awaited right before anything is sent to another server, and
     raises an error if nothing may be sent."""
 
     stop: asyncio.Event | None = None
@@ -214,7 +213,7 @@ class Arrival:
     create: bool = False
     sender: Writer = ANYBODY
     resumed: str | None = None  # the invocation to continue without a message
-    begins: bool = True  # otherwise it is only found out what became of calls whose process died
+    begins: bool = True  # if not, the run only finds out what became of calls whose process died
     state_delta: JsonObject | None = None
     metadata: JsonObject | None = None  # the sender's metadata, kept with every event of the run
     control: RunControl = FREE
@@ -249,7 +248,7 @@ _MARKS = uuid.UUID("b0f7c5d2-6c39-4f3e-9a55-6f3f2b1d7e10")
 def find_answered_calls(
     tx: Tx, name: SessionId, incoming: IncomingMessage, sender: Writer
 ) -> list[tuple[Answer, Call]] | None:
-    """The calls that a message answers. Raises the error for its sender if it does not fit. Returns None if the
+    """The calls that a message answers. Raises an error for the sender if an answer does not fit. Returns None if the
     session does not exist yet."""
     stored = find(tx, name)
     if stored is None:
@@ -287,7 +286,7 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
     """Stores the message and leases its session, unless the sender holds the lease. None while somebody else works on
     the session.
 
-    Work left by a process that died is part of the result.
+    The result's `work` includes what a dead process left unfinished.
     """
     locked = _lock_session(tx, arrival)
     session, held = locked.session, arrival.control.held
@@ -308,7 +307,7 @@ def enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"
 
 def look_in(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["nothing to do"] | None:
     """Like `enter`, for a sender that holds the session's lease and keeps the message until the run has ended: nothing
-    is stored yet. None if the session is still to be made."""
+    is stored yet. None if the session must be created first."""
     session = find(tx, arrival.name)
     if arrival.create and (session is None or session.opened_by != arrival.sender.opens):
         return None
@@ -326,7 +325,7 @@ def look_in_or_enter(tx: Tx, arrival: Arrival) -> AcceptedMessage | Literal["not
 
 
 def _accept(tx: Tx, arrival: Arrival, known: Mapping[str, Call], session: StoredSession, token: str) -> AcceptedMessage:
-    """What the message adds to the session, and what is to be done then."""
+    """What the message adds to the session, and the work that is to be done then."""
     change = SessionChange()
     temporary = _admit(tx, arrival, session, change, known)
     owed = {one.id: one for one in (*active_invocations(tx, session.key), *change.invocations.values())}
@@ -359,9 +358,9 @@ def _decide(tx: Tx, arrival: Arrival, session: StoredSession) -> tuple[Arrival, 
 
 
 def _lock_session(tx: Tx, arrival: Arrival) -> LockedSession:
-    """The locked session, created if necessary. If another service made a session of the desk's name, the desk takes it
-    over only if it is empty. Otherwise the old session is renamed and a new one is created, because what it holds was
-    never said at the desk."""
+    """The locked session, created if necessary. If somebody else made a session of this name, the desk takes it over
+    only if it is empty. Otherwise the old session is renamed and a new one is created, because nothing in the old one
+    was said at the desk."""
     locked = lock(tx, arrival.name)
     if locked is None and arrival.create:
         create(tx, arrival.name, arrival.root, {}, arrival.sender.opens)
@@ -436,7 +435,7 @@ def _apply_decision(tx: Tx, call: Call, decision: CallDecision) -> Call:
 
 
 def _is_void(call: Call) -> bool:
-    """Whether somebody changed it in the database, and the agent does not know yet."""
+    """Whether somebody changed the call in the database, and the agent does not know yet."""
     return call.reason == ALTERED and not call.told
 
 

@@ -44,8 +44,8 @@ async def ask_model(
 
 
 async def _answer(model: Model, request: ModelRequest, pieces: asyncio.Queue[object]) -> BaseException | None:
-    """Runs in a task of its own, since a model may hang even when it is cancelled. Returns its failure, because a task
-    that raises `SystemExit` would end the event loop."""
+    """Puts the model's pieces into the queue, in a task of its own: a model may hang even when it is cancelled. Returns
+    its failure, because a task that raises `SystemExit` would end the event loop."""
     try:
         answering: object = model.generate(request)
         if not isinstance(answering, AsyncIterator):
@@ -74,7 +74,7 @@ async def _next(pieces: asyncio.Queue[object], patience: float) -> object:
 
 
 async def _cancel(answering: asyncio.Task[BaseException | None]) -> None:
-    """Cancels a model that may clean up. It is cancelled twice, then abandoned."""
+    """Cancels a model twice, each time with a second to clean up. Then it is abandoned."""
     for _ in range(2):
         if not answering.done():
             answering.cancel()
@@ -110,7 +110,7 @@ def describe_failure(error: BaseException, agent: str) -> tuple[str, str]:
 
 
 def content_with_ids(response: ModelResponse, taken: Collection[str] = ()) -> Content | None:
-    """The content of the model's response, each call with an id of its own: models give none, or one twice."""
+    """The content of the model's response, each call with an id of its own: models give no ids, or one id twice."""
     if response.content is None:
         return None
     used = set(taken)
@@ -134,7 +134,7 @@ def _words_in(parts: Iterable[Part]) -> Content | None:
 
 
 def _says_something(part: Part) -> bool:
-    """Whether there is an answer. Thoughts and blank text do not count."""
+    """Whether the part answers anything. Thoughts and blank text do not count."""
     if part.thought:
         return False
     if part.text is not None:

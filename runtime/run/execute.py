@@ -51,7 +51,7 @@ class CallEnvironment:
     dialect: Dialect = "call"
 
     def context(self, call: Call, *, runs: bool = False) -> ToolContext:
-        """What a tool's body gets when it `runs`. Its other functions can't ask people, and what they write is lost."""
+        """For a tool's body (`runs`), or its other functions: these can't ask people, and what they write is lost."""
         asked = call.request
         confirmation = None
         if asked is not None and asked.confirmed is not None and not call.asks_input:
@@ -80,8 +80,8 @@ class CallEnvironment:
 async def admit(
     call: Call, tools: Mapping[str, Tool], environment: CallEnvironment, now: float, patience: float
 ) -> Call:
-    """A call that the model made, after its gate: held, ready, or refused at once. From here on it has the arguments
-    with which the tool will run, whatever the model wrote. One that is held has no preview yet."""
+    """A call that the model made, after its gate: held, ready, or refused at once. From here on the call has the
+    arguments with which the tool will run, whatever the model wrote. A held call has no preview yet."""
     tool = tools.get(call.tool)
     if tool is None:
         known = ", ".join(sorted(tools)) or "none"
@@ -126,7 +126,7 @@ _LONGEST_FAILURE = 1000
 
 
 async def make_preview(call: Call, tool: Tool, environment: CallEnvironment) -> Preview | None:
-    """What the tool says that the call would do. None if it has no preview."""
+    """The preview that the tool makes of the call. None if the tool has no preview."""
     preview = getattr(tool, "preview", None)
     if preview is None:
         return None
@@ -134,13 +134,13 @@ async def make_preview(call: Call, tool: Tool, environment: CallEnvironment) -> 
 
 
 async def with_preview(call: Call, tool: Tool, environment: CallEnvironment) -> Call:
-    """The held call with what its tool says that it would do."""
+    """The held call, its request now with the tool's preview."""
     preview = await make_preview(call, tool, environment)
     return replace(call, asked=(*call.asked[:-1], replace(call.asked[-1], preview=preview)))
 
 
 async def preview_of(making: Awaitable[Json], tool: str) -> Preview | None:
-    """The preview, or why there is none. It may raise anything, like a tool."""
+    """The preview, or why it failed: `making` may raise anything, like a tool."""
 
     async def made() -> Preview | None:
         shows = await making
@@ -159,8 +159,8 @@ _MOST_ANEW = 3
 
 
 async def ask_again(call: Call, tool: Tool, environment: CallEnvironment) -> Hold | Refuse | None:
-    """Asks people anew if the preview is not the one that they approved. They may have changed the arguments since it
-    was made. After three times the call is refused: a preview that is different each time would never let it run."""
+    """Asks people anew if the preview is not the one that they approved, also because their own edit changed it. After
+    three times the call is refused: a preview that is different each time would never let it run."""
     asked = call.request
     if asked is None or asked.preview is None:
         return None
@@ -226,7 +226,7 @@ async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> tuple
 
 
 def wants_denial(call: Call, tool: Tool | None) -> bool:
-    """Whether this denied call's function asked by itself, and wants to be called with the denial."""
+    """Whether the call was denied, its tool's body had asked, and the body wants to be called with the denial."""
     denied = call.state is CallState.REFUSED and call.request is not None and call.request.confirmed is False
     return denied and call.gate is GateKind.DYNAMIC and getattr(tool, "on_denied", "refuse") == "call"
 
@@ -300,7 +300,7 @@ _WHY, _LONGEST_WHY = "why", 300
 
 
 def asking_why(declared: Declaration) -> Declaration:
-    """The tool as the model sees it, with a field for its reason. A tool that has such an argument itself stays."""
+    """The tool as the model sees it, with a field for its reason, unless it has such an argument itself."""
     takes = as_object(declared.schema.get("properties"))
     about = "Why you make this call, in one sentence, for the people who decide on it. The tool does not get it."
     field: JsonObject = {"type": "string", "maxLength": _LONGEST_WHY, "description": about}

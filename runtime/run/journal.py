@@ -23,12 +23,12 @@ from adk_confirm.runtime.wire import Event, SessionId
 
 MOST_SESSIONS = 1024
 MOST_BYTES = 32 * 1024 * 1024
-"""Of the events as they are stored. A short one takes about five times as much in memory, a file less than its text."""
+"""Bytes of events, as stored. In memory a short event takes about five times as much, a file less than its text."""
 
 
 @dataclass
 class CachedSession:
-    """A session in memory. A view may lack events that others wrote; these are read when it is used."""
+    """A session in memory. A view may lack events that others wrote; these are read when the view is used."""
 
     stored: StoredSession
     views: dict[str, ModelHistory] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class SessionCache:
         return name in self._kept
 
     def take(self, stored: StoredSession) -> CachedSession:
-        """Takes the session as far as it is known (events never change). Put it back if its run went well."""
+        """Takes the session and its views out of the cache (events never change). Put it back if its run went well."""
         live = self._kept.pop(stored.name, None)
         if live is not None:
             self._size -= live.size
@@ -95,8 +95,8 @@ class Position:
 
 @dataclass(frozen=True)
 class SessionNews:
-    """What is new in a session since a position, or since its beginning: its events, and its calls. `held`: all calls
-    that wait for people. None: those from before that are not among `calls` still wait."""
+    """What is new in a session since a position, or since its beginning: its events, and its calls. `held`: the ids of
+    all calls that wait for people. If None, those that waited before and are not in `calls` still do."""
 
     since: Position | None
     position: Position
@@ -110,8 +110,8 @@ _PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)
 
 
 class Journal:
-    """`emit` gets every event once it is written, or handed over. `temporary` is the state that ends with the run.
-    `message`: what began the run, and is written with its first step unless it is written already."""
+    """Collects a run's changes and writes them. `emit` gets each event once it is written or handed over. `temporary`:
+    the state that ends with the run. `message` began the run; if it is not stored, the first step stores it."""
 
     def __init__(
         self,
@@ -170,13 +170,13 @@ class Journal:
         return view
 
     async def flush_news(self) -> None:
-        """Writes what was collected, unless it is only a message, which its sender keeps until the run has ended."""
+        """Writes what was collected, unless that is only a message: its sender keeps it until the run has ended."""
         if len(self._change.events) > self._arrived:
             await self.flush()
 
     async def flush(self, *, release: bool = False) -> dict[str, Call]:
-        """Writes what was collected, then sends its events. Returns the calls that `on_change` had stored
-        otherwise. Raises `LeaseLost` if nothing was written."""
+        """Writes what was collected, then sends its events. Returns the calls that `on_change` had stored in another
+        state. Raises `LeaseLost` if the lease is gone and nothing was written."""
         async with self._writing:
             if not (release or self._change.any):
                 return {}
@@ -189,8 +189,8 @@ class Journal:
 
     def hand_over(self, written: Callable[[], None]) -> bool:
         """Has the holder's next transaction write what was collected, and sends its events now: whatever the holder
-        makes of them is in that transaction as well. `written` is called then. False if it can't wait for that: the
-        result of a tool."""
+        makes of them is in that transaction as well. After it, `written` is called. False, and nothing is done, if what
+        was collected can't wait, such as a tool's result."""
         change = self._change
         if any(call.state is not CallState.HELD for call in change.calls.values()):
             return False

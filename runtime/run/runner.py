@@ -1,4 +1,4 @@
-"""Runs an app: takes messages, yields events, gives access to sessions, and resumes what a process that died left."""
+"""Runs an app: takes messages, yields events, gives access to sessions, and resumes runs whose process died."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ _WORDS: dict[Word, CallEvent] = {
 class Runner:
     """Runs one app: an agent, with those below it, over a store. It belongs to the event loop that opened it.
 
-    `store` is a URL (`sqlite:///x.db`, `postgresql://…`; in memory without one) or an open `Database`. A desk's runner
-    gives `desk`, with which all names begin that are its own: only it writes to sessions of such names, and to those
-    that it opened. `shares_state` lets other runners write `app:` state beside a desk. With a `seal`, or a
-    `Database` that was opened with one, nobody who can only write to the database can change a call. `on_change`
-    hears of each change of a gated call, in the transaction that stores it.
+    `store` is a URL (`sqlite:///x.db`, `postgresql://…`; in memory without one) or an open `Database`. `desk` makes
+    this the runner of a desk (the bot), and is the prefix of its names: only it writes to sessions with such names, and
+    to those that it opened. `shares_state` lets any other runner write `app:` state beside a desk. With a `seal`, or a
+    `Database` that was opened with one, nobody who can only write to the database can change a call. `on_change` hears
+    of each change of a gated call, in the transaction that stores it.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Runner:
         return self._sender.desk
 
     async def close(self, *, patience: float = 10.0) -> None:
-        """Lets runs end that end soon. The next process resumes the others."""
+        """Waits up to `patience` seconds for runs to end. The next process resumes the others."""
         await self._sequencer.close(patience)
         await self.agent.close()
         await self._models.close()
@@ -264,14 +264,14 @@ class Runner:
         """Like `run`, but returns once the message is stored. Raises if the message is not valid.
 
         Without a message the agent continues with what it knows; with an `invocation_id`, that invocation continues
-        where a process that died left it. `custom_metadata` is kept with every event of the run. A repeated message
-        with the same `mark` is not stored again, but a run that a crash had stopped continues. Once `control.stop` is
-        set, the model is not asked any more and the run ends; but no tool is interrupted, waiting calls keep waiting,
-        and approved calls run.
+        where its dead process left it. `custom_metadata` is kept with every event of the run. A repeated message with
+        the same `mark` is not stored again, but a run that a crash had stopped continues. Once `control.stop` is set,
+        the model is not asked any more and the run ends; but no tool is interrupted, waiting calls keep waiting, and
+        approved calls run.
 
-        A sender with a lease keeps all others from the session itself, and releases it when the run has ended. It
-        keeps the message until then, so the message is stored with what follows from it. `previews` are what people
-        saw that edited calls would do, by request.
+        A sender with a lease (`control.held`) keeps all others from the session, and releases the lease after the run.
+        It keeps the message until then, so the message is stored together with the run's results. `previews`: by
+        request id, the edited call's preview, as people saw it.
         """
         check_state(state_delta)
         name = self._name(user_id, session_id)
@@ -339,16 +339,16 @@ class Runner:
         control: RunControl = FREE,
         begins: bool = True,
     ) -> Run:
-        """Resumes what a process that died left of the session, if anything. Unless it `begins` something, it only
-        finds out what became of the calls that ran."""
+        """Resumes the session's run, if its process died. With `begins=False` no call begins: the run only finds out
+        what became of the calls that were running."""
         name = self._name(user_id, session_id)
         if await (await self.open()).read(active, name):
             return await self._sequencer.enter(replace(self._arrival(name), control=control, begins=begins))
         return _empty_run()
 
     async def attend(self) -> None:
-        """Goes on, until cancelled, with what processes that died left, here or elsewhere. Without a desk, gives up on
-        calls that stayed unknown for a day."""
+        """Continues, until cancelled, the runs that dead processes left behind, here or elsewhere. In sessions that no
+        desk (the bot) opened, it gives up calls that were unknown for a day."""
         app, opened_by = await self._app(), self._sender.opens
         while True:
             try:
@@ -362,7 +362,7 @@ class Runner:
         await LeaseLoop(app.database, kind, term=self._term, keeper=app.keeper).run()
 
     async def _go_on(self, key: str, lease: Lease, found: tuple[SessionId, list[Call]] | None) -> None:
-        """Does what is due for a session, whose job the lease is."""
+        """Resumes a session's run, and gives up its calls that were unknown for a day. The lease is for its job."""
         if found is None:
             await lease.finish(settle, lease.job.kind, key)
             return
@@ -402,7 +402,7 @@ class Runner:
         if decisions:
             arrival = replace(arrival, incoming=incoming, decisions=decisions)
             return await self._sequencer.enter(arrival, streaming=streaming)
-        # Nothing new. Resume what a process that died left of it, if anything.
+        # No answer is new. If the process died that worked on their invocations, its run is resumed.
         asking = [call.invocation_id for _, call in found or ()]
         owed = await database.read(active, name, asking)
         if owed:
@@ -468,13 +468,13 @@ def _record(stored: StoredSession, events: list[Event]) -> SessionRecord:
 
 
 def _needs_no_tools(incoming: IncomingMessage) -> bool:
-    """Plain approvals and denials, which can be decided in the transaction that stores them."""
+    """Whether all answers are plain approvals or denials, which the transaction that stores them can decide."""
     plain = [answer.payload is None and not answer.question for answer in incoming.answers]
     return bool(plain) and all(plain) and not incoming.foreign
 
 
 async def _checking_tools(owner: Agent, patience: float) -> Mapping[str, Tool]:
-    """The tools against which an edit is checked. If they are not available, the edit waits."""
+    """The tools against which an edit is checked. Raises `Busy` if they are not available: nothing is stored then."""
     try:
         return await fenced(owner.resolve_tools(), patience)
     except Failed as error:

@@ -30,7 +30,7 @@ class Run:
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self.ended = False
         self.failure: Exception | None = None
-        self.news: SessionNews | None = None  # all that it did, once it has ended
+        self.news: SessionNews | None = None  # all that the run did, once it has ended
 
     def emit(self, event: Event) -> None:
         self._queue.put_nowait(event)
@@ -40,7 +40,7 @@ class Run:
         self._queue.put_nowait(None)
 
     async def close(self) -> None:
-        """Ends it now, if it goes on. The next process resumes it."""
+        """Cancels the run if it has not ended. The next process resumes it."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -87,7 +87,7 @@ class Sequencer:
         try:
             return await asyncio.shield(accepted)
         except asyncio.CancelledError:
-            if arrival.control.held is not None:  # its holder releases the session now
+            if arrival.control.held is not None:  # the lease's holder releases the session now
                 task.cancel()
                 await asyncio.wait({task})
             raise
@@ -127,7 +127,7 @@ class Sequencer:
             self._closing = False
 
     async def _perform(self, arrival: Arrival, accepted: asyncio.Future[Run], streaming: bool) -> None:
-        """A whole run. Nobody awaits this task, so errors go to the message's sender and to listeners."""
+        """A whole run. Nobody awaits this task, so errors go to the sender, or to the run's listeners."""
         run = Run(asyncio.current_task())
         turn = self._turns.setdefault(arrival.name, asyncio.Lock()) if arrival.control.held is None else nullcontext()
         try:
@@ -167,7 +167,7 @@ class Sequencer:
         live.stored = message.stored
         for event in message.change.events:
             live.add(event)
-        if live.views or not message.is_written or not message.before.events:  # else they are read with the others
+        if live.views or not message.is_written or not message.before.events:  # else `view` reads and counts them
             live.size += message.change.size
         async with nullcontext() if lease is arrival.control.held else lease:
             journal = Journal(app.database, live, lease, run.emit, arrival.on_change, message)
@@ -184,7 +184,7 @@ class Sequencer:
                 if tool_threads():
                     lease.leave(tool_threads)
                 raise
-            ends = lease.job == job  # otherwise it is a job of the sender's, who has more to do
+            ends = lease.job == job  # otherwise the lease is for a job of the sender, which goes on
             if ends or not journal.hand_over(lambda: self._cache.put(live)):
                 await journal.flush(release=ends)
                 self._cache.put(live)
@@ -194,7 +194,7 @@ class Sequencer:
 
 
 async def _begin(database: Database, arrival: Arrival, *, known: bool) -> AcceptedMessage | None:
-    """The message, with its session leased. None: nothing is to be done. `known`: its session is there."""
+    """The message, with its session leased. None: nothing is to be done. `known`: the session is known to exist."""
     message: AcceptedMessage | Literal["nothing to do"] | None
     if arrival.control.held is not None:
         await arrival.control.held.write_carried()

@@ -1,8 +1,8 @@
 """Works on a session under its lease, until the turn waits or ends.
 
 It writes to the store at three points only: before a tool runs (the intent), before the model is asked (the results),
-and at the end, when the lease is released as well. A sender that has the lease gets what is written at the end, for its
-own next transaction.
+and at the end, when the lease is released as well. If the sender of the message has the lease, what is due at the end
+is written by the sender's own next transaction.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ STOPPED = "Somebody stopped the agent before this tool ran. Nothing ran."
 
 
 async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event | None) -> T | None:
-    """The awaitable's result. None if the stop came first; then it is cancelled."""
+    """The result of the work. None if the stop came first; then the work is cancelled."""
     if stop is None:
         return await work
     if stop.is_set():
@@ -89,7 +89,7 @@ _AT_ONCE = 16
 
 
 async def at_once(do: Callable[..., Coroutine[Any, Any, T]], *each: Sequence[Any]) -> list[T]:
-    """The results for these, in their order. Some are waited for at the same time: a preview may take ten seconds."""
+    """What `do` returns for each, in their order. Some run at the same time: one preview may take ten seconds."""
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def one(*given: Any) -> T:
@@ -100,7 +100,7 @@ async def at_once(do: Callable[..., Coroutine[Any, Any, T]], *each: Sequence[Any
 
 
 class Paths:
-    """The path of each agent's latest run, such as `root@1/helper@2`, in one stretch of work, which begins with
+    """The path of each agent's latest run, such as `root@1/helper@2`, during one `TurnLoop.drive`, which begins with
     `agent`."""
 
     def __init__(self, agent: Agent) -> None:
@@ -159,12 +159,12 @@ class TurnLoop:
         self._metadata = metadata  # the sender's metadata, for every event
         self._tools: dict[str, Mapping[str, Tool]] = {}
         self._paths = Paths(app.root)
-        self._retried: set[str] = set()  # calls that had begun: a preview says nothing about their second half
+        self._retried: set[str] = set()  # calls that a crash interrupted: a preview can't show the rest of them
         self._enough = False  # a tool said that its result needs no comment from the model
 
     async def drive(self, invocation: Invocation, calls: Sequence[Call], *, ask: bool) -> None:
-        """Works until the turn waits for people or the invocation ends. Without `ask` the model is not asked any more,
-        since a newer message will be answered together with all of this."""
+        """Works until the turn waits for people or the invocation ends. Without `ask` the model is not asked any more:
+        its answer to a newer message will cover these calls too."""
         if self._app.root.find(invocation.agent) is None:
             # If the agent no longer exists, the root takes over its conversation.
             invocation = replace(invocation, agent=self._app.root.name)
@@ -243,9 +243,9 @@ class TurnLoop:
         self._journal.put(turn[call.id])
 
     async def _run(self, turn: dict[str, Call], ready: Sequence[Call]) -> None:
-        """Runs these calls together. The intent is written before the first, and each result as soon as it is there."""
+        """Runs these calls together. The intent is stored before the first begins, each result once it is there."""
         if any(call.request is not None and call.request.preview is not None for call in ready):
-            await self._journal.flush()  # that they are approved, before a preview is made again that may differ
+            await self._journal.flush()  # stores the approvals first: the preview that is made anew may differ
         checked = [await check_runnable(call, await self._tools_for(call), self._app.patience) for call in ready]
         tools = {call.id: tool for call, tool in zip(ready, checked, strict=True) if not isinstance(tool, Refuse)}
 
@@ -284,8 +284,8 @@ class TurnLoop:
                 raise result
 
     async def _write_intent(self) -> dict[str, Call]:
-        """Stores that calls begin, or ask once more. Returns the calls that the store changed on their way in: one that
-        must not start is refused; one that would have asked again, but may start, is running.
+        """Stores that calls begin, or ask once more. Returns the calls that `on_change` had stored in another state:
+        one that must not begin is refused; one that would have asked again, but may begin, is running.
 
         This is the last check before an effect that can't be undone. If this process was frozen, or its machine paused,
         it may have been taken for dead, and its calls may have been decided elsewhere.
@@ -344,7 +344,7 @@ class TurnLoop:
         await self._journal.flush_news()
         agent = self._agent(invocation.agent)
         event_id = new_event_id()  # one id for the answer and its pieces
-        view = await self._journal.view(agent.name)  # here, since a store that is away is no failure of the model
+        view = await self._journal.view(agent.name)  # not in the `try`: a store that is away is no failure of the model
         try:
             whole = await unless_stopped(self._generate(agent, invocation, view, event_id), self._stop)
             if whole is None:
@@ -365,7 +365,7 @@ class TurnLoop:
         return event
 
     async def _taken_ids(self, whole: ModelResponse) -> Collection[str]:
-        """Those of the ids that the model gave its calls which others have already, or may have."""
+        """Of the ids that the model gave its calls, those that are taken already; all, if the store can't say."""
         given = [call.id for call in whole.content.calls() if call.id] if whole.content else []
         try:
             return await self._app.database.read(known_calls, self._journal.stored.key, given) if given else ()
@@ -432,7 +432,7 @@ class TurnLoop:
         self._journal.add(event, speaker=author.name if author and author.keeps_the_conversation else None)
 
     def _event(self, invocation: Invocation, author: str, **more: Any) -> Event:
-        """`more`: the event's other fields."""
+        """A new event of this invocation. `more`: its other fields."""
         path = self._paths.of(self._agent(author))
         return Event(
             invocation_id=invocation.id,
