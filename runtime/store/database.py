@@ -87,7 +87,7 @@ class Database:
         One process serves a SQLite store. `beside`: this one only does a few transactions, whether or not the store is
         served. On PostgreSQL every process may do that.
 
-        Every transaction finds the `context` at its `tx`: for example a key, without which some functions can't write.
+        Every `tx` carries the `context`: for example a key, without which some functions can't write.
         """
         hub = Hub()
         engine: Engine
@@ -136,8 +136,8 @@ class Database:
 
     @contextmanager
     def taking(self, take: Callable[[Tx], None]) -> Iterator[None]:
-        """Calls `take` at the end of each writing transaction of this process, in its thread: it may take along what
-        has become due with it."""
+        """Calls `take` at the end of each writing transaction of this process, in its thread: `take` may claim the jobs
+        that have become due with it."""
         self._takers = (*self._takers, take)
         try:
             yield

@@ -1,11 +1,11 @@
-"""Jobs: one table says what is due, for both packages. A loop takes jobs by lease (`lease_loop.py`).
+"""Jobs: one table says what is due, for `runtime` and `bot`. A loop takes jobs by lease (`lease_loop.py`).
 
 Nothing here depends on what a job means. What is due follows from the stored state, so there is no queue to lose: after
 a restart the same loop goes on. A job that fails is retried at growing intervals. After twenty failures it is parked,
 which operators see, and no longer blocks others.
 
-One lease is for an owner and all of its jobs: a thread's cards, lines and runs. It is that of the owner's job of the
-loop's first kind.
+One lease covers an owner, such as a thread, and all its jobs: cards, lines and runs. It is the lease of the owner's job
+of the loop's first kind.
 
     owe, settle  something is due; it is done
     JobKind      one kind of work, and how much of it at once
@@ -55,7 +55,7 @@ class Unreadable(NamedTuple):
 
 
 class Due(NamedTuple):
-    """A job that is due now."""
+    """A job that is due now. `turn`: the person or thread whose share of the slots it takes."""
 
     job: JobKey
     owner: str
@@ -74,7 +74,7 @@ def owe(
     or_sooner: bool = False,
 ) -> None:
     """Makes a job due: now, or at the time `at`. `owner`: the key of the job whose lease covers this one too. `turn`:
-    whose turn the job takes. `or_sooner`: a job that is due earlier stays due then."""
+    whose share of the slots it takes (`JobKind`). `or_sooner`: a job that is due earlier stays due then."""
     at = tx.now() if at is None else at
     owed = tx.first(_OWE_OR_SOONER if or_sooner else _OWE, kind=kind, key=key, owner=owner, turn=turn, due_at=at)
     tx.leases["lease", f"{kind} {key}"] = owed.lease_token
@@ -84,7 +84,7 @@ def owe(
 def settle(
     tx: Tx, kind: str, key: str, again: float | None = None, *, owner: str | None = None, turn: str | None = None
 ) -> None:
-    """Everything is done. `again`: when the next thing is due."""
+    """Notes that the job has nothing left to do. `again`: when it is due next."""
     tx.run(_SETTLE, kind=kind, key=key, owner=owner, turn=turn, due_at=again)
     tx.alarms[JobKey(kind, key)] = None
     if again is not None:
@@ -145,7 +145,7 @@ class JobKind(Generic[T]):
     `deadline` says when a job must be processed even if it was put off for longer, or parked. Jobs with the same `turn`
     get half of the slots at most, so that hundreds of one person or thread delay nobody else. `overtaken` is called
     when a job's lease passes to another process without a release: in the new holder's claim, and by the former holder
-    once it notices, since its last message may arrive after those of the new holder.
+    once it notices, since the former holder's last message may arrive after those of the new one.
     """
 
     name: str
@@ -172,13 +172,13 @@ Kinds = Sequence[JobKind[Any]]
 
 @dataclass
 class AtWork:
-    """What a process works on: its jobs; the tokens of the owners that it holds, and which of those it could release;
-    and the owners on which it works by leases of another kind.
+    """What a process works on: `jobs`; the `tokens` of the owners that it holds, of which it could release the `idle`
+    ones; and the owners that it has leased `elsewhere`, outside of the loop.
 
-    These are left alone by its own claims: if the process was frozen for longer than its leases, they have expired
-    although the work goes on. `drains`: the process begins no job of the first kind any more, so others may have an
-    idle owner for which one is due. `choosing`: nobody else chooses a job while this is held. It gives all jobs that
-    are at work then, or will be in a moment, with the turns that they take, and gets what is chosen.
+    Its claims take none of these `jobs`, and nothing of owners `elsewhere` or with a new token: after a freeze a lease
+    may have expired while its work goes on. `drains`: the process begins no job of the first kind any more, so others
+    may have an idle owner for which one is due. `choosing`: held by one chooser of jobs at a time. It gives the jobs
+    that are at work, or will be in a moment, with their turns; the chooser adds its own.
     """
 
     jobs: Collection[JobKey] = ()
@@ -196,8 +196,8 @@ class AtWork:
 @dataclass
 class Claim:
     """What a claim gave. `pause`: the seconds until the next one is worthwhile: 0 if there is more than fits into one,
-    None if nothing is known to become due. `full`: the kinds of which jobs wait for one at work to end. `released`: the
-    idle owners that were given back, or were before: that transaction's answer was lost."""
+    None if nothing is known to become due. `full`: the kinds of which jobs wait until one at work ends. `released`: the
+    idle owners that this claim gave back, or an earlier one whose answer was lost."""
 
     jobs: list[ClaimedJob]
     pause: float | None
@@ -238,7 +238,7 @@ def claim_due(tx: Tx, kinds: Kinds, room: Mapping[str, int], term: float, at: At
 
 
 class _Row(NamedTuple):
-    """A due job, as it is read. `token`: of its owner's lease. `leads`: whether its owner has a row for one."""
+    """A due job, as it is read. `token`: of its owner's lease. `leads`: whether its owner has a row for a lease."""
 
     kind: str
     key: str
@@ -250,7 +250,7 @@ class _Row(NamedTuple):
 
 
 _CROWDS = "kind, turn IS NULL"
-"""A crowd of one kind, or of many people, hides neither another kind nor what is nobody's."""
+"""Each group is numbered by itself: a crowd in one hides no other kind of job, and no job that is nobody's."""
 # The most overdue jobs that nobody else holds: everybody's first before anybody's second.
 _DUE = f"""
     SELECT kind, key, due_at, turn, owner, token, leads FROM (
@@ -295,8 +295,8 @@ def _read_next(tx: Tx, leader: JobKind[Any], kinds: Kinds, ours: Collection[str]
 
 
 def _take_owners(tx: Tx, kinds: Kinds, chosen: list[_Row], term: float, at: AtWork) -> dict[str, str]:
-    """Takes the leases of the owners of these jobs. Returns the tokens of all that this process holds now. What was
-    settled meanwhile is removed from `chosen`."""
+    """Takes the leases of the owners of these jobs. Returns the tokens of those that this process holds now. Jobs that
+    are no longer due are removed from `chosen`."""
     leader, until = kinds[0].name, tx.now() + term
     wanted = {row.owner: row for row in chosen if row.owner not in at.tokens}
     new = {row.owner for row in wanted.values() if row.leads is None}
@@ -322,8 +322,8 @@ def _take_owners(tx: Tx, kinds: Kinds, chosen: list[_Row], term: float, at: AtWo
 
 
 def take_free(tx: Tx, leader: str, owner: str, term: float, *, leads: bool) -> str | None:
-    """Takes the lease of an owner that nobody has, and returns its token. `leads`: there is a row for it, which is
-    locked. None if another process makes one at this moment."""
+    """Takes the lease of an owner that nobody holds, and returns its token. `leads`: the lease has a row, which is
+    locked. None if another process makes that row at this moment."""
     token, until = new_token(), tx.now() + term
     if leads:
         tx.run(_TAKE, kind=leader, key=owner, token=token, until=until)
@@ -336,7 +336,7 @@ def _lead(tx: Tx, kind: str, key: str, token: str, until: float) -> bool:
 
 
 def _call_overtaken(tx: Tx, kinds: Kinds, owner: str) -> None:
-    """For what another process may have worked on when it died: that is still due."""
+    """Calls `overtaken` for the owner's unfinished jobs: another process may have worked on them when it died."""
     each = {kind.name: kind.overtaken for kind in kinds if kind.overtaken is not None}
     for row in tx.all(_ALL_DUE, leader=kinds[0].name, owner=owner) if each else ():
         if (overtaken := each.get(row.kind)) is not None:
@@ -365,8 +365,8 @@ _GIVE_BACK = """
 
 
 def give_back(tx: Tx, leader: str, held: Mapping[str, str], drains: bool = False) -> list[str]:
-    """Releases those owners of which nothing is due that this process would do, and returns them. `held`: the tokens of
-    owners."""
+    """Releases the owners without a due job that this process would do, and returns them. `held`: the tokens, by
+    owner."""
     if not held:
         return []
     # Whoever stores that something is due has locked the lease, or does that after us.
@@ -387,7 +387,7 @@ def _claimed(tx: Tx, kinds: Kinds, row: _Row, token: str) -> ClaimedJob:
 
 
 def look_at(tx: Tx, kind: JobKind[Any], key: str) -> Any:
-    """What there is to do. An error is this job's alone: the others go on, and so does who made it due."""
+    """What there is to do. An error is this job's alone: others go on, and so does the transaction that made it due."""
     try:
         return kind.look(tx, key)
     except Exception as error:
@@ -405,12 +405,12 @@ def _turn_of(turn: str | None, key: str) -> str:
 
 
 def _count_owned(turns: Iterable[str]) -> int:
-    """How many of these jobs are somebody's."""
+    """How many of these turns are somebody's."""
     return sum(not turn.startswith(_NOBODYS) for turn in turns)
 
 
 def turns_beside(busy: Mapping[JobKey, str], kind: JobKind[Any], asked: Collection[JobKey]) -> list[str]:
-    """The turns that a kind's busy jobs take, beside those that are `asked` about."""
+    """The turns that a kind's busy jobs take, without the `asked` jobs."""
     return [turn for job, turn in busy.items() if job.kind == kind.name and job not in asked]
 
 
@@ -445,8 +445,8 @@ LONGEST_LAG = 10.0
 
 
 class PutOff(Exception):
-    """The job should be tried again in `after` seconds, and this is not its fault. `failing`: the other side does not
-    work, so the pause grows with the time that the job has waited."""
+    """The job should be tried again in `after` seconds, and this is not its fault. `failing`: a service that it needs
+    fails, so the pause grows with the time that the job has waited."""
 
     after: float
     failing: bool = False
@@ -474,10 +474,10 @@ def postpone(
     """Puts the job off, longer each time. After twenty failures the job waits for its deadline or for a change.
 
     `due_at` is when the job was due as it was claimed. If it is due at another time now, it has changed since, and is
-    not put off. `lag` is a share of the time that the job has waited: the pause is at least as long.
+    not put off. `lag`: the pause is at least this share of the time that the job has waited.
 
-    The time since when the job waits is kept. Parked jobs are counted apart. Returns whether the log has not said this
-    yet, and whether the job is parked now.
+    The time since when it waits is kept, but not for a parked job, as metrics count those apart. Returns whether this
+    is news for the log, and whether the job is parked now.
     """
     row = tx.first(_LOCK, kind=kind.name, key=key)
     if row.due_at != due_at:

@@ -62,7 +62,7 @@ def topic_of(kind: str) -> str:
 
 def wake_when_due(tx: Tx, job: JobKey, at: float) -> None:
     """Wakes those who wait for jobs of the kind: now, or, in this process, when the job is due if it is not done by
-    then. Others see what is due later when they poll."""
+    then. Other processes see jobs that become due later when they poll."""
     seconds = at - tx.now()
     tx.alarms[job] = seconds if seconds > 0 else None
     if seconds <= 0:
@@ -101,8 +101,8 @@ def claim(tx: Tx, job: JobKey, *, term: float) -> str | None:
 
 
 def renew(tx: Tx, tokens: Collection[str], *, term: float) -> tuple[set[str], set[str]]:
-    """Renews leases. Returns the tokens of those that belong to somebody else now, and of those that a transaction has
-    locked: these keep no other waiting, and were not renewed."""
+    """Renews leases. Returns the tokens of those that belong to somebody else now, and of those that were not renewed
+    because a transaction has locked them."""
     left = {*tokens} - {*tx.column(_RENEW, tokens=[*tokens], until=tx.now() + term)}
     locked = left & {*tx.column(_HELD, tokens=[*left])} if left else left
     return left - locked, locked
@@ -122,8 +122,8 @@ def release(tx: Tx, job: JobKey, token: str, *, topic: str | None = None) -> boo
 
 
 def holds(tx: Tx, job: JobKey, token: str, *, term: float = 0.0) -> bool:
-    """Whether the job belongs to the token. If so, this stays true until the transaction ends, and with a `term` for a
-    third of it longer: for who stores that an effect begins, under a lease that may have expired."""
+    """Whether the job belongs to the token. If so, this stays true until the transaction ends. With a `term` it stays
+    true for a third of that longer: for a transaction that stores that an effect begins."""
     if not term and ("held", token) in tx.leases:
         return True
     until: float | None = tx.value(_LOCK_HELD, kind=job.kind, key=job.key, token=token)
@@ -143,7 +143,7 @@ def remaining(tx: Tx, job: JobKey, token: str) -> float | None:
 @dataclass
 class Kept:
     """What is known of a lease without asking: what the clocks said when it was last claimed or renewed, whether it was
-    released, and whether what nobody can stop still lives, if it was left to that."""
+    released, and `lives`: whether something that nobody can stop still needs it (`Lease.leave`)."""
 
     asked: Clocks | None
     released: bool = False
@@ -163,8 +163,8 @@ def _nothing(tx: Tx) -> None:
 
 
 class Lease:
-    """A claimed job. It is renewed while the `async with` block runs, then released. `keeper`: who renews it together
-    with others. `work`: what is done under it, for those who take turns.
+    """A claimed job. It is renewed while the `async with` block runs, then released. `keeper` renews it together with
+    others. `work`: the job that is done under it; in a `Lane`, one of its owner's.
 
     Its holder reads and writes through it: `run` undoes what is written once the job belongs to somebody else. Nothing
     is cancelled then, since half a tool's run is worse than a whole one. `lost` is set only
@@ -301,11 +301,11 @@ class Lease:
 
     async def sure(self) -> None:
         """Await this right before an effect outside. Raises `LeaseLost`, or the error of a store that does not answer.
-        A lease that was claimed or renewed less than a third of its term ago, by both clocks, is held. Of any other
-        the store is asked. One that is nearly over, or has expired and was taken by nobody, is renewed first. If a
-        transaction has locked the job, that may be somebody who takes it, so the store is asked again. So it is if its
-        answer took longer than the lease had left, or most of the term, by either clock: the process was frozen
-        meanwhile, or its machine paused."""
+        A lease that was claimed or renewed less than a third of its term ago, by both clocks, is held. Of any other the
+        store is asked. One that is nearly over, or has expired and was taken by nobody, is renewed first. If a
+        transaction has locked the job, that may be somebody who takes it, so the store is asked again. It is also asked
+        again if its answer took longer than the lease had left, or most of the term, by either clock: the process was
+        frozen meanwhile, or its machine paused."""
         while not (self.lost.is_set() or self.kept.released):
             asked_last = self.kept.asked
             if asked_last is not None and asked_last.are_within(self.term / 3, self._database.clocks()):
@@ -337,8 +337,8 @@ class Lease:
             self._keeper.discard(self.token)
 
     def leave(self, lives: Callable[[], object]) -> None:
-        """Does not release the job, since something is at it that nobody can stop. While this `lives`, the lease is
-        renewed; then it ends by itself."""
+        """Does not release the job, since something that nobody can stop works on it, such as a thread. While that
+        `lives`, the lease is renewed; then it ends by itself."""
         self.kept.released, self.kept.lives = True, lives
 
     @property
@@ -348,7 +348,7 @@ class Lease:
 
 async def keep_trying(write: Callable[[], Awaitable[None]], patience: float) -> StoreError | Busy | None:
     """Writes as soon as the store answers again: no other process can do it. Returns the store's error after pauses of
-    that many seconds. The clock does not count, since this process may be frozen, and a try takes seconds itself."""
+    `patience` seconds in all. Only pauses count: this process may be frozen, and a try takes seconds itself."""
     pause = 0.1
     while True:
         try:
@@ -413,7 +413,7 @@ class Keeper:
         self._look_in(pause)
 
     async def renew(self, leases: Iterable[Lease]) -> bool:
-        """Returns whether a job was locked, so that its lease was not renewed."""
+        """Renews these leases. Returns whether one was not renewed because its job is locked."""
         held = {lease.token: lease for lease in leases if not lease.lost.is_set()}
         if not held:
             return False

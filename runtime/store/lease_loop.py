@@ -1,8 +1,8 @@
 """Takes due jobs by lease, and runs one task for each.
 
-The holder of an owner's lease works on all of its jobs side by side, and gives the lease back when nothing of its owner
-is due. A transaction that makes a job due, here or in any other part of the process, also takes it along if there is
-room, so nobody has to look for it.
+The holder of an owner's lease works on all of the owner's jobs side by side, and gives the lease back when none is due.
+A transaction of this process that makes a job due also takes it along if there is room: it claims the job for the loop,
+so nobody has to look for it.
 
     LeaseLoop    the loop
     Lane         a lease, as one job under it uses it
@@ -48,12 +48,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 WHILE_FAILING = 0.25
-"""While the other side fails, a job's next pause is this share of the time that it has waited, up to
+"""While a service that a job needs fails, the job's next pause is this share of the time that it has waited, up to
 `LONGEST_LAG` seconds."""
 POLL = 5.0
 HELPING = 16
 """The most jobs of one claim. A claim waits for a connection behind the work on those claimed before, so a store that
-can't keep up is not asked for more. Leases of jobs that wait in a process have to be renewed again and again."""
+can't keep up is not asked for more. Jobs that wait in a process have leases that must be renewed again and again."""
 REFILL = 0.05
 """Seconds between the end of a job and the next claim when others wait for its slot, so that several ended jobs are
 replaced together."""
@@ -72,7 +72,7 @@ class _Held:
 
 
 class Lane(Lease):
-    """The lease of an owner, as one of its jobs uses it: it ends with the last of those that are at work."""
+    """The lease of an owner, as one of its jobs uses it: the last of the jobs at work releases it."""
 
     def __init__(self, of: _Held, work: JobKey, begins_last: Callable[[JobKey], None]) -> None:
         vars(self).update(vars(of.lease))
@@ -106,9 +106,9 @@ class Lane(Lease):
 
 @dataclass(frozen=True)
 class _Taken:
-    """What a transaction has taken along: reported to the loop once it is committed. `due`: what it made due of that
-    which is at work. `ended`: the job whose last transaction it was. `alarms`: in how many seconds jobs become due;
-    None: they are not due later any more."""
+    """What a transaction has taken along: reported to the loop once it is committed. `due`: the jobs at work that it
+    made due again. `ended`: the job whose last transaction it was. `alarms`: in how many seconds jobs become due; None:
+    they are not due later any more."""
 
     loop: LeaseLoop
     asked: Clocks
@@ -119,7 +119,7 @@ class _Taken:
 
 
 class LeaseLoop:
-    """Processes the jobs of some kinds until it is stopped. The first kind leads: its leases are for all."""
+    """Processes jobs of some kinds until it is stopped. The leases of the first kind cover the jobs of all kinds."""
 
     def __init__(
         self,
@@ -135,18 +135,18 @@ class LeaseLoop:
         self._keeper = keeper or Keeper(database, term)
         self._held: dict[str, _Held] = {}
         self._jobs: dict[JobKey, str] = {}  # at work, and whose turn each takes
-        self._next: dict[JobKey, tuple[ClaimedJob, _Held]] = {}  # begin when those at work have ended
+        self._next: dict[JobKey, tuple[ClaimedJob, _Held]] = {}  # begin when the same jobs, at work now, have ended
         self._ended_at: dict[JobKey, float] = {}  # within the last term, and some from before
-        self._due_again: set[JobKey] = set()  # something came since the last transaction of these began
+        self._due_again: set[JobKey] = set()  # these became due again since their last transaction began
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False  # no job of the first kind is begun any more
         self._over = False  # nothing is begun any more
         self._leaving: asyncio.Task[None] | None = None
-        # By transactions that may not be committed yet: whose turn each takes, and when it was taken.
+        # Jobs that transactions took along, perhaps not committed yet: whose turn each takes, and when it was taken.
         self._taken: dict[JobKey, tuple[str, float]] = {}
         self._claiming: set[JobKey] = set()  # those of them that the loop's claim has chosen
         self._reserving = threading.Lock()
-        self._full: set[str] = set()  # kinds of which jobs may be due that wait for one of these to end
+        self._full: set[str] = set()  # kinds whose due jobs, if any, wait for one at work to end
         self._waiter: Waiter | None = None
         self._alarms: dict[JobKey, asyncio.TimerHandle] = {}  # of what becomes due before the next look
         self.trouble: str | None = None  # why no job can be claimed now
@@ -154,8 +154,8 @@ class LeaseLoop:
         database.listen(self._begin_taken)
 
     async def run(self) -> None:
-        """Processes jobs until `stop`, and returns when its last jobs are done. If cancelled, so are they, and
-        each releases its lease."""
+        """Processes jobs until `stop`, and returns when its last jobs are done. If it is cancelled, it cancels its jobs
+        and releases their leases."""
         try:
             with self._database.waiter(*map(topic_of, self._kinds)) as self._waiter, self._database.taking(self._take):
                 while not self._stopping.is_set():
@@ -172,8 +172,8 @@ class LeaseLoop:
         await self._let_all_go(self._term)
 
     async def drain(self, patience: float) -> None:
-        """Begins no job of the first kind any more, and lets others have what becomes due of it. Waits for those that
-        it has at work, for at most `patience` seconds. Jobs of other kinds go on."""
+        """Begins no job of the first kind any more, and leaves to other processes those that become due. Waits for
+        those at work, for at most `patience` seconds. Jobs of other kinds go on."""
         self._draining, clock = True, asyncio.get_running_loop().time
         until = clock() + patience
         self._wake()
@@ -200,7 +200,7 @@ class LeaseLoop:
             if (held := self._held.pop(owner, None)) is not None:
                 held.lease.stop()
         self._begin_jobs(claim.jobs, asked)
-        self._forget(self._claiming)  # what of it is at work is known as such
+        self._forget(self._claiming)  # those of them that are at work are in `_jobs` by now
         self._claiming.clear()
         if pause:
             await until_stopped(self._stopping, waiter.wait(pause))
@@ -215,7 +215,7 @@ class LeaseLoop:
         idle = [owner for owner, one in self._held.items() if not one.jobs]
         elsewhere = set(self._keeper.keys(self._leader)) - held.keys()  # what this process began without the loop
         past = self._database.clocks().running - self._term
-        # Of a transaction that was rolled back nothing is heard.
+        # A transaction that was rolled back reports nothing, so what it took is forgotten after a term.
         self._forget([job for job, (_, at) in self._taken.copy().items() if at <= past])
         at = AtWork({*self._jobs}, partial(self._choosing, self._claiming), held, idle, elsewhere, self._draining)
         try:
@@ -231,7 +231,7 @@ class LeaseLoop:
 
     @contextmanager
     def _choosing(self, chosen: set[JobKey] | None = None) -> Iterator[dict[JobKey, str]]:
-        """See `AtWork`. `chosen`: what was chosen before, in a transaction that is run again. It gets what is now."""
+        """See `AtWork`. `chosen`: what an earlier try of the transaction chose; it then gets what this try chooses."""
         with self._reserving:
             for job in chosen or ():
                 self._taken.pop(job, None)
@@ -257,8 +257,8 @@ class LeaseLoop:
     # What other transactions of this process make due
 
     def _take(self, tx: Tx) -> None:
-        """Takes along what has become due with this transaction, in its thread. What can't be taken now is claimed
-        later, here or elsewhere."""
+        """Takes along the jobs that this transaction made due, in the transaction's thread. What can't be taken now is
+        claimed later, here or elsewhere."""
         due = {one.job: one for one in tx.owed if one.job.kind in self._kinds and not self._stopping.is_set()}
         busy = {job for job in due if job in self._jobs and job != tx.ended}
         asked, taken = self._database.clocks(), list[ClaimedJob]()
@@ -278,7 +278,7 @@ class LeaseLoop:
         tx.topics -= {topic_of(job.kind) for job in due if job.kind not in left}
 
     def _reserve(self, due: Sequence[Due]) -> list[Due]:
-        """Those of these jobs for which there is room. Transactions that end at the same time do not exceed it."""
+        """Those of these jobs for which there is room. Transactions that end at the same time share the room."""
         reserved: list[Due] = []
         with self._choosing() as busy:
             for one in due:
@@ -306,7 +306,7 @@ class LeaseLoop:
         return take_free(tx, self._leader, owner, self._term, leads=bool(found))
 
     def _begin_taken(self, fact: object) -> None:
-        """Begins what a transaction has taken along. Called on the event loop, before anybody has its result."""
+        """Begins what a transaction took along. Called on the event loop, before the transaction's caller goes on."""
         if not (isinstance(fact, _Taken) and fact.loop is self):
             return
         self._forget(one.job for one in fact.jobs)
@@ -345,7 +345,7 @@ class LeaseLoop:
                 continue
             if one.job not in self._jobs and self._ended_at.get(one.job, forgotten) < asked.running:
                 self._start(one, held)
-            elif one.job not in self._jobs:  # it was done while this was on its way, or may have been: that is old
+            elif one.job not in self._jobs:  # it may have been done since the claim began: look again
                 self._wake()
             elif one.job == ended:
                 self._next[one.job] = one, held
@@ -376,7 +376,7 @@ class LeaseLoop:
         if over and not held.jobs and self._held.get(claimed.owner) is held:
             del self._held[claimed.owner]
             if held.lease.lost.is_set():
-                self._wake()  # who had it meanwhile may be gone
+                self._wake()  # the process that took it may be gone by now
             held.lease.stop()
         if job.kind in self._full:
             asyncio.get_running_loop().call_later(REFILL, self._wake)
@@ -386,7 +386,7 @@ class LeaseLoop:
             self._waiter.wake()
 
     async def _let_all_go(self, patience: float) -> None:
-        """The loop has ended. What a transaction took along just now is let go as soon as it is known."""
+        """Releases all leases at the loop's end. One that a transaction takes just now follows once it is known."""
         self._over = True
         held = [self._held.pop(owner) for owner in [*self._held]]
         await asyncio.gather(*(one.lease.give_back(patience) for one in held))
@@ -403,13 +403,13 @@ class LeaseLoop:
             except StoreError as error:
                 log.warning("the store did not answer; %s %s is tried again: %s", *job, error)
                 await self._call_overtaken(kind, job)  # or so it seems: after a freeze the connections break first
-            except asyncio.CancelledError:  # what it stores last may be under way, and come after the lease
+            except asyncio.CancelledError:  # its last transaction may be committed after the lease is released
                 await self._call_overtaken(kind, job)
                 raise
 
     async def _call_overtaken(self, kind: JobKind[Any], job: JobKey) -> None:
-        """Calls the job's `overtaken`. Until the store takes that, nobody goes on with the job here: what it sent last
-        would be sent again."""
+        """Calls the job's `overtaken`. Until that is stored, this process does not go on with the job: what was sent
+        last would be sent again."""
         overtaken = kind.overtaken
         if overtaken is None:
             return
@@ -426,7 +426,7 @@ class LeaseLoop:
         except LeaseLost:
             raise
         except StoreError:
-            await until_stopped(self._stopping, asyncio.sleep(AGAIN))  # given back at once, it would come up at once
+            await until_stopped(self._stopping, asyncio.sleep(AGAIN))  # else the job would be claimed again at once
             raise
         except (Exception, asyncio.CancelledError) as error:  # the outermost boundary of one job's work
             if isinstance(error, asyncio.CancelledError) and was_cancelled():
@@ -436,7 +436,7 @@ class LeaseLoop:
             except (StoreError, LeaseLost):
                 raise
             except Exception:
-                lease.stop()  # releasing its lease would make it due again at once, without end
+                lease.stop()  # if released, the job would be claimed again at once, without end
                 log.exception("%s %s could not be put off, and is left to its lease", *claimed.job)
 
     async def _put_off(self, kind: JobKind[Any], claimed: ClaimedJob, lease: Lane, error: BaseException) -> None:

@@ -144,12 +144,12 @@ class WakeupConnection:
 WRITERS = 10
 READERS = 5
 FOR_FIRST = 2
-"""How many of the writers, and of the readers, are left to what goes first."""
+"""How many of the writers, and of the readers, are kept for transactions that go first."""
 ATTEMPTS = 8
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = 90.0
-"""For a transaction whose server holds its connection, and says nothing any more: not even that a time is over. A
-command that only reads may take longer: somebody waits for it, and can end it."""
+"""After this long a transaction fails if its server keeps the connection but says nothing any more. A command that only
+reads may take longer: somebody waits for it, and can end it."""
 AWAY_SECONDS = 5.0
 """Seconds that a transaction waits for a server that restarts, or for its replacement."""
 
@@ -159,13 +159,13 @@ SESSION = {
     "idle_in_transaction_session_timeout": "5000",
     "lock_timeout": "3000",
     "statement_timeout": "60000",
-    # When the other end is gone without a word: on the server
+    # When the other end is gone without a word: limits for the server's end. `NETWORK` has the same ones for ours
     "tcp_keepalives_idle": "30",
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-NETWORK = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 30_000}  # here
+NETWORK = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 
 _IN_THE_WAY = ("40001", "40P01", "55P03")  # serialization_failure, deadlock_detected, lock_not_available
 _READ_ONLY = "25006"  # for a writer: its server has become a standby
@@ -299,7 +299,7 @@ class PostgresEngine:
             connection.commit()
         except psycopg.Error as error:
             told = _nothing_stored(error, connection)
-            if connection.closed and error.sqlstate != _IDLE:  # which ended the transaction before the COMMIT came
+            if connection.closed and error.sqlstate != _IDLE:  # that time-out ended it before the COMMIT came
                 raise OutcomeUnknown(
                     "The connection to PostgreSQL broke during the commit: whether this was stored is not known. "
                     "Look before trying again."

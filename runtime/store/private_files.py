@@ -1,4 +1,4 @@
-"""The one maker of what is kept beside a store. Only its user may use it: it holds tokens, arguments and votes."""
+"""Makes a store's files and folders. Only their user may use them: they hold tokens, arguments and votes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def open_private(path: Path) -> int:
 
 
 def make_private_file(path: Path) -> Path:
-    """For a library that opens files with the mode from the umask. SQLite gives the files beside a database its mode.
-    What can't be made here is left to the library, which has a better error. A file that everybody may use, such as a
-    backup that was put back, is its user's alone from now on.
+    """Makes a file for a library that would give it the mode from the umask. SQLite's files beside a database get its
+    mode. A file that can't be made here is left to the library, which has a better error. A file that everybody may
+    use, such as a backup that was put back, is its user's alone from now on.
 
     An existing file is not even opened. Closing it would drop the locks that SQLite holds on it in this process. Then
     another process that closes the store would believe that it is the last one, and delete the write-ahead log."""
@@ -29,7 +29,7 @@ def make_private_file(path: Path) -> Path:
 
 
 def make_private_folder(path: Path) -> Path:
-    """Nobody else gets to the files in it, whatever their modes are."""
+    """Makes a folder: nobody else gets to the files in it, whatever their modes are."""
     with suppress(OSError):
         path.mkdir(FOLDER)
     _mend(path, FOLDER)
@@ -37,7 +37,7 @@ def make_private_folder(path: Path) -> Path:
 
 
 def _mend(path: Path, mode: int) -> None:
-    """Nobody chooses that everybody may use it. Who lets a group use it may have had a reason: backups, for example."""
+    """Takes a file or folder from everybody. A group may keep it: there may be a reason, such as backups."""
     with suppress(OSError):
         if path.stat().st_mode & 0o007:
             path.chmod(mode)

@@ -66,7 +66,7 @@ def read_events_and_size(tx: Tx, key: int, after: int) -> tuple[list[Event], int
 
 
 def _call(tx: Tx, row: Any, *, as_void: bool) -> Call | None:
-    """The stored call, if its seal fits. Otherwise there is no such call, or `as_void` what is left of it."""
+    """The stored call, if its seal fits. Otherwise None, or with `as_void` what `void` leaves of the call."""
     seal, name = seal_in(tx.context), SessionId(row.app, row.user_id, row.name)
     if seal is None or seal.fits(row.sealed, "call", call_key(name, row.opened_by, row.id), row.body):
         return CALL.validate_json(row.body)
@@ -84,7 +84,7 @@ def _calls(tx: Tx, rows: Iterable[Any], *, as_void: bool = False) -> list[Call]:
 
 
 def read_turn(tx: Tx, key: int, turn: int) -> list[Call]:
-    """The turn's calls, to work on. Those that somebody changed are void."""
+    """The turn's calls, to work on. Those that somebody changed in the database are void."""
     return _calls(tx, tx.all(_TURN, key=key, turn=turn), as_void=True)
 
 
@@ -128,7 +128,7 @@ def call_asked_by(tx: Tx, key: int, request_id: str) -> Call | None:
     call = _call(tx, asked, as_void=True)
     if call is None or call.has_asked(request_id):
         return call
-    # The table is only an index. If it contradicts the calls, somebody changed it.
+    # The table of requests is only an index. If it contradicts the calls, somebody changed it.
     return next((one for one in read_calls(tx, key) if one.has_asked(request_id)), None)
 
 
@@ -156,8 +156,8 @@ def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
 
 
 LONGEST_UNKNOWN = 24 * 3600.0
-"""After this many seconds, the model gets as the result of an unknown call that nobody knows. At a desk people say what
-happened, or the desk's own clock."""
+"""After this many seconds an unknown call ends, with the result that nobody knows its outcome. In a session of a desk
+(the bot) people say what happened, or the desk's own clock does."""
 
 _MISSING = """
     INSERT INTO jobs (kind, key, due_at)
@@ -172,13 +172,13 @@ _MISSING = """
 
 
 def owe_unfinished(tx: Tx, app: str, opened_by: OpenedBy) -> None:
-    """Makes every session with unfinished work due that is not. Somebody may have deleted its job, or it was parked."""
+    """Makes the job of each session with unfinished work due, also one that somebody deleted or that was parked."""
     tx.run(_MISSING, kind=run_kind(app, opened_by), app=app, opened_by=opened_by, now=tx.now())
 
 
 def find_run(tx: Tx, job: JobKey) -> tuple[SessionId, list[Call]] | None:
-    """Whose run a job is, and the calls that have been unknown for too long. None if the session was deleted, or is
-    another app's."""
+    """The session that a job is for, and its calls that were unknown for too long. None if the session was deleted, or
+    is another app's."""
     key = int(job.key)
     row = tx.first("SELECT app, user_id, id, opened_by FROM runtime_sessions WHERE key = :key", key=key)
     if row is None or run_kind(row.app, row.opened_by) != job.kind:
@@ -190,14 +190,14 @@ def find_run(tx: Tx, job: JobKey) -> tuple[SessionId, list[Call]] | None:
 
 @dataclass(frozen=True)
 class Writer:
-    """Who wants to write. `shares_state`: others may write an app's `app:` state even if the app has a desk."""
+    """Who wants to write: a desk (the bot) or another, who with `shares_state` may write `app:` state beside a desk."""
 
     desk: bool = False
     shares_state: bool = False
 
     @property
     def opens(self) -> OpenedBy:
-        """What is written in the sessions that it opens."""
+        """The `opened_by` of the sessions that it creates."""
         return "desk" if self.desk else "anyone"
 
 
@@ -256,8 +256,8 @@ def _prefix(tx: Tx, app: str) -> str | None:
 
 OnChange = Callable[[Tx, SessionId, Call | None, Call], Call]
 """Called in the transaction that stores a gated call, for each beginning and each new state: with the call as it was
-stored before, and as it is to be stored. Returns the call to store: another one if it must not begin,
-or begins though it would have asked once more."""
+stored before, and as it is to be stored. Returns the call to store: a changed one if the call must not begin, or may
+begin without asking once more."""
 
 
 def topic(name: SessionId) -> str:
@@ -266,7 +266,7 @@ def topic(name: SessionId) -> str:
 
 
 def run_kind(app: str, opened_by: OpenedBy) -> str:
-    """The kind of the jobs of an app's runs. What a desk opened, only the desk goes on with."""
+    """The kind of the jobs of an app's runs. Only the desk resumes the runs of sessions that it opened."""
     return f"{opened_by}:{app}"
 
 
@@ -395,7 +395,7 @@ class LockedSession:
     """A session whose row this transaction has locked: until the commit, nobody else can lease it or write to it."""
 
     session: StoredSession
-    reserved: str | None  # a prefix of session ids that only one writer may use, such as Slack
+    reserved: str | None  # the prefix of names that only the app's desk may use
 
 
 def lock(tx: Tx, name: SessionId) -> LockedSession | None:
@@ -456,8 +456,8 @@ def write(
     rows: Rows,
     on_change: OnChange | None = None,
 ) -> StoredSession:
-    """Adds to a session under its lease, and returns the session as it is now. Where a call begins, nobody else may
-    take the session for dead, and begin the call too. A write whose outcome nobody knew is found, and not repeated."""
+    """Adds to a session under its lease, and returns the session as it is now. If a call begins, the lease is extended,
+    so that nobody else begins it too. A write that was stored, but whose outcome was lost, is not repeated."""
     try:
         after = add(tx, session, change, on_change, rows)
     except LeaseLost:
@@ -481,8 +481,8 @@ def _end(tx: Tx, session: StoredSession, held: Lease) -> bool:
 def add(
     tx: Tx, session: StoredSession, change: SessionChange, on_change: OnChange | None = None, rows: Rows | None = None
 ) -> StoredSession:
-    """Adds to a session that this transaction has leased, and returns the session as it is now. `rows`: the change's,
-    if they are known."""
+    """Adds to a session that this transaction has leased, and returns the session as it is now. `rows`: those of the
+    change, if they are made already."""
     after = session.after(change)
     if tx.run(_WRITE, **_values(session, after)) != 1:
         raise LeaseLost
@@ -515,7 +515,7 @@ def _add(tx: Tx, session: StoredSession, change: SessionChange, rows: Rows, on_c
 
 
 def _refused(tx: Tx, session: StoredSession, change: SessionChange, on_change: OnChange) -> dict[str, Call]:
-    """Calls `on_change` for each call whose state changes. Returns the calls that must not begin."""
+    """Calls `on_change` for each gated call that begins or changes its state. Returns the calls that it replaced."""
     refused: dict[str, Call] = {}
     for call in change.calls.values():
         before = None if call.gate is GateKind.NONE else find_call(tx, session.key, call.id)
@@ -527,7 +527,7 @@ def _refused(tx: Tx, session: StoredSession, change: SessionChange, on_change: O
 
 
 def _was_written(tx: Tx, after: StoredSession, held: Lease, change: SessionChange) -> bool:
-    """Whether this was the last write, and not somebody else's with the same version."""
+    """Whether the session's last write was this one, and not somebody else's with the same version."""
     found = tx.first(
         """
         SELECT j.lease_token FROM runtime_sessions s JOIN jobs j ON j.kind = :job_kind AND j.key = :job_key

@@ -28,13 +28,13 @@ from adk_confirm.runtime.store.wakeups import Hub, topic_key
 
 GROUP_LIMIT = 256
 MOST_KNOWN = 4000
-"""How many rows are known in memory: with those of a thousand threads, all are read anew."""
-_FIRST, _OTHER, _END = range(3)  # in which order what waits is done
+"""How many rows are kept in memory, those of about a thousand threads. If there are more, all are read anew."""
+_FIRST, _OTHER, _END = range(3)  # the order in which waiting jobs are done
 LOOK = 0.5
 """Seconds between two looks at whether another process has written, while this one has nothing to write."""
 
 
-# The cause is the file or the disk, and not the function that happened to fail.
+# Errors of which the file or the disk is the cause, and not the function that happened to fail.
 _TROUBLE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -54,7 +54,7 @@ _LOCKED = (
     "adk-confirm command was stopped or hangs, end it first."
 )
 _CAN_NOT_WRITE = _TROUBLE | {sqlite3.SQLITE_READONLY}
-"""SQLite's error if the file system turned read-only. For a reading transaction it would wrongly blame the function."""
+"""With a read-only file system's error, which a reading transaction gets only if its function tries to write."""
 
 
 _READ_ONLY = (
@@ -168,8 +168,8 @@ class SqliteWriter:
             self._tell(self._settle, done)
 
     def _next_of_group(self) -> Job[Any] | None:
-        """None if no more should wait for this group's commit: once a transaction that goes first was done, no other
-        keeps its caller waiting."""
+        """The next job for this group, or None. After a job that goes first, no other is added: its caller should not
+        wait longer for the commit."""
         try:
             waiting = self._waiting.get_nowait()
         except queue.Empty:

@@ -1,4 +1,4 @@
-"""Data classes for a session as it is stored and for what one transaction adds to it, and the state of all sessions."""
+"""Data classes for a session as it is stored and for what one transaction adds to it, and state that sessions share."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class SessionChange:
         return len(body)
 
     def put(self, item: Call | Invocation) -> None:
-        """Adds a call's state. Only the latest state is written."""
+        """Adds the state of a call or an invocation. Only the latest state is written."""
         if isinstance(item, Call):
             self.calls[item.id] = item
         else:

@@ -34,7 +34,7 @@ class Limits:
 
 
 Known: TypeAlias = defaultdict[str, dict[str, Any]]
-"""Rows by their table and key, in the form that whoever reads the table first makes of them."""
+"""Rows by their table and key, each in the form that its first reader made of it."""
 
 
 class OutcomeUnknown(StoreError):
@@ -61,14 +61,14 @@ class Tx:
         self.topics: set[str] = set()
         self.facts: list[object] = []
         self.known = defaultdict(dict) if known is None else known  # rows that were locked or written
-        self.leases: dict[tuple[str, str], Any] = {}  # of jobs, that it has locked or released
-        self.owed: list[Any] = []  # jobs that are due now, and since this transaction: see `jobs.py`
+        self.leases: dict[tuple[str, str], Any] = {}  # of jobs: those that this transaction locked or released
+        self.owed: list[Any] = []  # jobs that this transaction has made due now: see `jobs.py`
         self.alarms: dict[Any, float | None] = {}  # jobs, and in how many seconds they are due; None: not later
         self.ended: object = None  # the job whose work ends with this transaction
         self.context: object = None  # what the store was opened with: see `Database.open`
         self._cursors: list[Any] = []  # of `each`, on PostgreSQL
         self._clock = clock
-        self._ahead: float | None = None  # of this machine's steady clock, the database's is
+        self._ahead: float | None = None  # seconds that the database's clock is ahead of this machine's steady one
 
     def run(self, sql: str, /, **values: object) -> int:
         """Returns how many rows the statement changed."""
@@ -105,7 +105,7 @@ class Tx:
         yield from map(_row_of(found), found)
 
     def lock(self, sql: str, /, **values: object) -> None:
-        """Locks what the statement reads, where others could write it meanwhile: SQLite has only one writer."""
+        """Locks the rows that the statement reads, on PostgreSQL: SQLite has only one writer, and needs no locks."""
         if self.dialect != "sqlite":
             self._execute(sql, values)
 
@@ -132,7 +132,7 @@ class Tx:
 
     def _forget(self, does: str, table: str, values: Iterable[object]) -> None:
         """Forgets the rows that a statement changes: those whose key is among its values, or else all of its table.
-        Whoever runs it notes afterwards what is there now."""
+        Whoever runs the statement notes the new rows in `known` afterwards."""
         rows = self.known[table]
         changed = {value for value in values if isinstance(value, str) and value in rows}
         for key in changed or ([] if does == "INSERT" else [*rows]):

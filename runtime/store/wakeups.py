@@ -39,7 +39,7 @@ class Waiter:
         self._woken.set()
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """Returns True when woken, at once if that was earlier. Returns False after the time."""
+        """Returns True when woken, at once if it was woken before. Returns False after `timeout` seconds."""
         try:
             async with asyncio.timeout(timeout):
                 await self._woken.wait()
