@@ -59,9 +59,9 @@ class HeldRequest:
     payload: Json = None
     payload_schema: JsonObject | None = None
     preview: Preview | None = None
-    attempts: int = 0  # those before it: nobody knows whether the last of them took effect
+    attempts: int = 0  # made before this request: nobody knows whether the last of them took effect
     confirmed: bool | None = None
-    edited_unseen: bool = False  # people edited the call, and had seen a preview only of the one before
+    edited_unseen: bool = False  # people edited the call, and saw a preview only of the unedited one
     answer: Json = None  # the answer's payload
     note: str | None = None  # what the approvers said to it
 
@@ -150,7 +150,7 @@ class Approve:
     payload: Json = None
     amended: JsonObject | None = None
     note: str | None = None
-    preview: Preview | None = None  # what people saw that the call would do after their edit
+    preview: Preview | None = None  # the edited call's preview, as people saw it
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ def _deny(call: Call, event: Deny) -> Call:
 
 
 def _error(call: Call, why: str) -> JsonObject:
-    """Why it did not run. If people had it run again, that is only half of what the model must know."""
+    """The error: why the call did not run. If people had it run again, also that its first effect is unknown."""
     return {"error": f"{why.rstrip('.')}. {EARLIER}" if call.attempt else why}
 
 
@@ -313,7 +313,7 @@ def refuse_to_start(call: Call, why: str, now: float) -> Call:
 def void(call: Call) -> Call:
     """What is left of a call that somebody changed in the database: a name, and an end. Nothing of it runs.
 
-    What had begun may have taken effect, with whatever arguments. If people can be asked, it is unknown.
+    A call that had begun may have taken effect, with whatever arguments. If people can be asked, it is unknown.
     """
     begun = call.state in (CallState.RUNNING, CallState.UNKNOWN)
     lost = begun or call.state is CallState.DONE
@@ -341,8 +341,8 @@ def void(call: Call) -> Call:
 def already_answered(call: Call, request_id: str, confirmed: bool, payload: Json) -> bool:
     """Whether the same answer was given before. Raises `Conflict` if a different one was.
 
-    The call's id, as request id, means the first. Once the call has asked again, such an answer may be a repetition of
-    the first one.
+    An answer may name the call's own id, which means its first request. Once the call has asked again, such an answer
+    may repeat the one to that first request.
     """
     asked = next((a for a in reversed(call.asked) if request_id == a.request_id), (*call.asked, None)[0])
     if asked is None or asked.confirmed is None:

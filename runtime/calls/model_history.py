@@ -144,7 +144,7 @@ def _as_content(turn: _Turn) -> Content:
 
 
 def _settled_or_placeholder(response: FunctionResponse, turn: _Turn) -> FunctionResponse:
-    """In the response dialect the request replaces the response to its call."""
+    """The response; for a request the placeholder: in the response dialect a request takes the response's place."""
     if response.name != REQUEST_CONFIRMATION:
         return response
     return FunctionResponse(id=response.id, name=turn.responses[str(response.id)].name, response=PLACEHOLDER)

@@ -1,4 +1,4 @@
-"""What a tool says that a call would do, and how that differs from what it said before. Pure."""
+"""A call's preview: what its tool says about its effect, and how that differs from an earlier preview. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Preview:
         return cls(announced.get("shows"), None if failed is None else str(failed))
 
     def same(self, other: Preview | None) -> bool:
-        """Two that failed are the same: no words of an error decide."""
+        """Two previews that failed are the same, whatever their errors say."""
         if other is None or (self.failed is None) != (other.failed is None):
             return False
         return self.failed is not None or same(self.shows, other.shows)
