@@ -181,7 +181,7 @@ class ConfirmationPlugin(BasePlugin):
     async def _take_turn(self, invocation_context: InvocationContext) -> None:
         if not await self._turns.take(_key(invocation_context.session), invocation_context):
             return
-        # It was loaded before this run had its turn, and may have gone on since, whether there was a wait or not.
+        # The session was loaded before this run had its turn, and may have changed since, even if there was no wait.
         session = invocation_context.session
         fresh = await invocation_context.session_service.get_session(
             app_name=session.app_name, user_id=session.user_id, session_id=session.id
@@ -192,7 +192,7 @@ class ConfirmationPlugin(BasePlugin):
             session.__pydantic_private__ = fresh.__pydantic_private__
 
     def _say_that_it_is_here(self, session: Session, message: types.Content) -> None:
-        """Answers the bot's question by refusing it, as google-adk would without the plugin."""
+        """Answers the bot's question whether the plugin is here: refuses it, as google-adk would without the plugin."""
         for call in (part.function_call for part in message.parts or ()):
             if call is not None and call.name == PLUGIN:
                 question = plugin_question(**_place(session))
@@ -249,7 +249,7 @@ class ConfirmationPlugin(BasePlugin):
 
     def _check_node_answers(self, session: Session) -> None:
         """Checks the session's answers for a workflow's node: the node would run with any of them, and not every node
-        asks plugins first. They may be old."""
+        asks plugins first. These answers may be old."""
         for pause, answer, signatures in answers_to_pauses(session) if self.secrets else ():
             if not self._is_open(pause):
                 self._check_response(session, pause, answer, signatures)
@@ -314,8 +314,8 @@ class ConfirmationPlugin(BasePlugin):
         session, node = tool_context.session, getattr(tool_context, "node_path", None)
         try:
             if confirmation is None:
-                # An operation has begun when people are asked. A workflow's node asks without a result.
-                begins = tool.is_long_running and tool.name != CHOICE  # that is a question, and all of it is shown
+                # A long-running tool has begun by the time people are asked. A workflow's node asks without a result.
+                begins = tool.is_long_running and tool.name != CHOICE  # the choice is a question, shown whole
                 asking = call_id or "" if begins else f"{WORKFLOW_CONFIRMATION}{node}"
                 if begins or getattr(tool, "_require_confirmation", False):
                     bound = Announcement(gated=False, signed=bool(self.secrets), defaults=bind(tool, tool_args))
@@ -437,14 +437,14 @@ def _refuse_unseen(edit: JsonObject, seen: JsonObject, completed: JsonObject) ->
 
 
 def _for_reading(context: ToolContext) -> ReadonlyContext:
-    """The context without actions, on a copy of the session's state, so that who gets it changes nothing."""
+    """The context without actions, on a copy of the session's state, so that a preview changes nothing."""
     here = context._invocation_context
     session = here.session.model_copy(update={"state": copy.deepcopy(here.session.state)})
     return ReadonlyContext(here.model_copy(update={"session": session}))
 
 
 def _is_googles(part: types.Part) -> bool:
-    """Whether its call has a name by which google-adk pauses."""
+    """Whether the part is a call with a name by which google-adk pauses."""
     name = (part.function_call and part.function_call.name) or ""
     return name.startswith("adk_") or name == CHOICE
 
@@ -455,7 +455,7 @@ def _unsigned(session: Session, request: str | None) -> Forbidden:
 
 
 def _place(session: Session) -> dict[str, Any]:
-    """What every signature is for."""
+    """The session for which a signature is made."""
     return {"app": session.app_name, "user": session.user_id, "session": session.id}
 
 

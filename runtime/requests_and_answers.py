@@ -59,7 +59,7 @@ class Answer:
     payload: Json = None
     reason: str | None = None
     question: bool = False  # it answers a question: `payload` is the answer; if it is not confirmed, there is none
-    preview: Preview | None = None  # what people saw that the edited call would do; no client can send this
+    preview: Preview | None = None  # the edited call's preview, as people saw it; no client can send this
 
     def says_the_same(self, other: Answer) -> bool:
         mine, others = ([one.id, one.confirmed, one.payload, one.reason, one.question] for one in (self, other))
@@ -259,8 +259,8 @@ def read_message(message: RunInput | None, state_delta: JsonObject | None = None
 
 
 def answers_in(event: Event) -> tuple[Answer, ...]:
-    """All answers in an event of a user, in their order; one without an id is left out with a warning. Others' events
-    have none. Raises `Invalid` if one is malformed."""
+    """All answers in an event of a user, in their order; one without an id is left out with a warning. Events of other
+    authors have none. Raises `Invalid` if one is malformed."""
     return read_message(event.content).answers if event.author == USER else ()
 
 

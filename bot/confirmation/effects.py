@@ -70,7 +70,7 @@ class Delivery:
 
     word: Word | Literal["approved", "denied"]
     payload: ExactJson = None
-    preview: ExactObject | None = None  # what people saw that the edited call would do
+    preview: ExactObject | None = None  # the edited call's preview, as people saw it
     reason: str | None = None
     arguments: ExactObject
     revision: int

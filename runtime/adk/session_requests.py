@@ -47,7 +47,7 @@ class SessionRequest:
 
     @property
     def preview(self) -> JsonObject | None:
-        """What people saw that the call would do."""
+        """The call's preview, as people saw it."""
         return None if self.announcement is None else self.announcement.preview
 
     @property
@@ -61,7 +61,7 @@ class SessionRequest:
 
     def edit_in(self, confirmation: ToolConfirmation) -> JsonObject | None:
         """The arguments that an approval replaces, or None. Raises `Invalid` for values that the tool can't take. If
-        the tool itself asked, its payload may be anything, so the result is None then."""
+        the tool itself asked, a payload may be anything: one that does not fit gives None."""
         announcement, payload = self.announcement, confirmation.payload
         if announcement is None or not announcement.edits or not confirmation.confirmed or payload is None:
             return None

@@ -60,9 +60,8 @@ class Announcement:
     """What the plugin says about a call: whether a gate holds it, whether the tool gets its arguments as they are
     written, whether edited ones reach it, whether answers must be signed, the schemas of its arguments and of the
     payload that it asks for, the values that the tool fills in for arguments that the model left out, the tool's title
-    for it, its preview (`{"shows": …}` or `{"failed": "…"}`), with the one that was approved if it has changed and
-    whether people edited the call after that one, and how many attempts came before of which nobody knows whether they
-    took effect."""
+    for it, its preview (`{"shows": …}` or `{"failed": "…"}`), the approved one if the preview has changed since,
+    whether people edited the call after they saw that one, and the number of earlier attempts with unknown effects."""
 
     gated: bool
     bound: bool = True
@@ -118,13 +117,13 @@ class _Signed:
     nth: int = 0
 
     def sign(self, secret: str, until: float) -> str:
-        """Signs all that there is in it."""
+        """Signs all fields, and until when the signature is good."""
         content = canonical([round(until * 1000), type(self).__name__, vars(self)]).encode("utf-8", "surrogatepass")
         digest = hmac.new(secret.encode(), content, hashlib.sha256).hexdigest()
         return f"{_SIGNED}{round(until * 1000)} {digest}"
 
     def signed_by(self, secret: str, signature: object) -> bool:
-        """Whether it was ever signed so. `expiry_of` says until when that is good."""
+        """Whether this signature was ever made of these fields. `expiry_of` says until when it is good."""
         if not isinstance(signature, str):
             return False
         return hmac.compare_digest(self.sign(secret, expiry_of(signature)).encode(), signature.encode())
@@ -181,7 +180,7 @@ class Turn:
     task: asyncio.Task[object] | None
     released: asyncio.Event = field(default_factory=asyncio.Event)
     asking: dict[str, Announcement] = field(default_factory=dict)
-    """By the id of the call, or of a node's request, until the event that asks passes."""
+    """Announcements, by the id of the call or of a node's request, until the event that asks passes."""
     accepted: set[object] = field(default_factory=set)
     """The signatures of the answers that this run acts on."""
 
@@ -211,7 +210,7 @@ class Turns:
         return True
 
     def of(self, key: Hashable) -> Turn:
-        """The turn of the run that asks. A run that took no turn gets an empty one."""
+        """The turn under way for this key. If no run took one, an empty turn."""
         return self._holders.get((asyncio.get_running_loop(), key)) or Turn(None, None)
 
     def leave(self, key: Hashable, run: object) -> None:

@@ -54,8 +54,8 @@ def misfits(schema: JsonObject, arguments: JsonObject) -> dict[str, str]:
 
 
 def with_defaults(schema: JsonObject, arguments: JsonObject) -> JsonObject:
-    """The arguments with the defaults that the schema declares for what is left out, at any depth. Among alternatives
-    those of the only one that fits."""
+    """The arguments with the defaults that the schema declares for what is left out, at any depth. Alternatives count
+    only if exactly one fits."""
     whole = copy.deepcopy(arguments)
     _Comparison(schema, whole).fill(whole, schema)
     return whole
@@ -75,7 +75,7 @@ def declared(schema: JsonObject) -> dict[str, bool]:
 
 
 class _Comparison:
-    """A schema comes from strangers, so this takes only so many steps."""
+    """Compares values with a schema in a limited number of steps, since strangers write schemas."""
 
     def __init__(self, root: JsonObject, value: Json) -> None:
         self._root, self._steps = root, 0
@@ -84,7 +84,7 @@ class _Comparison:
             raise Invalid(_ENDLESS)
 
     def misfits(self, where: str, value: Json, rules: Json) -> dict[str, str]:
-        """One of the alternatives must fit as a whole. If none does: what is wrong in one with few wrong values."""
+        """What is wrong: nothing if one alternative fits as a whole, otherwise what is wrong in the nearest one."""
         self._takes(len(where) // 10)
         kinds: list[str] = []
         nearest: dict[str, str] = {}
@@ -179,7 +179,7 @@ def _inside(where: str, name: str) -> str:
 
 
 def _properties(parts: list[JsonObject]) -> JsonObject:
-    """The names that the parts declare. What several declare must be what each of them says."""
+    """The names that the parts declare. A name that several parts declare must follow each of them."""
     found: dict[str, list[Json]] = {}
     for part in parts:
         for name, rules in as_object(part.get("properties")).items():
