@@ -35,7 +35,7 @@ _PATIENCE = 30.0
 """How long the process may take to start and answer on a busy machine, even if it was stopped or swapped out."""
 
 _LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-"""The only environment variables that it gets: some Pythons do not start without them."""
+"""The only environment variables that the process gets: some Pythons do not start without them."""
 
 _OVER_THE_LIMIT = {-signal.SIGPROF, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
 """The signals that end a process over its limit. Others come from outside and say nothing about the check."""
@@ -111,7 +111,7 @@ class BoundedCheck:
         raise CheckBroke("the process that checks it does not start, or was ended from outside")
 
     def _ensure_process(self) -> _Process:
-        if self._process is None or self._process.owner != os.getpid():  # another one after a fork
+        if self._process is None or self._process.owner != os.getpid():  # after a fork, a new one
             self._process = _Process(self._file, self._seconds)
         return self._process
 

@@ -98,7 +98,7 @@ async def _transport(connection: Connection) -> AsyncGenerator[Sequence[Any], No
         return
     sdk: Any = importlib.import_module("mcp.client.streamable_http")
     httpx = getattr(sdk, "httpx2", None) or sdk.httpx  # the HTTP package of this version of the SDK
-    patience = httpx.Timeout(_CONNECTING, read=connection.timeout + _CONNECTING)  # whoever asks gives up before
+    patience = httpx.Timeout(_CONNECTING, read=connection.timeout + _CONNECTING)  # the caller gives up earlier
     async with (
         httpx.AsyncClient(headers=dict(connection.headers), timeout=patience) as client,
         sdk.streamable_http_client(connection.url, http_client=client) as streams,
@@ -108,7 +108,7 @@ async def _transport(connection: Connection) -> AsyncGenerator[Sequence[Any], No
 
 @asynccontextmanager
 async def _session(connection: Connection) -> AsyncGenerator[ClientSession, None]:
-    """A session of the newest revision that both sides speak. Version 1 of the SDK knows none without a handshake."""
+    """A session of the newest revision that both sides speak. In version 1 of the SDK each has a handshake."""
     sdk: Any = importlib.import_module("mcp")
     if (client := getattr(sdk, "Client", None)) is not None:
         async with client(_transport(connection), cache=None) as made:

@@ -110,12 +110,11 @@ ToolFilter = Collection[str] | Callable[[str], bool]
 class McpToolset:
     """All of a server's tools, or those that `tool_filter` (names, or a function of a name) lets through.
 
-    `confirmation` says which of them people are asked about, and names tools as the server does. `preview` names, for
-    some of them, another tool of the server that says what the call would do: it gets those of the arguments that it
-    declares, and the server must mark it as read-only. Otherwise the tool is left out. `tool_name_prefix` keeps the
-    tools of two servers apart.
-    A server that went away is connected again for the next call. A call itself is sent at most once: without an
-    answer, its outcome is unknown.
+    `confirmation` says which of them people are asked about, and names tools as the server does. `preview` names, by
+    tool, another tool of the server that previews its calls: the other tool gets those of a call's arguments that it
+    declares. If the server does not mark the other tool as read-only, the first is left out. `tool_name_prefix` keeps
+    the tools of two servers apart. A server that went away is connected again for the next call. A call itself is sent
+    at most once: without an answer, its outcome is unknown.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""Gemini, through google-genai: asks, puts the answer together from its pieces, and says what is wrong with one that is
-none. Only this module imports google-genai, and it is loaded with the first Gemini model."""
+"""Gemini, through google-genai: asks, puts the answer together from its pieces, and says why there is no whole answer.
+Only this module imports google-genai, and it is loaded with the first Gemini model."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ def _config(request: ModelRequest) -> types.GenerateContentConfig:
 
 
 def _sdk_content(content: Content, vertex: bool) -> types.ContentDict:
-    """The SDK's form, without what Gemini refuses: our own ids and, on the Gemini API, file names. The SDK takes a long
-    history of dicts apart in a third of the time."""
+    """The SDK's form, without what Gemini refuses: our own ids and, on the Gemini API, file names. A long history is
+    dicts, which the SDK reads in a third of the time."""
     plain: Any = content.model_dump(exclude_none=True)
     for part in plain["parts"]:
         for kind in ("function_call", "function_response"):

@@ -19,7 +19,7 @@ from adk_confirm.runtime.wire import LONGEST_ID, REQUEST_NAMES, Content, Event, 
 
 DEEPEST = 64
 MOST_VALUES = 100_000
-"""The most values. A megabyte can hold half a million, and each becomes an object here."""
+"""The most values in a body. A megabyte can hold half a million, and each becomes an object here."""
 
 _LONGEST_ECHO = 200
 

@@ -242,7 +242,7 @@ class Api:
     # From start to stop
 
     async def start(self, _: web.Application) -> None:
-        """Starts to resume the work of processes that died."""
+        """Opens the runners, and starts to resume the runs of dead processes."""
         for runner in self._runners.values():
             await runner.open()
         self._attending = [asyncio.create_task(runner.attend()) for runner in self._runners.values()]
@@ -333,7 +333,7 @@ async def as_lines(run: Run) -> AsyncIterator[bytes]:
 
 
 def _held_call_json(call: Call) -> Json:
-    """A held call as a client sees it."""
+    """A call as a client sees it."""
     asked = call.request
     shown: dict[str, Json] = {
         "id": call.id,
@@ -371,7 +371,7 @@ _BODIES: dict[str, type[WireModel]] = {
     "update_session": UpdateSessionRequest,
     "settle_call": SettleCallRequest,
 }
-"""What the handlers of these names read."""
+"""The bodies that handlers read, by the handler's name."""
 
 
 def openapi(version: str, routes: Iterable[web.RouteDef]) -> JsonObject:
@@ -410,12 +410,12 @@ _NOTHING: tuple[tuple[str, Json], ...] = (
 
 
 def page_routes(runner_of: Callable[[str], Runner]) -> list[web.RouteDef]:
-    """`runner_of` raises `NotFound` for an app that is not here."""
+    """The routes for ADK's page. `runner_of` raises `NotFound` for an app that is not here."""
 
     async def structure(request: web.Request) -> web.Response:
         root = runner_of(request.match_info["app"]).agent
         shown: JsonObject = {"name": request.match_info["app"], "root_agent": _node(root)}
-        # An answer continues the invocation that asked, and the model waits for all answers of a turn.
+        # Resumable as ADK means it: an answer continues what asked, and the model waits for all answers of a turn.
         return as_json({**shown, "resumability_config": {"is_resumable": True}})
 
     async def no_yaml(request: web.Request) -> web.Response:

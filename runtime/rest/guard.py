@@ -1,8 +1,8 @@
 """Decides who may call the API at all.
 
-On loopback, a page in somebody's browser could reach it: with its own origin, or with a host name that it points here
-(DNS rebinding). So the Host must be this machine's, and the Origin must be ours or an allowed one. On other addresses
-every request needs the token.
+On loopback, a page in somebody's browser could reach the API: with its own origin, or with a host name that it points
+here (DNS rebinding). So the Host must be this machine's, and the Origin must be ours or an allowed one. On other
+addresses every request needs the token.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Guard:
 
     @classmethod
     def of(cls, host: str, token: str | None, origins: Collection[str] = ()) -> Guard:
-        """A guard for this address. Raises `BadGuard` if it would let in strangers, or an origin is none."""
+        """A guard for this address. Raises `BadGuard` if it would let in strangers, or an origin is not valid."""
         if not is_loopback(host) and not token:
             raise BadGuard(
                 f"{host} can be reached from other machines, and whoever reaches the API decides. Set {TOKEN_VARIABLE} "

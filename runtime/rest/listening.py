@@ -1,8 +1,8 @@
 """Starts a server, or says in a sentence why it can't.
 
 Anybody may connect. So compressed bodies are refused: they can be far larger than what was sent, or not be compressed
-data at all. What does not arrive in time ends its connection. Of the connections that wait for their clients, only so
-many are kept that the process can always open files, and that a probe is always answered.
+data at all. A connection whose request does not arrive in time is ended. Of the connections that wait for their
+clients, only so many are kept that the process can always open files, and that a probe is always answered.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Patience:
 
 
 class Served(web.AppRunner):
-    """A site as it is served: every server is one of these."""
+    """Serves a site. Every server of ours is one of these."""
 
     def __init__(self, site: web.Application, *, shutdown_timeout: float, patience: Patience = Patience()) -> None:
         super().__init__(site, shutdown_timeout=shutdown_timeout)
