@@ -14,7 +14,7 @@ from adk_confirm.runtime.wire import EventActions, ToolConfirmation
 
 
 def lost_result(tool: str, why: str) -> JsonObject:
-    """The result of a tool that returned what can't be stored: it took effect, so it is no error to try again after."""
+    """The result of a tool that returned what can't be stored. It took effect, so no error may invite a second try."""
     return {"status": f"{tool} ran to its end. What it returned is lost: {why}"}
 
 

@@ -52,7 +52,7 @@ def was_cancelled() -> bool:
 
 def why_unreached(error: BaseException) -> str:
     """Why nothing was heard from a server, in words."""
-    cause = getattr(error, "os_error", None)  # of aiohttp's own, which quotes its settings
+    cause = getattr(error, "os_error", None)  # in aiohttp's own errors, which quote its settings
     if cause is not None:
         return "there is no such host" if isinstance(cause, gaierror) else "nothing answers there"
     return "no answer came in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__

@@ -78,9 +78,9 @@ async def in_thread(call: Callable[[], T], name: str, *, daemon: bool = False) -
 
 
 class Threads:
-    """Threads for functions that may hang, async ones included. At most `most` run at once: who comes later waits for
-    its turn. A function that takes longer than `seconds` is left alone, and counts until it ends: while `most` of them
-    hang, no other begins."""
+    """Threads for functions that may hang, async ones included. At most `most` run at once: later callers wait for
+    their turn. A function that takes longer than `seconds` is left alone, and counts until it ends: while `most` of
+    them hang, no other begins."""
 
     def __init__(self, name: str, *, most: int, seconds: float, turn: float) -> None:
         self.seconds, self._turn, self._most, self._name = seconds, turn, most, name

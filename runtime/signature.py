@@ -25,7 +25,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 _LONGEST_PROBLEM = 2000
-"""Of what a validator says of one argument: it may quote all of it."""
+"""Characters kept of what a validator says about one argument: it may quote the whole argument."""
 
 
 class BadArguments(Invalid):
@@ -261,7 +261,7 @@ class Signature:
             raise BadArguments(self.name, wrong) from error
 
     def _unknown(self, args: JsonObject) -> dict[str, str]:
-        """Names that the function does not take. One with `**kwargs` takes all but that of its context."""
+        """Names that the function does not take. A function with `**kwargs` takes all but the name of its context."""
         strange = sorted(set(args) - self.names)
         if self.takes_anything:
             strange = [name for name in strange if name == self.context_name]

@@ -39,7 +39,7 @@ def title_fields(template: str) -> tuple[str, ...]:
 
 
 def currencies(template: str | None) -> tuple[tuple[str, str], ...]:
-    """What a title says about its arguments.
+    """The currencies that a title gives for its arguments.
 
     >>> currencies("Pay {customer} €{amount}")
     (('amount', 'EUR'),)
@@ -57,7 +57,7 @@ def as_title(said: str) -> str:
 
 
 def title_after_edit(title: str | None) -> str | None:
-    """The title, if it still fits a call with other arguments: it names some."""
+    """The title, if it names arguments: only then does it still fit a call that was edited."""
     try:
         return title if title and title_fields(title) else None
     except ValueError:

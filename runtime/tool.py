@@ -91,7 +91,7 @@ class Tool:
     may_ask = True
     """Whether people may be asked about any call of this tool."""
     always_asks = False
-    """Whether they are asked about every one."""
+    """Whether people are asked about every call of this tool."""
 
     @property
     def declaration(self) -> Declaration:
@@ -306,13 +306,13 @@ class FunctionTool(Tool):
         return companion
 
     async def _call_companion(self, companion: Signature, args: JsonObject, context: ToolContext) -> object:
-        """It gets the arguments as the tool would, defaults included."""
+        """Calls a companion with the arguments as the tool gets them, defaults included."""
         return await _call(companion, lambda: _taken_by(companion, self.bind(args).values), context)
 
 
 async def _call(signature: Signature, values: Callable[[], dict[str, object]], context: object) -> object:
-    """Runs async functions on the loop, and in a thread what is not async: other functions, and what binds the values.
-    They get the context if they take it."""
+    """Calls a function with the values: an async one on the loop, any other in a thread. The values are bound in a
+    thread in either case. The function gets the context if it takes it."""
 
     def bound() -> Callable[[], object]:
         own = {signature.context_name: context} if signature.context_name else {}
@@ -353,7 +353,7 @@ def _taken_by(function: Signature, values: dict[str, V]) -> dict[str, V]:
 
 
 def bind(tool: Tool, args: JsonObject, *, strict: bool = False) -> Bound:
-    """Binds arguments. Raises `BadArguments` for whatever the tool's own validators raise. Use `checked`."""
+    """Binds arguments. Raises `BadArguments` for whatever the tool's own validators raise. Run it by `checked`."""
     if is_larger(args, *LARGEST):
         many = f"they have more than {LARGEST[0]:,} values or {LARGEST[1]:,} characters"
         raise BadArguments(tool.name, {"arguments": many})
@@ -369,7 +369,7 @@ def bind(tool: Tool, args: JsonObject, *, strict: bool = False) -> Bound:
 
 
 async def checked(check: Callable[[], V], tool: str, seconds: float) -> V:
-    """What a check by the tool's own validators gives, in a thread: nobody knows how long it takes."""
+    """Runs a check by the tool's own validators in a thread, as nobody knows how long it takes. Returns its result."""
     try:
         return await fenced(in_thread(check, _CHECKING, daemon=True), seconds)
     except TooLong as error:

@@ -183,7 +183,7 @@ class ConfirmationRequest(WireModel):
 
     original_function_call: FunctionCall  # with the arguments that the model gave
     tool_confirmation: ToolConfirmation
-    defaults: JsonObject | None = None  # the arguments that it did not give, and the tool gets beside them
+    defaults: JsonObject | None = None  # the arguments that the model did not give, and the tool gets as well
 
     def as_part(self, request_id: str, dialect: Dialect) -> Part:
         if dialect == "call":
