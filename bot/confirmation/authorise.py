@@ -57,9 +57,9 @@ class Claim:
 class Facts:
     """What was looked up before the vote is counted.
 
-    `members` has the people of each group, address and function of `to_look_up`. `barred` are the file's current barred
-    entries. `speakers` spoke to the agent in the session after the request; the row has those before it. `others` are
-    the accounts of the people whose votes, together with this one, make the quorum.
+    `members` has the people of each group, address and function of `to_look_up`. `barred` are the entries that
+    the policy file bars now. `speakers` spoke to the agent after the request; the row has those from before. `others`
+    are the accounts of the people whose votes, together with this one, make the quorum.
     """
 
     account: Account | Unresolved
@@ -82,7 +82,7 @@ class Facts:
 
 
 def authorise(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
-    """Permits only a person for whom every question is answered well. Otherwise it refuses.
+    """Permits the act if the person passes every check. Otherwise returns a `Refusal` with the reason.
 
     >>> lead = Person("T1", "U0LEAD")
     >>> policy = Policy(tools=("*",), approvers=("user:U0LEAD",))
@@ -113,7 +113,7 @@ def to_look_up(policy: Policy, escalated: bool, barred: tuple[Approver, ...] = (
 
 
 def people_of(entry: Approver, team: str, members: Mapping[Approver, Members]) -> Members:
-    """Who an entry names now. An entry that nobody looked up names nobody, and is reported."""
+    """The people whom an entry names now. `Unresolved` if they could not be looked up, or were not."""
     match entry.kind:
         case ApproverKind.USER:
             return frozenset({Person(team, entry.value)})

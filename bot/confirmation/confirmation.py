@@ -97,7 +97,7 @@ class AskedCall(HostRequest):
     """The request as it came, and the people behind it. It never changes."""
 
     session: SessionId
-    asked_by: Person  # who spoke in the turn
+    asked_by: Person  # who asked the agent for this
     team: str
     channel: str = ""
     speakers: frozenset[Person] = field(default_factory=frozenset)
@@ -136,8 +136,8 @@ class AskedCall(HostRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
-    """What people vote on. An edit makes a new revision, and so does `unknown`, since its votes must all be new.
-    `preview` is what the edited call would do, once that is known; `at`: since when people could approve it."""
+    """What people vote on. An edit makes a new revision, and so does an unknown outcome, since the votes about it must
+    all be new. `preview`: what the edited call would do, once that is known. `at`: since when people could approve."""
 
     number: int
     arguments: ExactObject
@@ -157,8 +157,8 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class Seat:
-    """Where somebody looks, so that they can be answered there. Nothing is decided by it. The URL at which a list can
-    be changed that only they see is no part of it, since it must not be stored."""
+    """Where in Slack a person acts, so that they get the answer there. Nothing is decided by it. If they act in a list
+    that only they see, the URL that changes this list is left out, since it must not be stored."""
 
     person: Person
     team: str = ""  # the workspace that installed the app, which may differ from the person's
@@ -250,7 +250,7 @@ class Grant:
     title: str | None = None
     policy: str  # the fingerprint
     on: ExactObject  # the arguments that must be equal
-    hint: str = ""  # what the tool said beside them
+    hint: str = ""  # the tool's hint about the call that it was given with
     given_by: tuple[Person, ...]
     given_at: datetime
     until: datetime
@@ -276,8 +276,8 @@ class Confirmation:
     outcome: Outcome | None = None
     attempt: int = 1
     remind_at: datetime | None = None
-    redraw_at: datetime | None = None  # until then Slack may still do what somebody sent and got no answer to
-    doubt: int = 0  # so many times its cards are looked for in Slack: now, and once nothing can arrive any more
+    redraw_at: datetime | None = None  # until then Slack may still carry out a request that got no answer
+    doubt: int = 0  # how many more times its cards are searched for in Slack: now, and once nothing can arrive any more
     escalate_at: datetime | None = None
     escalated: bool = False  # whether the escalation was announced; it holds from `escalate_at` on
     start_by: datetime | None = None
@@ -285,9 +285,9 @@ class Confirmation:
     unreached: bool = False  # the host could not be reached with the approval
     unknown_until: datetime | None = None
     outside: OutsideAnswer | None = None
-    grant: Grant | None = None  # the grant that came with it, until it ends
+    grant: Grant | None = None  # the grant that was given with its approval, until that grant ends
     by_grant: str | None = None  # nobody was asked: this grant let it through
-    places: Annotated[tuple[Place, ...], Field(exclude=True)] = ()  # stored with the cards: they outlive a void row
+    places: Annotated[tuple[Place, ...], Field(exclude=True)] = ()  # in a column of their own: they outlive a void row
     unsealed: bool = False  # the row was void, and was written anew from the ledger, with an alarm
     version: int = 1  # of the row
     face: int = 1  # the version with the last change that people see
@@ -299,7 +299,7 @@ class Confirmation:
 
     @property
     def is_first(self) -> bool:
-        """Whether this attempt is the one that was asked for: no other of this request ended unknown."""
+        """Whether this attempt is the one that was asked for: no earlier attempt of this request ended unknown."""
         return self.attempt == self.asked.attempts + 1
 
     @property
@@ -340,7 +340,7 @@ class Confirmation:
 
     def masked(self, made: Preview | None) -> Preview | None:
         """What people may see of a preview. It counts as failed if the policy hides all of it, or if a part is hidden
-        because it repeats a hidden value of the call: the agent chooses that value."""
+        because it repeats a hidden value of the call: by choosing that value the agent could hide its plan."""
         if made is None:
             return None
         if made.failed is not None:
@@ -393,7 +393,7 @@ class Confirmation:
 
     @property
     def shown(self) -> int:
-        """The version of the row that all of its cards show."""
+        """The oldest version of the row that one of its cards shows."""
         return min((place.drawn_version for place in self.places if place.ts and not place.pointer), default=0)
 
     @property

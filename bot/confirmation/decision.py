@@ -13,8 +13,8 @@
    answer, `facts` may be `None`.
 3. `outcome.tick(row, now)` at the time that `outcome.next_due(row)` says: reminder, escalation, expiry, an approval
    that did not start in time, "nobody knows".
-4. `outcome.begin(row, delivery, now)` right before a host gets an approval: `Illegal` means that it must
-   not run any more, and the letter is dropped. `outcome.take_back(row, now)` if the host did not get it after all.
+4. `outcome.begin(row, delivery, now)` right before a host gets an approval: `Illegal` means that the call must not run
+   any more, and the letter is dropped. `outcome.take_back(row, now)` if the host did not get the approval after all.
 5. `outcome.observe(row, seen, now)` with what the host says about the call, any number of times;
    `record_outside_answer(row, confirmed, now)` when somebody answered outside of this app.
 
@@ -114,7 +114,7 @@ def digest_of(masked: Json) -> MaskedText:
 
 
 def approve(row: Confirmation, now: datetime) -> Transition:
-    """Approves: the counted votes are from enough *people*, on the current revision."""
+    """Approves if the counted votes on the current revision are from enough *people*. Otherwise raises `Illegal`."""
     voters = row.voters(VoteKind.APPROVE)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, "approve", f" with {len(voters)} of {row.policy.quorum} votes")
@@ -160,7 +160,7 @@ def approve_by_grant(confirmation_id: str, asked: AskedCall, policy: Policy, now
 
 
 def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
-    """Ends the grant that came with an approval. What it let through before stays approved. `said`: the person's
+    """Ends the grant that came with an approval. Calls that it let through stay approved. `said`: the person's
     reason."""
     if row.grant is None:
         raise Illegal(row, "revoke")
@@ -220,7 +220,7 @@ def step_of(row: Confirmation, kind: LineKind, now: datetime) -> Step:
 
 
 def delivery_of(row: Confirmation, word: Word | Literal["approved", "denied"], reason: str | None = None) -> Delivery:
-    """What the session gets."""
+    """The message to the session: the answer to a request, or what people say about an unknown outcome."""
     current = row.revision
     notes = "\n".join(vote.reason for vote in row.approvals if vote.reason) if word == "approved" else ""
     made = Delivery(

@@ -138,7 +138,7 @@ def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:
 
 
 def ask_anew(tool: str, call: str) -> str:
-    """What the agent reads. A person says it unseen, so it has no words that an agent chose.
+    """A person's message that makes the agent ask again. They send it unseen, so it has no words that an agent chose.
 
     >>> ask_anew("pay", "call-1")
     'Ask again for the call of pay with the id call-1.'

@@ -34,7 +34,7 @@ class Step:
     quorum: int | None = None
     reason: MaskedText | None = None
     refusal: Refusal | None = None
-    before: _Masked | None = None  # EDITED: the old values of what was changed; what was added had none
+    before: _Masked | None = None  # EDITED: the old values of changed arguments; an added one had none
     after: _Masked | None = None
     arguments: _Masked | None = None
     hidden: int = 0

@@ -22,7 +22,7 @@ from adk_confirm.runtime.jsontypes import JsonObject, canonical
 Rights = Callable[[Person], Facts | None]
 
 _LIKE = attrgetter("session", "agent", "tool", "ask", "title")
-"""What a call has in common with the one that a grant was given with, besides arguments."""
+"""The fields, besides the arguments, in which a call must equal the one that the grant was given with."""
 
 LONGEST_SESSION = timedelta(hours=24)
 """A thread has no end, but a grant must have one: `grant = "session"` lasts this long at most."""

@@ -75,7 +75,7 @@ def text_of(result: JsonObject | None) -> str | None:
 def begin(row: Confirmation, delivery: Delivery, now: datetime) -> Transition:
     """Checks an approval before a host gets it: it is for the decided call and for this attempt, and still in time.
 
-    The call must also be exactly what its approvers saw. If it is not, it is refused, and `handed_at` stays empty.
+    The call must also be exactly what its approvers saw. If not, the call is refused, and `handed_at` stays empty.
     """
     stands = row.state is State.APPROVED and delivery.approves and delivery.attempt == row.attempt
     if row.decision is None or not stands:
@@ -107,7 +107,7 @@ def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: 
     if row.state is State.APPROVED and before is OutcomeKind.RUNNING and again:
         return Transition(row=row)
     if row.state is State.LAPSED or (row.unknown and call.attempt > row.attempt):
-        return Transition(row=row)  # the clock was faster
+        return Transition(row=row)  # `tick` let the approval lapse just before
     step = replace(step_of(row, LineKind.ALTERED, now), text=own_words(decision_texts.ALTERED))
     void = replace(row, unsealed=True)
     if row.runs:  # its first start may have taken effect
@@ -116,8 +116,8 @@ def start(row: Confirmation, call: Call, answer: Json, now: datetime, *, again: 
 
 
 def starts_changed(row: Confirmation, preview: Preview | None) -> bool:
-    """Whether the approved call starts though this is what it would do now: only under a policy that allows it, and
-    never one that nobody could approve."""
+    """Whether the approved call starts although its preview has changed to this one: only if the policy allows that and
+    people could approve a call with this preview."""
     return row.policy.preview_drift == "allow" and not row.is_unseen(preview)
 
 
@@ -152,7 +152,7 @@ def record_unreached(row: Confirmation, now: datetime) -> Transition:
 
 def copy_outcome(row: Confirmation, call: Call, now: datetime) -> Transition:
     """Copies what the host says became of the call. A report that comes again or too late changes nothing, and neither
-    does one about what people have answered themselves.
+    does one about an outcome that people have settled.
 
     If a host runs a call that was not approved here, or was not sent to it yet, somebody else answered it. Until the
     host gets a new attempt that people decided on, its reports are about the previous attempt.
@@ -165,7 +165,7 @@ def copy_outcome(row: Confirmation, call: Call, now: datetime) -> Transition:
     change = Transition(row=row)
     if kind is None or (kind is before and (kind is not OutcomeKind.RUNNING or told in (None, known))):
         return change
-    # Nobody decided here, or it was denied there before our approval was sent.
+    # Nobody has decided here yet, or the call was denied at the host before our approval was sent.
     not_given = row.state is State.APPROVED and before is None and row.handed_at is None
     if row.state is State.WAITING or (not_given and confirmed is False):
         change = record_outside_answer(row, confirmed, now)
@@ -199,7 +199,7 @@ def settle(
 
 
 def run_again(row: Confirmation, now: datetime) -> Transition:
-    """A new quorum wants the same approved call to run once more."""
+    """Begins the next attempt at the same approved call: a new quorum wants it to run once more."""
     voters = row.voters(VoteKind.RUN_AGAIN)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, "run again", f" with {len(voters)} of {row.policy.quorum} votes")
@@ -268,7 +268,7 @@ def _copy_report(
 
 
 def _become_unknown(row: Confirmation, now: datetime, begun_at: datetime | None, text: str | None) -> Confirmation:
-    """Makes a new revision of the same call, so that no earlier vote counts as an answer about the outcome."""
+    """Makes the outcome unknown, in a new revision of the same call: no earlier vote counts as an answer about it."""
     outcome = Outcome(kind=OutcomeKind.UNKNOWN, attempt=row.attempt, at=now, begun_at=begun_at, text=text)
     fresh = replace(row.revision, number=row.revision.number + 1, at=now)
     return replace(
@@ -372,7 +372,7 @@ def tick(row: Confirmation, now: datetime) -> Transition:
 
 @dataclass(frozen=True)
 class KnownStep:
-    """A line about the confirmation, whose seal fits."""
+    """A ledger line about a confirmation. The line's seal fits."""
 
     kind: LineKind
     at: datetime
@@ -403,8 +403,8 @@ _AFTER: Mapping[LineKind, tuple[State, OutcomeKind | None]] = {
 
 
 def from_ledger(confirmation: str, asked: AskedCall, known: Sequence[KnownStep], now: datetime) -> Confirmation:
-    """The confirmation as the ledger tells it, masked, and with nobody who could decide. `asked` names the request and
-    its session. Without a line that says that it was asked, nobody was asked: it is denied."""
+    """Makes a confirmation anew from its ledger lines: masked, and with nobody who could decide. `asked` names the
+    request and its session. Without a line that says that people were asked, it is denied."""
     first = next((step for step in known if step.kind in (LineKind.ASKED, LineKind.GRANT_USED)), None)
     state, outcome = State.DENIED, None
     if first is not None:

@@ -168,13 +168,13 @@ def _voting(row: Confirmation, call: AskedFor, accounts: Mapping[str, str], spok
 
 
 _DECIDE = (VoteKind.APPROVE, VoteKind.DENY, VoteKind.WITHDRAW, VoteKind.RUN_AGAIN)
-"""The others come after the decision: what became of the call, and the end of its grant."""
+"""Votes of other kinds come after the decision: on what became of the call, and on the end of its grant."""
 
 
 def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> GrantOffer | None:
     asked, offered = row.asked, row.policy.grant if row.state is State.WAITING else None
     binds = asked.preview is None and fixed_arguments(row.revision.arguments, row.policy) is not None
-    if not offered or not binds or asked.wants_payload or asked.by_caller:  # each of a caller's asks is a session
+    if not offered or not binds or asked.wants_payload or asked.by_caller:  # a caller's requests each have a session
         return None
     seconds, on = int(lasts(offered).total_seconds()), bound_by(row, arguments)
     return GrantOffer(asked.tool, seconds, on, free_in(row), offered.uses)
@@ -224,7 +224,7 @@ def user_ids(people: Iterable[Person]) -> tuple[str, ...]:
 
 
 def _too_few(named: Collection[Approver], barred: Collection[str], quorum: int) -> bool:
-    """Whether these can't make up the quorum. A group or a function may stand for any number of people."""
+    """Whether these approvers are too few for the quorum. A group or a function may stand for any number of people."""
     return (
         all(one.kind is ApproverKind.USER for one in named) and len({one.value for one in named} - {*barred}) < quorum
     )
@@ -251,14 +251,14 @@ def grant_view(grant: Grant, row: Confirmation, thread: str | None = None) -> Gr
 
 
 def free_names(row: Confirmation) -> tuple[str, ...]:
-    """What may differ in a call that a grant allows: of the tool's arguments those to which the grant is not bound."""
+    """The arguments that may differ in a call that a grant allows: those to which the grant is not bound."""
     bound = row.policy.grant_on
     names = dict.fromkeys((*row.revision.arguments, *property_names(row.asked.tool_schema)))
     return () if bound is None else tuple(name for name in names if name not in bound)
 
 
 def free_in(row: Confirmation) -> tuple[Free, ...]:
-    """What may differ, and how far: a grant lets no call through that its policy does not govern."""
+    """The arguments that may differ under a grant, and within which limits of its policy's `when`, which must hold."""
     formats = _formats(row, _title(row, row.redactor))
     found = [(name, limits_of(row.policy.when or "", name)) for name in free_names(row)]
     return tuple(Free(name, _limit(name, limits, formats)) for name, limits in found)
@@ -360,7 +360,7 @@ def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
 
 
 def _is_edited(row: Confirmation) -> bool:
-    """Whether other arguments would run than the agent asked for. Looked at first is what costs nothing."""
+    """Whether other arguments would run than the agent asked for. The cheap check comes first."""
     return len(row.revisions) > 1 and not same(row.revision.arguments, row.asked.arguments)
 
 
@@ -398,7 +398,7 @@ def approved_by(row: Confirmation) -> tuple[str, ...]:
 
 
 def notes_in(row: Confirmation, redactor: Redactor) -> tuple[tuple[str, str], ...]:
-    """What approvers wrote with the votes that count, and who."""
+    """The notes that approvers wrote with the votes that count, each with its author."""
     votes = [vote for vote in row.votes if vote.state is VoteState.STANDING and vote.kind is VoteKind.APPROVE]
     return tuple((vote.voter.user, str(redactor.mask_text(vote.reason))) for vote in votes if vote.reason)
 
@@ -407,7 +407,7 @@ _DRIFTS = re.compile("|".join(map(re.escape, (decision_texts.PREVIEW_CHANGED, de
 
 
 def newer_of(row: Confirmation, rows: Sequence[Confirmation]) -> list[Confirmation]:
-    """The row of the session that asks about this call again, because its preview had changed."""
+    """Which of the session's `rows` asks about this call again because its preview had changed: one, or none."""
     again = [one for one in rows if one.asked.call_id == row.asked.call_id]
     here = [one.id for one in again].index(row.id)
     return again[here + 1 : here + 2] if is_drift(row) else []

@@ -35,7 +35,7 @@ from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, 
 
 @dataclass(frozen=True)
 class About:
-    """What lines are about."""
+    """The confirmation that ledger lines are about, and how it is shown. `accounts`: the users behind addresses."""
 
     row: Confirmation
     call: Shown
@@ -69,7 +69,7 @@ def _filled(line: LedgerLine, content: JsonObject, about: About | None) -> Shown
     entry, kind = LINES[line.kind], line.kind
     said, reason = as_text(content.get("text")), as_text(content.get("reason")) if entry.reason else ""
     text = said if kind in (LineKind.UNSEALED, LineKind.STOPPED) or entry.result else None
-    if about is not None:  # it may hide more now than it did then
+    if about is not None:  # the redactor may hide more now than when the line was written
         redactor = about.redactor
         reason, text = masked_text(redactor, reason), text if not entry.result else masked_text(redactor, said)
         content |= {name: redactor.mask_call(as_object(content.get(name)))[0] for name in _VALUES}
@@ -103,7 +103,7 @@ def _filled(line: LedgerLine, content: JsonObject, about: About | None) -> Shown
 
 
 def _with_call(step: ShownLine, content: JsonObject, about: About) -> ShownLine:
-    """The line, with what only its call knows."""
+    """The line, with facts that only its confirmation has."""
     row, call, answers, kind = about.row, about.call, about.answers, step.kind
     formats = {one.name: one.formats for one in about.first}
     of_question = call.question and kind is LineKind.APPROVED
@@ -141,7 +141,7 @@ def _entries(content: JsonObject, accounts: Mapping[str, str]) -> tuple[Approver
 
 
 def _elsewhere(row: Confirmation) -> str | None:
-    """The channel of its cards, if it is another than the session's."""
+    """The channel of the row's cards, if that is not the session's."""
     channels = [one.channel for one in row.places if not one.pointer and one.channel and one.person is None]
     return channels[0] if channels and row.asked.channel not in channels else None
 
@@ -163,7 +163,7 @@ def _moment(value: Json) -> int | None:
 
 
 _VALUES = ("before", "after", "arguments")
-"""What of a line's content are values of the call."""
+"""The parts of a line's content that hold values of the call."""
 _COUNTS_NOW = (LineKind.EXPIRED, LineKind.REMINDED)  # they do not store the number of approvals
 _DECIDED_ON_THE_CARD = (State.WAITING, OutcomeKind.UNKNOWN)
 _ASKS_APPROVERS = (LineKind.REMINDED, LineKind.UNKNOWN)

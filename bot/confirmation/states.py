@@ -37,7 +37,7 @@ _END: frozenset[OutcomeKind] = frozenset()
 OUTCOMES: Mapping[OutcomeKind | None, frozenset[OutcomeKind]] = MappingProxyType(
     {
         None: SEEN_BY_HOSTS,
-        OutcomeKind.RUNNING: SEEN_BY_HOSTS,  # again if it waits for something on the way
+        OutcomeKind.RUNNING: SEEN_BY_HOSTS,  # RUNNING again if the call waits, as for a sign-in
         OutcomeKind.UNKNOWN: SAID_BY_PEOPLE | {OutcomeKind.DONE, OutcomeKind.FAILED},
         OutcomeKind.DONE: _END,
         OutcomeKind.FAILED: _END,
@@ -88,7 +88,7 @@ def next_version(row: Confirmation, now: datetime, *, visible: bool = True) -> C
 def change_decision(
     row: Confirmation, state: State, now: datetime, by: Person | None = None, reason: str | None = None
 ) -> Confirmation:
-    """Decides. Nothing else does."""
+    """Sets the decision. No other function does."""
     if state not in DECISIONS[row.state]:
         raise Illegal(row, state)
     decision = Decision(state=state, at=now, revision=row.revision.number, by=by, reason=reason)
@@ -96,7 +96,7 @@ def change_decision(
 
 
 def change_outcome(row: Confirmation, outcome: Outcome, now: datetime) -> Confirmation:
-    """Changes the outcome of a call that was approved here or answered elsewhere. Nothing else does."""
+    """Changes the outcome of a call that was approved here or answered elsewhere. No other function does."""
     before = row.outcome.kind if row.outcome else None
     if row.state not in (State.APPROVED, State.ELSEWHERE) or outcome.kind not in OUTCOMES[before]:
         raise Illegal(row, outcome.kind)

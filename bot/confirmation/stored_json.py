@@ -44,7 +44,7 @@ class UnreadableRecord(ConfirmError):
 
 
 _ADAPTERS: dict[object, TypeAdapter[Any]] = {}
-"""Each made at its first use: all of them take 2 % of a start."""
+"""Each is made when it is first used: making all of them would take 2 % of a start."""
 
 
 def _adapter(kind: Any) -> TypeAdapter[Any]:

@@ -59,8 +59,8 @@ def store_vote(row: Confirmation, vote: Vote) -> Transition:
 
 
 def _is_repeat(waiting: Vote, vote: Vote) -> bool:
-    """Whether the same button was pressed again before the first press was counted. Both get their answer when it is
-    counted."""
+    """Whether the same button was pressed again before the first press was counted. Both presses
+    are answered when the first is counted."""
     return waiting.state is VoteState.PENDING and vote.way == "button" and _content_of(waiting) == _content_of(vote)
 
 
@@ -161,8 +161,8 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, p
     """Counts the oldest stored vote: it is refused, counted, or decides. `facts` are about its voter, looked up just
     now.
 
-    First, the votes of people who were barred since are removed. Before the vote that completes the quorum, so are
-    those of everybody who may not decide any more. If that can't be looked up, this vote is refused, and the quorum
+    First, the votes of people who were barred since are removed. If this vote completes the quorum, so are the votes of
+    everybody who may not decide any more. If their rights can't be looked up, this vote is refused, and the quorum
     waits for another.
     """
     pending = row.pending_votes
@@ -255,8 +255,8 @@ def _apply(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, 
 
 
 def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetime, policies: Policies) -> Transition:
-    """A plain approval counts for the revision. One with an edit makes the next revision, and is its only vote, unless
-    its voter has still to see what that would do."""
+    """Counts an approval for the revision. One with an edit makes the next revision and is its only vote. But if people
+    have still to see what the edited call would do, it is no vote for that revision."""
     fallen: tuple[Step, ...] = ()
     after = _edit_of(row, vote)
     if vote.edit is not None:
@@ -281,13 +281,13 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetim
 
 
 def _only_edits(row: Confirmation, vote: Vote) -> bool:
-    """Whether the vote changes the call, and what that would do has to be seen before it is approved."""
+    """Whether the vote only edits the call: people have to see what the edited call would do before they approve."""
     return row.asked.previews_edits and bool(_edit_of(row, vote).changes)
 
 
 def take_preview(row: Confirmation, made: JsonObject, now: datetime) -> Transition:
     """Stores the preview of the edited call, which people can approve from now on. The ledger line about it makes
-    earlier rows void: an older row that somebody puts back would have the preview made anew, while the cards still show
+    older copies of the row void: if somebody put one back, the preview would be made anew, while the cards still show
     this one."""
     seen = replace(row.revision, preview=made, at=now)
     step = replace(step_of(row, LineKind.PREVIEWED, now), preview=digest_of(row.redactor.mask(made)))
@@ -326,8 +326,8 @@ def _vote_step(row: Confirmation, vote: Vote, permitted: Permission, kind: LineK
 
 
 def _could_see(row: Confirmation, vote: Vote) -> float:
-    """For how many seconds the voter could see what they approve, at most: since there was this revision, and since
-    Slack had the card that they pressed, by its own time."""
+    """For how many seconds the voter could see the call, at most: from when there was the revision and, by Slack's
+    time, the card that they pressed."""
     ts = vote.seat.message if vote.seat else ""
     posted = float(ts) if _TS.fullmatch(ts) else 0.0
     return max(0.0, vote.stored_at.timestamp() - max(row.revision.at.timestamp(), posted))
@@ -337,8 +337,8 @@ _TS = re.compile(r"\d{1,12}\.\d+", re.ASCII)
 
 
 def _votes_of_barred(row: Confirmation, facts: Facts) -> tuple[str, ...]:
-    """The counted votes of people who are barred now. If it can't be looked up whom the policy bars,
-    these stand, and no new vote counts."""
+    """The counted votes of people who are barred now. If it can't be looked up whom the policy bars, these votes stand,
+    and no new vote counts."""
     barred = [
         people
         for entry in (*row.policy.barred, *facts.barred)
