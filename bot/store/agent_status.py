@@ -39,14 +39,14 @@ class ShownStatus:
 
 
 def begin_work(tx: Tx, key: str, letter: int) -> None:
-    """The agent has been at work on this letter for a while: people see that, and can stop it."""
+    """Notes that the agent has worked on this letter for a while: people then see that, and can stop it."""
     begun = "UPDATE bot_sessions SET at_work = :letter WHERE key = :key AND thread_ts <> ''"
     if tx.run(begun, key=key, letter=letter):
         mark_thread_due(tx, key)
 
 
 def end_work(tx: Tx, key: str) -> None:
-    """A run has ended, of which people saw that the agent is at work."""
+    """Notes the end of a run that people saw: the thread no longer shows the agent at work."""
     tx.run("UPDATE bot_sessions SET at_work = 0 WHERE key = :key", key=key)
     mark_thread_due(tx, key)
 
@@ -58,7 +58,7 @@ def note_status(tx: Tx, key: str, status: AgentStatus | None) -> None:
 
 
 def note_stopped(tx: Tx, key: str) -> None:
-    """Somebody pressed the stop button, which Slack shows while the agent works. It waits for another status."""
+    """Notes that somebody pressed the stop button. Slack shows it while the agent works, and awaits another status."""
     note_status(tx, key, AgentStatus.PROCESSING)
     mark_thread_due(tx, key)
 
@@ -73,7 +73,7 @@ def read_status(tx: Tx, key: str) -> ShownStatus:
 
 
 def status_of(tx: Tx, row: Any) -> ShownStatus:
-    """The status by a session's row, with `waiting_since`."""
+    """The status of a session's thread, from the session's row and `waiting_since` in it."""
     shown = None if row.status is None else AgentStatus(row.status)
     if row.at_work:
         return ShownStatus(shown, AgentStatus.PROCESSING)

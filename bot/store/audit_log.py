@@ -261,7 +261,7 @@ def verify_ledger(
         purges, lines = read_purges(_purge_lines(tx), sealed), told()
         report = verify(lines, sealed, purges=purges, anchor=anchor)
         for _ in lines:
-            pass  # those after the first that was changed are heard too
+            pass  # `heard` gets the lines after the first changed one too
         line_named = report.broken is not None and report.broken.seq is not None
         broken = None if line_named else _wrong_head(tx)
         if broken is None and report.broken is None and not isinstance(proof, PublicKeys):

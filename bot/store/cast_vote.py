@@ -92,7 +92,7 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
     if counted:  # Slack waits for a form's answer, and shows it there
         _store_answer(tx, vote, change, answered=vote.way == "form" and _refusal(change) is not None)
     news = without_repeats(tx, change)
-    if counted and news is not change and not news.steps:  # refused as often before: no new line
+    if counted and news is not change and not news.steps:  # refused often enough before: no new line
         return CastResult(row, counted, _refusal(change))
     save(tx, session, news)
     return CastResult(change.row, counted, _refusal(change))
@@ -226,7 +226,7 @@ class RefusedAgain:
 
 
 def without_repeats(tx: Tx, change: Transition) -> Transition:
-    """The change without those refusals for which the ledger has enough lines: of the same person, revision and reason.
+    """The change without refusals that the ledger already has `TRIES` times, of the same person, revision and reason.
     The caller has locked the confirmation."""
     refused = [step for step in change.steps if step.kind is LineKind.VOTE_REFUSED]
     if not refused:

@@ -161,8 +161,8 @@ def _read_chains(tx: Tx, after: str) -> Sequence[Any]:
 
 
 def _correct(tx: Tx, truth: _Truth, suspects: Sequence[str]) -> list[str]:
-    """Corrects those of the suspects that are still wrong, and returns them: a checkpoint made since the check has set
-    its chains right. Under the lock nobody makes one meanwhile."""
+    """Corrects the suspects that are still wrong, and returns them: a checkpoint since the check may have corrected
+    others. Under the lock nobody makes a checkpoint meanwhile."""
     take_turn(tx)
     while truth.read_some(tx):
         pass

@@ -61,8 +61,8 @@ def uses_of(tx: Tx, grant: Grant) -> int | None:
 
 
 def grant_for(tx: Tx, key: str, asked: AskedCall, policy: Policy, rights: Rights) -> Grant | None:
-    """The grant that lets a call through, if there is one. It ends with its last use. One that somebody is revoking
-    lets none through, though it is still to be looked up whether they may."""
+    """The grant that lets this call through, if there is one. With its last use it ends. A grant that somebody is
+    revoking lets no call through, even before it is known whether they may revoke it."""
     at = now(tx)
     for grant in grants_in(tx, key):
         session, row = lock_confirmation(tx, grant.id)

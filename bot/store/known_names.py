@@ -61,7 +61,7 @@ _CAP = """
 
 
 class SeenNames:
-    """Takes names where Slack gives them, and stores each soon after, unless it is stored like this already."""
+    """Collects the names in what Slack sends, and stores each soon after, unless it collected the same name before."""
 
     def __init__(self, database: Database) -> None:
         self._database, self._some = database, asyncio.Event()
@@ -74,7 +74,7 @@ class SeenNames:
             self._some.set()
 
     async def run(self) -> None:
-        """Stores them until it is cancelled."""
+        """Stores the collected names until it is cancelled."""
         while True:
             await self._some.wait()
             self._some.clear()

@@ -75,7 +75,7 @@ def find_head(tx: Tx, chain: str) -> Head:
 
 
 def _lock_head(tx: Tx, chain: str) -> Head:
-    """If another replica begins or moves the chain at this moment, its line comes first."""
+    """Locks a chain's head, and returns it. If another replica appends at this moment, that line comes first."""
     begun = Head()
     head = tx.first(_LOCK_HEAD, chain=chain, seq=begun.seq, hash=begun.hash)
     return Head(head.seq, head.hash)
@@ -112,7 +112,7 @@ def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:
 
 
 def is_told(line: LedgerLine) -> bool:
-    """Whether a thread may show the line. Such a line makes its thread due; the others pass with the next one."""
+    """Whether a thread may show the line. Such a line makes its thread due; others count as posted with it."""
     return line.kind in TOLD or (line.kind in TOLD_WITH_REASON and bool((content_of(line) or {}).get("reason")))
 
 

@@ -82,8 +82,8 @@ def read_session(tx: Tx, key: str) -> Session:
 
 @dataclass(frozen=True)
 class DecisionsAhead:
-    """While a message waits for Slack, decisions may overtake it. Leaves out those whose ids are in `sent`, and those
-    of `turns` that have requests about which nobody was asked yet."""
+    """Which decisions may overtake a message that waits for Slack: all but those whose ids are in `sent`, and those of
+    `turns`, which have requests about which nobody was asked yet."""
 
     sent: Collection[int] = ()
     turns: Collection[str] = ()
@@ -113,7 +113,7 @@ class Mail:
 
 
 def read_mail(tx: Tx, key: str, *, alone: bool, decisions_ahead: DecisionsAhead | None = None) -> Mail:
-    """`alone`: answers that belong to no turn are sent one by one. People's messages wait for no decision."""
+    """The agent's next mail. `alone`: answers that belong to no turn go one by one. Messages wait for no decision."""
     ahead, most = decisions_ahead or DecisionsAhead(), None if decisions_ahead else _MOST_AT_ONCE
     waiting = _waiting(tx, key, most)
     if decisions_ahead is not None:
@@ -209,8 +209,8 @@ def letters_done(tx: Tx, key: str, letters: Sequence[Letter]) -> None:
 
 
 def _was_heard(tx: Tx, key: str, letter: Letter) -> bool:
-    """Whether the agent received the message before. It did if a line since then is missing or was changed: that could
-    be the line that says so. Purged lines count too."""
+    """Whether the agent received the message before. A line since then that is missing, changed or purged counts as
+    well: it could be the line that says so."""
     lines = unbroken_lines(tx, key, letter.line + 1)
     contents = [content_of(line) for line in lines or () if line.kind is LineKind.HEARD]
     return lines is None or any(content is None or content.get("text") == letter.mark for content in contents)
@@ -303,7 +303,7 @@ class MessageHint(StrEnum):
 
     STOP = "stop"  # how to stop waiting calls
     HINT = "hint"  # how to reach the agent, and how to vote
-    SPOKE = "spoke"  # who speaks to the agent can't approve what waits
+    SPOKE = "spoke"  # whoever speaks to the agent can't approve the calls that wait
     QUEUED = "queued"  # the agent is at work and reads this next
     PAUSED = "paused"  # runs are paused; the agent reads this later
 
@@ -335,7 +335,7 @@ def receive_mention(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
 
 
 def _draw_again(tx: Tx, waiting: Sequence[str]) -> None:
-    """Has the cards of waiting calls drawn again: somebody spoke to the agent, so they can't approve these now."""
+    """Has the cards of waiting calls drawn again: whoever spoke to the agent can't approve these calls now."""
     for session, row in (lock_confirmation(tx, id_) for id_ in waiting):
         if row.state is State.WAITING and row.policy.allow_requester is False:
             save(tx, session, Transition(row=next_version(row, now(tx))))
@@ -393,7 +393,7 @@ def store_message(tx: Tx, heard: SlackMessage) -> str | None:
 
 
 def _put(tx: Tx, key: str | None, heard: SlackMessage) -> str | None:
-    """The same, for a caller that has looked for the session. `key`: its, if there is one."""
+    """Like `store_message`, for a caller that has looked for the session. `key`: the session's, if there is one."""
     session = lock_session(tx, key or _create_session(tx, chain_of(heard.session), heard))
     body: JsonObject = {"text": heard.text, "files": list(heard.files), "ts": heard.ts, "trace": heard.trace}
     new = put_words(tx, session, mark=heard.ts, body=canonical(body), person=heard.person)
@@ -401,7 +401,7 @@ def _put(tx: Tx, key: str | None, heard: SlackMessage) -> str | None:
 
 
 def _create_session(tx: Tx, key: str, heard: SlackMessage) -> str:
-    """Returns the key of the session that there is now."""
+    """Creates the session, unless another replica was faster. Returns the key of the session that there is now."""
     people = frozenset({heard.person})
     session = Session(
         key=key,
@@ -445,7 +445,7 @@ def _session_at(tx: Tx, heard: SlackMessage) -> str | None:
 
 
 STOPS = "bot:stops"
-"""The topic of stops."""
+"""The topic that is notified when somebody stops a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -464,8 +464,8 @@ _UNDER_WAY = "SELECT 1 FROM bot_mail WHERE id = :id AND session = :key AND done_
 
 
 def stop_run(tx: Tx, stop: StopPress) -> bool:
-    """Stops the run. Returns whether one was under way that had not been stopped before. The thread's line says what
-    goes on."""
+    """Stops the thread's run. Returns whether there was one that nobody had stopped before. The thread's line says
+    which calls run on or wait."""
     session = f"{SLACK}{stop.team}-{stop.channel}-{stop.thread_ts}"
     key = tx.value("SELECT key FROM bot_sessions WHERE app = :app AND id = :id", app=stop.app, id=session)
     if key is None:

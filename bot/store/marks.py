@@ -21,7 +21,7 @@ SOON = 1.0
 """A call that ends within this many seconds of its approval gets one line and one update of its card for both."""
 
 SLACK_IS_LATE = 20.0
-"""Seconds in which Slack may still do what it was sent by a process that got no answer."""
+"""Seconds in which Slack may still carry out a request that got no answer."""
 
 
 def mark_cards_due(tx: Tx, session: str, row: Confirmation) -> None:
@@ -39,7 +39,7 @@ def waits_for_end(row: Confirmation) -> bool:
 
 
 def mark_thread_due(tx: Tx, key: str, wait: float = 0.0) -> None:
-    """Marks a session's thread as having something to post. It may be stored later in the same transaction. `wait`: it
+    """Marks a session's thread as having something to post, which may be stored later in this transaction. `wait`: it
     is due in this many seconds, or when something else in it is due."""
     owe(tx, "thread", key, tx.now() + wait, owner=key, or_sooner=wait > 0)
 

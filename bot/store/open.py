@@ -30,7 +30,7 @@ async def open_store(
 
 def take_store(tx: Tx, team: str, agent: str, settings: Settings, renamed_from: str | None = None) -> None:
     """Lets this workspace and this agent have the store, if it belongs to nobody else. Raises `StoreError` otherwise.
-    `settings`: by them commands are known. `renamed_from`: the agent's old name, whose store it takes over."""
+    `settings`: those that commands must have too. `renamed_from`: the agent's old name, whose store it takes over."""
     owner = belongings(tx)
     if "agent" not in owner:
         owner = take(tx, owner_in_sessions(tx, team, agent))
@@ -72,7 +72,7 @@ def _said(settings: Settings) -> dict[str, str]:
 
 
 def owner_in_sessions(tx: Tx, team: str, agent: str) -> dict[str, str]:
-    """Whose the sessions are: this workspace's and agent's, unless all of them are of others."""
+    """Who owns the stored sessions: this workspace and this agent, unless all of the sessions belong to others."""
     rows = tx.all("SELECT DISTINCT team, app FROM bot_sessions")
     teams, agents = {row.team for row in rows} or {team}, {row.app for row in rows} or {agent}
     return {"team": team if team in teams else min(teams), "agent": agent if agent in agents else min(agents)}

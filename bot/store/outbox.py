@@ -59,7 +59,7 @@ def say_later(tx: Tx, key: str, said: AgentMessage) -> bool:
 
 
 def say(tx: Tx, key: str, post: NextPost) -> bool:
-    """Stores an agent's message for posting, and returns whether it was not stored before."""
+    """Stores an agent's message for posting, and returns whether it is new."""
     said = post.said
     assert said is not None
     lock_session(tx, key)
@@ -111,8 +111,8 @@ def note_possible_copies(tx: Tx, key: str, late: float = 0.0) -> None:
 
 
 def note_lost_answer(tx: Tx, key: str, late: float = 0.0) -> None:
-    """Like `note_possible_copies`, for a post of the lease's holder that got no answer: what is posted again may be
-    there twice. The thread is due anyway, after a pause."""
+    """Like `note_possible_copies`, for a post of the lease's holder that got no answer: it is posted again, so it may
+    be there twice. The thread is due anyway, after a pause."""
     tx.run(
         """
         INSERT INTO bot_attempts (scope, mark, at, tries) VALUES (:key, :mark, :at, 1)
@@ -130,7 +130,7 @@ def copies_until(tx: Tx, key: str) -> float | None:
 
 
 def note_copy_search(tx: Tx, key: str) -> None:
-    """Notes a search for copies. There are two searches, since Slack may still be processing what the other process
+    """Notes a search for copies. There is a second one if Slack may still have been processing what another process
     sent."""
     # In one statement, since another replica may just be noting a newer doubt.
     ended = "DELETE FROM bot_attempts WHERE scope = :key AND mark = :mark AND at <= :before"
@@ -240,7 +240,7 @@ class ThreadDone:
 
 
 def note_and_look(tx: Tx, key: str, done: ThreadDone) -> ThreadLook:
-    """Stores what was done, and looks at the thread. If nothing is left to do now, it is due when something will be."""
+    """Stores what was done, and looks at the thread. If nothing is left, the thread is due when something will be."""
     lock_job(tx, "thread", key)
     mark_posted(tx, key, done.seq, done.said)
     look = look_at_thread(tx, key)

@@ -17,7 +17,7 @@ from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import topic_of
 
 AT_ONCE = 50
-"""How many cards one transaction marks for drawing. Clicks get their turn between two of them."""
+"""How many cards one transaction marks for drawing. Clicks get their turn between two transactions."""
 
 
 async def switch_runs(
@@ -26,7 +26,7 @@ async def switch_runs(
     by: Person = OPERATOR,
     reason: str | None = None,
 ) -> bool:
-    """Pauses or resumes, and has the cards drawn. Returns False if nothing changed."""
+    """Pauses or resumes runs, by `turn`, and has the cards drawn. Returns False if nothing changed."""
     changed = await database.run(turn, by, reason)
     after: str | None = ""
     while after is not None:  # even if nothing changed, since an earlier command may have been stopped halfway
@@ -45,7 +45,7 @@ def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
 
 
 def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
-    """Ends the pause: what the agents have still to get is due now. Returns False if runs were not paused."""
+    """Ends the pause: the letters that agents have still to get are due now. Returns False if runs were not paused."""
     if not tx.run("DELETE FROM bot_switches WHERE name = :name", name=PAUSED):
         return False
     tx.run(_NO_LONGER_PUT_OFF, now=tx.now())

@@ -82,7 +82,7 @@ _ONE = {
 
 
 async def purge(database: Database, before: datetime, progress: Progress = unheard) -> PurgeResult:
-    """`progress` hears how many more sessions were looked at."""
+    """Purges what ended before that time. `progress` hears how many more sessions were looked at."""
     done = await database.run(purge_rest, before)
     async for keys in _key_pages(database, before):
         done += await database.run(purge_sessions, keys, before)
@@ -187,7 +187,7 @@ def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) 
     forgotten = _purge_history(tx, session.session, at)
     tx.run("UPDATE bot_spoken SET body = NULL WHERE session = :key AND body IS NOT NULL", key=key)
     if forgotten:
-        # The agent's own record is deleted, so it no longer acts for those who wrote to it before.
+        # The agent's own record is deleted, so the agent no longer acts for people who wrote to it before.
         tx.run("DELETE FROM bot_spoken WHERE session = :key", key=key)
         session = replace(session, speakers=frozenset(), present=frozenset())
     gone = PurgeResult(
@@ -202,8 +202,8 @@ def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) 
 
 
 def _has_ended(tx: Tx, key: str, at: float) -> bool:
-    """Whether nothing happened in the session since that day, and nothing is left to do in it. What was given up is not
-    left to do."""
+    """Whether nothing happened in the session since that day, and nothing is left to do in it. Work that was given
+    up does not count."""
     return tx.first(_IN_USE, key=key, at=at, now=tx.now(), ended=_ENDED) is None
 
 

@@ -37,7 +37,7 @@ from adk_confirm.runtime.store.seal import seal_of
 from adk_confirm.runtime.wire import SessionId
 
 JOBS = ("session", "confirmation", "card", "thread", "reply")
-"""The kinds of the bot's jobs. The key is the session's, the confirmation's id, or the vote's."""
+"""The kinds of the bot's jobs. A job's key is the session's key, the confirmation's id, or the vote's id."""
 
 
 def moment(seconds: float) -> datetime:
@@ -154,7 +154,7 @@ def session_is_sealed(tx: Tx, session: Session) -> bool:
 
 
 def session_seal(tx: Tx, session: Session) -> str:
-    """Covers the last message in the mailbox, because an older row of the session would lack those who spoke since."""
+    """The row's seal, which covers the last message's number too: an older row would lack people who spoke since."""
     return seal_of(tx).of("session", session.key, *_sealed(tx, session))
 
 
@@ -245,8 +245,8 @@ def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
 
 
 def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, draws: bool = True) -> Confirmation:
-    """Saves a change: the row, its ledger lines, its message to the session, and its grant. `draws`: cards that are out
-    of date are due now."""
+    """Saves a change: the row, its ledger lines, its message to the session, and its grant. `draws`: whether cards
+    that are out of date are due now."""
     row = change.row
     wait = SOON if row.runs and any(step.kind is LineKind.APPROVED for step in change.steps) else 0.0
     write_steps(tx, session.key, *change.steps, confirmation=row.id, tool=row.asked.tool, wait=wait)
@@ -345,7 +345,7 @@ def put_mail(
 
 
 def note_turn(tx: Tx, letter: int, turn: str) -> None:
-    """Notes an invocation that a letter began: whoever wrote it, or asked for its call, asked for all that follows."""
+    """Notes an invocation that a letter began: the letter's author, or its call's asker, asked for its requests."""
     found = tx.first("SELECT * FROM bot_mail WHERE id = :id FOR UPDATE", id=letter)
     if found is not None and letter_is_sealed(tx, found):
         turns = canonical([*dict.fromkeys([*json.loads(found.turn or "[]"), storable(turn)])])
@@ -357,7 +357,7 @@ BROKEN = "run broken"
 
 
 def note_broken_run(tx: Tx, key: str) -> None:
-    """Notes that a run of the session may go on unheard."""
+    """Notes that the connection to a run of the session broke, and that the run may go on."""
     forget_attempt(tx, key, BROKEN)
     begin_attempt(tx, key, BROKEN)
 
@@ -374,8 +374,8 @@ def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person)
 
 
 def whose_turn(tx: Tx, key: str) -> str | None:
-    """Whose letter comes first, so that what different people want takes turns. If none waits, whose was the last. None
-    if the session has a decision for its agent: such a session need not wait for its turn."""
+    """The person whose letter comes first, so that sessions of different people take turns. If none waits, the author
+    of the last. None if the session has a decision for its agent: such a session need not wait for its turn."""
     person: str | None = tx.value(_WHOSE_TURN, key=key)
     return person
 

@@ -104,7 +104,7 @@ def open_request(tx: Tx, key: str, opening: Opening, limits: WaitingLimits) -> C
 
 
 def take_in(tx: Tx, key: str, said: Sequence[NextPost], asks: Opening | None, limits: WaitingLimits) -> None:
-    """Stores what an agent said last, and what it asks then."""
+    """Stores the agent's last messages, and then its last request, if any."""
     for post in said:
         say(tx, key, post)
     if asks is not None:
@@ -123,7 +123,7 @@ def open_and_finish(
     alone: bool,
     may_end: bool,
 ) -> Mail:
-    """Takes in what came of letters, marks these as received, and returns the next mail."""
+    """Stores what came of letters (`take_in`), marks the letters as received, and returns the next mail."""
     take_in(tx, key, said, asks, limits)
     return finish_and_read_next(tx, key, letters, alone=alone, may_end=may_end)
 

@@ -27,7 +27,7 @@ from adk_confirm.runtime.wire import SessionId
 
 PAGE = 500
 NEWER = "sealed anew"
-"""The name under which a store says from which checkpoint on its secret of now sealed them."""
+"""The name under which a store keeps the number of the first checkpoint that counts for its current secret."""
 
 
 def note_new_secret(tx: Tx) -> None:
@@ -150,8 +150,8 @@ def reseal_page(tx: Tx, table: SealedTable, after: tuple[Any, ...] | None) -> tu
 
 
 def cover_chains(tx: Tx, key: CheckpointKey | None, after: str | None, first: int | None) -> tuple[Checkpoint, bool]:
-    """Makes a checkpoint over the next chains, grown or not. Returns whether there are more. With the last one the
-    store says that those from `first` on are enough, and the old secret is over."""
+    """Makes a checkpoint over the next chains, grown or not. Returns whether there are more. With the last
+    checkpoint the store notes that those from `first` on are enough, and that the old secret is over."""
     take_turn(tx)
     if after is None:
         _note(tx, "All that is stored is sealed with the new secret. The old one is not needed any more.")
@@ -169,6 +169,6 @@ _CHAINS = "SELECT chain, seq, hash FROM bot_chains WHERE chain > :after ORDER BY
 
 
 def first_of_secret(tx: Tx, seal: Seal) -> int:
-    """The number of the first checkpoint that counts for this secret. A secret that is over sealed those before."""
+    """The number of the first checkpoint that counts for this secret. An earlier secret sealed those before."""
     number, _, sealed = belongings(tx).get(NEWER, "").partition(" ")
     return int(number) if number.isdigit() and seal.fits(sealed, NEWER, "", int(number)) else 1

@@ -1,7 +1,7 @@
 """Seals the bot's rows, and reads those whose seals fit. Nothing can be read of any other row.
 
 A confirmation's seal covers the number of its last ledger line. Somebody who can write to the database could put an
-older row back, with a seal that fitted then: each further line about the confirmation makes all older rows void.
+older row back, with a seal that fitted then. So each further line about the confirmation makes all older rows void.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STORED = """
 """Confirmations as `load` reads them."""
 
 LARGE = 10_000
-"""Rows with more letters are not kept in memory: a call may have hundreds of thousands."""
+"""Rows with more characters are not kept in memory: a call may have hundreds of thousands."""
 
 _LETTER = ("kind", "person", "confirmation", "body", "turn", "line")
 
@@ -46,7 +46,7 @@ class _Kept:
 
 
 _kept: dict[str, _Kept] = {}
-"""The rows that were read or written last: a thread's earlier ones are read at each of its steps, and hardly change."""
+"""The rows that were read or written last: a thread's earlier rows are read at each of its steps, and hardly change."""
 _MOST_KEPT, _keeping = 1000, Lock()
 
 
@@ -117,7 +117,7 @@ def sealed_places(tx: Tx, confirmation: str, places: tuple[Place, ...]) -> dict[
 
 
 def letter_seal(tx: Tx, letter: Mapping[str, Any]) -> str:
-    """Covers who said what to the agent, or what it gets about which call, and its place in the ledger."""
+    """The letter's seal. It covers who said what, or what the agent gets about which call, and after which line."""
     return seal_of(tx).of("letter", [letter["session"], letter["mark"]], [letter[name] for name in _LETTER])
 
 

@@ -78,7 +78,7 @@ def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery) -> Confirmation:
     """Checks an approval for the last time before a host gets it. Raises `Illegal` if the call must not run any more.
     If the returned row has no `handed_at`, the call was refused just now."""
     session, row = lock_confirmation(tx, confirmation_id)
-    if read_pause(tx) is not None:  # under the lock: a pause is answered once it has had the locks of what may start
+    if read_pause(tx) is not None:  # under the lock: `switch_runs` locks each call that may start before it returns
         raise RunsPaused
     return row if row.is_void else save(tx, session, begin(row, delivery, now(tx)))
 
@@ -99,7 +99,7 @@ def follow_call(tx: Tx, name: SessionId, before: Call | None, after: Call) -> Ca
     if ready and found is not None and starts_changed(lock_confirmation(tx, found.id)[1], changed):
         after = replace(step(ready, Begin(), tx.now()), told=after.told)
     if after.state is CallState.RUNNING:
-        if found is not None and found.paused:  # since the agent got the approval
+        if found is not None and found.paused:  # runs were paused after the agent got the approval
             raise RunsPaused
         row = _start(tx, found.id, after, again=was is CallState.RUNNING, changed=changed) if found else None
         if row is not None and row.runs:
@@ -148,7 +148,7 @@ def follow_outcome(tx: Tx, confirmation_id: str, call: Call) -> Confirmation:
 
 @dataclass(frozen=True)
 class VotesShown:
-    """Tells the metrics which votes all cards show now for the first time: seconds between storing and showing."""
+    """Tells the metrics about votes that all cards show now for the first time: seconds from storing to showing."""
 
     seconds: tuple[float, ...]
 
@@ -173,15 +173,15 @@ def save_drawn(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confi
 
 
 def draw_again(tx: Tx, confirmation_id: str) -> None:
-    """Draws each place once more, because an older drawing may have arrived after a newer one, and once more when none
-    can arrive any more. Whoever draws looks for copies first."""
+    """Has each place drawn again, since an older drawing may have arrived after a newer one, and once more when no
+    older one can arrive any more. Whoever draws looks for copies first."""
     if read_confirmation(tx, confirmation_id) is not None:  # it was not purged
         _change(tx, confirmation_id, lambda row, at: Transition(row=next_version(_in_doubt(row, at), at)))
 
 
 def draw_again_late(tx: Tx, confirmation_id: str) -> None:
-    """Draws each place once more when what was sent just now, without an answer, can't arrive any more. Whoever draws
-    now has its pauses: this does not make it due."""
+    """Has each place drawn again when the drawing that was sent just now, without an answer, can't arrive any more. The
+    card is not made due now: whoever draws it tries again after a pause anyway."""
     if read_confirmation(tx, confirmation_id) is not None:  # it was not purged
         session, row = lock_confirmation(tx, confirmation_id)
         save(tx, session, Transition(row=_in_doubt(row, now(tx))), draws=False)
@@ -213,8 +213,8 @@ def say_again(tx: Tx, letter_id: int, person: Person) -> RetryResult:
 
 
 def ask_once_more(tx: Tx, confirmation_id: str, words: str, person: Person) -> RetryResult:
-    """Puts the words of who asked for a call into the mailbox, so that the agent asks for it again: once for each
-    confirmation."""
+    """Puts `words` into the mailbox in the name of the person who asked for the call, so that the agent asks for it
+    again: once for each confirmation."""
     session, row = lock_confirmation(tx, confirmation_id)
     if person != row.asked.asked_by or person not in session.speakers:
         return RetryResult.NOT_YOURS

@@ -1,6 +1,6 @@
 """What brings a store of an earlier release up to date: a function for each version, in order, in one transaction.
 
-A store that a release left is kept for the tests: `tests/bot/store/upgrades`.
+For the tests, stores of an earlier release are kept in `tests/bot/store/upgrades`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _list_turns(tx: Tx) -> None:
 
 
 def _index_by_deadline(tx: Tx) -> None:
-    """What waits is listed by until when, and no longer by since when."""
+    """Lists waiting confirmations by their deadline, and no longer by when they were asked."""
     for table in ("bot_waiting", *(["bot_waiting_pkey"] if tx.dialect == "postgresql" else [])):
         tx.run(f"ALTER TABLE {table} RENAME COLUMN created TO at")
     for found in tx.all(f"{STORED} WHERE c.state = 'waiting' OR c.outcome = 'unknown'"):
@@ -40,7 +40,7 @@ def _index_by_deadline(tx: Tx) -> None:
 
 
 def _let_lines_be_sealed_anew(tx: Tx) -> None:
-    """The ledger's guard allows a line another seal."""
+    """Lets the ledger's guard accept a new seal on a line."""
     text = TABLES.read_text(encoding="utf-8")
     if tx.dialect == "postgresql":
         [guard] = re.findall(r"^CREATE (FUNCTION bot_ledger_guard.*?END \$\$);$", text, re.DOTALL | re.MULTILINE)
@@ -52,7 +52,7 @@ def _let_lines_be_sealed_anew(tx: Tx) -> None:
 
 
 def _threads_own_their_jobs(tx: Tx) -> None:
-    """One lease is for a thread and all that is done for it."""
+    """Puts all jobs of a thread under the thread's lease."""
     tx.run("UPDATE jobs SET owner = key WHERE kind = 'thread'")
     tx.run(
         """

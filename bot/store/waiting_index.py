@@ -1,4 +1,4 @@
-"""An index of what waits, for whom and where, so that one person's list is fast even among 100,000 confirmations. It
+"""An index of the confirmations that wait, for whom and where: one person's list is fast even among 100,000. The index
 also has who decided what.
 
 The index holds the approvers as the policy names them, such as a group, and not the people. Who is in a group can
@@ -20,7 +20,7 @@ ListPosition = tuple[float, str]
 """Where the next page of a list begins: until when people can decide, and the confirmation's id."""
 
 MOST_ENTRIES = 200
-"""The most groups, addresses and functions in use at once that are looked through."""
+"""The most entries of one kind (groups, addresses, functions) that are looked through."""
 
 MANY = 1000
 
@@ -124,7 +124,7 @@ def read_rows(tx: Tx, ids: Sequence[str]) -> list[Confirmation]:
 
 
 def decided_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:
-    """What a person helped to decide, newest first."""
+    """The confirmations that a person helped to decide, newest first."""
     found = """
         SELECT confirmation FROM bot_waiting WHERE team = :team AND whom = :whom AND at > :since
         ORDER BY at DESC LIMIT :most
@@ -133,7 +133,7 @@ def decided_lately(tx: Tx, person: Person, since: float, most: int) -> list[Conf
 
 
 def asked_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:
-    """What a person asked for and what is decided, newest first."""
+    """The decided confirmations that a person asked for, newest first."""
     found = f"""
         {STORED}
         WHERE c.team = :team AND c.asked_by = :user AND c.created > :since AND c.state <> 'waiting'
