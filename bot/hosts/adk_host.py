@@ -135,7 +135,7 @@ class AdkHost:
         self._clock, self._steady = clock or time.time, clock or time.monotonic
         self._sent: dict[str, float] = {}  # marks of messages whose sending broke off: when they were sent
         self._running: dict[SessionId, dict[str, int]] = {}
-        self._read_after: dict[SessionId, SessionReading] = {}  # at the end of an exchange, until somebody looks
+        self._read_after: dict[SessionId, SessionReading] = {}  # read after an exchange, and not yet looked at
 
     async def capabilities(self) -> Capabilities:
         about = await self.server.about()
@@ -229,7 +229,7 @@ class AdkHost:
             self._check(asks, answer)
             self._wait_out(answer.mark, answer.ago, self.patience)
         if any(one.ago is not None and before.waiting(one.asked.request_id) is None for one in answers):
-            yield RunBroken()  # the run of who sent it may go on unheard
+            yield RunBroken()  # the run of the process that sent it may go on unheard
         for nth, group in enumerate(_by_agent(left)):
             now = await self._read(session) if nth else before  # a run may take long, and much may happen meanwhile
             async for said in self._send(session, group, now, control):
@@ -274,7 +274,7 @@ class AdkHost:
         self, session: SessionId, answers: Sequence[HostAnswer], before: SessionReading, control: RunControl
     ) -> AsyncIterator[RunOutput]:
         """Sends all answers in one message, since an app that is not resumable shows its model an error for each
-        missing answer, and others end an agent with its first one."""
+        missing answer, and other apps end an agent with its first answer."""
         sent, parts, signatures = list[tuple[AdkRequest, str]](), list[Part](), JsonObject()
         for answer in answers:
             request_id, once = answer.asked.request_id, answer.delivery.answers
@@ -374,7 +374,7 @@ class AdkHost:
     async def _send_now(
         self, session: SessionId, message: Content, extra: JsonObject, control: RunControl
     ) -> AsyncIterator[JsonObject]:
-        """Sends it in the very step in which that may be done: what was found in the session may be long ago."""
+        """Sends the message in the step in which `control.sure` allows it: the session may have been read long ago."""
         await control.sure()
         async for raw in self.server.run(session, message, extra):
             yield raw
@@ -402,8 +402,8 @@ def _is_set(stop: asyncio.Event | None) -> bool:
 
 
 def _by_agent(answers: Sequence[tuple[AdkRequest, HostAnswer]]) -> list[list[HostAnswer]]:
-    """Groups the answers by agent and branch, because google-adk resumes one agent for each message. Of calls under
-    one id each has a message of its own, because ADK Go runs one for each message."""
+    """Groups the answers by agent and branch, because google-adk resumes one agent for each message. Calls that
+    share an id get a message each, because ADK Go runs only one of them for each message."""
     groups, times = dict[tuple[str, int], list[HostAnswer]](), Counter[tuple[str, str]]()
     for asks, answer in answers:
         agent = asks.siblings or answer.asked.request_id
@@ -413,8 +413,8 @@ def _by_agent(answers: Sequence[tuple[AdkRequest, HostAnswer]]) -> list[list[Hos
 
 
 def _answer_for(answer: HostAnswer, asks: AdkRequest) -> Answer:
-    """The payload of a denial. A tool that asked with a payload gets it back, because google-adk calls the tool, which
-    may read it."""
+    """The answer as it is sent. If it is a denial, a tool that asked with a payload gets that payload back, because
+    without our plugin google-adk calls the tool, which may read it."""
     given, confirmed = answer.delivery, answer.delivery.approves
     payload = asks.request.payload if not confirmed and asks.announcement is None else given.payload
     return Answer(asks.request.id, confirmed, payload, None if confirmed else given.reason)

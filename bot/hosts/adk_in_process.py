@@ -55,7 +55,7 @@ class LoopThread:
         self, function: Callable[[], Coroutine[Any, Any, T]], stopping: Callable[[], None] | None = None
     ) -> T:
         """Awaits a coroutine in the thread and returns its result, or raises its error. If the caller is cancelled, so
-        is the coroutine, and the caller waits until it has ended. `stopping` is called in the thread just before."""
+        is the coroutine, after a call of `stopping` in the thread, and the caller waits until it has ended."""
         result, tasks = Future[T](), list[asyncio.Task[T]]()
 
         def begin() -> None:
@@ -181,7 +181,7 @@ class AdkServer:
             await self._apart.call(created)
 
     async def run(self, session: SessionId, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
-        aborted = asyncio.Event()  # google-adk notes the end of a run in the session if it is told before
+        aborted = asyncio.Event()  # if set before a run is cancelled, google-adk notes its end
         async for event in self._apart.iterate(lambda: self._run(session, message, extra, aborted), aborted.set):
             yield event
 
@@ -248,7 +248,7 @@ def session_service(store_url: str) -> BaseSessionService:
         file = path.with_name(f"{path.stem}-adk{path.suffix}")
 
         class PrivateSessions(SqliteSessionService):
-            """Makes the file when a session is looked for, which comes first: `check` leaves none behind."""
+            """Makes the file only when a session is looked for or created, so that `check` leaves none behind."""
 
             async def create_session(self, **given: Any) -> Any:
                 make_private_file(file)
@@ -318,7 +318,7 @@ def _configured(given: Mapping[str, str], key: str, kind: type[Any]) -> Any:
     value = given.get(key)
     if value is None:
         return None
-    # What google-adk's command line makes such a service with. It makes no credential services.
+    # The function with which google-adk's command line makes such a service. It has none for credential services.
     made = getattr(get_service_registry(), f"create_{key}", None) if "://" in value else None
     if made is not None:
         scheme = value.partition("://")[0]

@@ -4,8 +4,8 @@ Besides tool confirmations (`adk_request_confirmation`), google-adk 2 has questi
 of a workflow's nodes (the same call with its own id) and long-running tools. People are told about sign-ins
 (`adk_request_credential`) and about kinds that a later version adds, and nothing is answered.
 
-A workflow's node uses the same id each time it asks. So such a request is that of one event (`bound_to_event`), and
-`part_id` is the id that ADK sends.
+A workflow's node uses the same id each time it asks. So such a request has an id of its own for each event
+(`bound_to_event`), and `part_id` is the id that ADK sends.
 """
 
 from __future__ import annotations
@@ -97,11 +97,11 @@ class AdkRequest:
     given: list[tuple[Answer, float | None]] = field(default_factory=list)
     before: JsonObject | None = None
     after: tuple[JsonObject, float | None] | None = None
-    answered: int = 0  # how many answers to its part's id the session has, for any event
+    answered: int = 0  # how many answers to its part's id the session has, whichever event asked
     awaits: str = ""  # what its call waits for after the approval, such as `adk_request_credential`
-    unasked: bool = False  # no client was asked for that, so nothing more comes
+    unasked: bool = False  # no client was asked for what it awaits, so nothing more comes
     ended_empty: bool = False  # its node ended after the answer without a result
-    held_again: Announcement | None = None  # of the next request: it did not start, since its preview had changed
+    held_again: Announcement | None = None  # the next request's, if a changed preview kept the call from starting
     asked_anew: bool = False  # a later event asks with the same id and would get the answer
 
     @property
@@ -125,8 +125,8 @@ class AdkRequest:
 
     @property
     def defaults(self) -> JsonObject:
-        """What the tool gets beside what the model gave, which may complete an argument. Our runtime says it in the
-        request, the plugin next to it."""
+        """The arguments that the tool gets beside those of the model, or that complete one of them. Our runtime states
+        them in the request, the plugin next to it."""
         return self.request.defaults or self.announced.defaults
 
     @property
@@ -374,7 +374,7 @@ def _response(asks: AdkRequest, payload: Json) -> JsonObject:
 
 def read_stored_answer(asks: AdkRequest, response: FunctionResponse) -> Answer:
     """Reads an answer from the session. For a node's confirmation any answer counts, in any form. Raises `Invalid` for
-    one to a confirmation that google-adk does not take."""
+    an answer to a tool's confirmation that google-adk does not take."""
     given, request = response.response or {}, asks.request.id
     if asks.ask is Ask.CONFIRMATION:
         return _as_it_was_taken(response)

@@ -57,7 +57,7 @@ class EmbeddedHost:
             agent, database, clock=clock, on_change=on_change, desk=SLACK, lease_term=lease_term, asks_why=asks_why
         )
         self.app = self.runner.app_name
-        # How far a session was taken in, and what was open then. Each event is read once, or never if a run told it.
+        # Up to where a session was read, and its open requests then. An event that a run yielded is not read again.
         self._seen: RecentDict[SessionId, tuple[Position, dict[str, HostRequest]]] = RecentDict(_REMEMBERED)
         self._told: RecentDict[SessionId, SessionNews] = RecentDict(_REMEMBERED)
 
@@ -133,7 +133,7 @@ class EmbeddedHost:
         news = told or await self.runner.news(**_named(session), since=since)
         if news is None:
             return SessionSnapshot()
-        # People are asked about these, or they were refused before anybody was.
+        # People are asked about these calls, or they were refused before anybody was asked.
         told_of = (call for call in news.calls if call.request is not None or call.state is CallState.REFUSED)
         new = {call.id: _request(call) for call in told_of}
         asked = (before if news.since else {}) | new

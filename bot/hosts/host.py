@@ -79,8 +79,8 @@ class SendSeparately(ConfirmError):
 
 
 class CallAltered(RequestLost):
-    """The host now has a different call under this request than the one that was approved. Neither it runs, nor does
-    what would have been sent with it."""
+    """The host now has a different call under this request than the one that was approved. Neither runs, and
+    neither does any call whose answer would have been sent with it."""
 
     def __init__(self, why: str, request: str) -> None:
         super().__init__(why)
@@ -90,7 +90,7 @@ class CallAltered(RequestLost):
 @dataclass(frozen=True, kw_only=True)
 class UserWords:
     """A person's message, with its files. `mark` identifies it: the same mark means the same message. `since`: when
-    sending it was first tried, or None. `ago`: how many seconds ago that was noted last, by the store's clock."""
+    sending it was first tried, or None. `ago`: how many seconds ago a try was noted last, by the store's clock."""
 
     mark: str
     text: str
@@ -106,7 +106,7 @@ class UserWords:
 @dataclass(frozen=True, kw_only=True)
 class HostAnswer:
     """What people decided about a request, or said about its call. `mark` identifies the letter, for hosts that
-    remember it. `ago`: how many seconds ago it was noted last that it is sent, by the store's clock, or None."""
+    remember it. `ago`: how many seconds ago a try to send it was noted last, by the store's clock, or None."""
 
     asked: HostRequest
     delivery: Delivery
@@ -164,11 +164,11 @@ class SessionSnapshot:
     says it again."""
 
     requests: tuple[HostRequest, ...] = ()
-    calls: Mapping[str, Call] = field(default_factory=dict)  # by request; none from a host that tells
+    calls: Mapping[str, Call] = field(default_factory=dict)  # by request; empty if the host `tells`
     said: tuple[AgentMessage, ...] = ()
     waits: tuple[UnansweredWait, ...] = ()
-    closed: tuple[HostRequest, ...] = ()  # nobody can answer these any more; of some, nobody was ever asked
-    origins: Mapping[str, str] = field(default_factory=dict)  # of an invocation that an answer began: whose request
+    closed: tuple[HostRequest, ...] = ()  # nobody can answer these any more; about some, nobody was ever asked
+    origins: Mapping[str, str] = field(default_factory=dict)  # by invocation that an answer began: the one that asked
     taken_in: Callable[[], None] = lambda: None
 
     @property
@@ -183,13 +183,13 @@ class Capabilities:
 
     name: str
     notes: tuple[str, ...] = ()
-    ask_plugin: Callable[[], Awaitable[PluginSays | None]] | None = None  # where the question does no harm
+    ask_plugin: Callable[[], Awaitable[PluginSays | None]] | None = None  # None if asking could do harm
 
 
 class Host(Protocol):
-    """`tells`: it says what becomes of a call when it stores that, so that nobody has to look; and it takes all answers
-    that wait at once, or raises `SendSeparately` if one does not fit. `patience`: for how many seconds a message that
-    was lost may still arrive."""
+    """`tells`: it reports each change of a call when it stores that, so that nobody has to look. Such a host also takes
+    all waiting answers at once, or raises `SendSeparately` if one does not fit. `patience`: for how many seconds a lost
+    message may still arrive."""
 
     app: str
     tells: bool
@@ -211,9 +211,9 @@ class Host(Protocol):
     async def look(
         self, session: SessionId, *, after_exchange: bool = False, held: Lease | None = None
     ) -> SessionSnapshot:
-        """What the session says now. `after_exchange`: an exchange has just ended, and all that it yielded is known.
-        What the host read or did in it is new enough, and its messages are not said again. `held`: the caller's lease,
-        under which our own runtime first finds out what became of calls whose process died. Nothing begins."""
+        """What the session says now. `after_exchange`: an exchange has just ended, and the caller has all that it
+        yielded. So the host may use what it read then, and leaves that exchange's messages out. `held`: the caller's
+        lease, under which our own runtime first finds out what became of calls whose process died. No call begins."""
         ...
 
     async def capabilities(self) -> Capabilities: ...
@@ -225,9 +225,9 @@ class Host(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerInfo:
-    """What a server is and supports, found out once. `say_what_became`: our own API counts answers itself, and takes
-    what people said about the unknown outcome of a call's attempt; what follows is a run. `why_not`: google-adk takes
-    no call from a client, and says why. Nothing else happens."""
+    """What a server is and supports, found out once. `say_what_became`: passes on what people said about an unknown
+    attempt at a call, and yields the run that follows. Only our own API has it, which takes each answer alone.
+    `why_not`: sends a call, which google-adk refuses, and returns the reason. Nothing else happens."""
 
     name: str
     metadata: bool = False  # takes `customMetadata` and stores it with events
@@ -239,13 +239,13 @@ class ServerInfo:
 
 
 SENT_WITHIN = 2.0
-"""At most so many seconds after it was noted that something is sent to a server, it is sent. Others count from the
+"""Seconds: a message goes to a server at most this long after the note that it is sent. Other processes count from that
 note."""
 
 
 class Server(Protocol):
     """Reads the sessions of ADK's agents and runs them, over REST or in this process. `patience`: for how many seconds
-    what is sent may still arrive after that was noted.
+    after the note that it is sent a message may still arrive.
 
     Raises `Unreachable` and `DeliveryUnknown`.
     """

@@ -48,7 +48,7 @@ class HostNode(WireModel):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the output is that of the workflow."""
+        """Whether the output is that of the whole workflow."""
         return any("/" not in one for one in self.output_for)
 
 

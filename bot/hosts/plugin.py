@@ -57,7 +57,7 @@ PREVENTS = {
     PluginSays.NOT_SIGNED: (DENIALS, EDITS, PORT),
     PluginSays.FITS: (DENIALS, EDITS, PORT),
 }
-"""What can't happen on a server with this plugin."""
+"""The notes that do not apply to a server whose plugin says this of itself."""
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +78,9 @@ class Signer:
         return self._secret is None and asks.announced.signed
 
     def sign(self, session: SessionId, asks: AdkRequest, answer: Answer) -> tuple[Part, JsonObject] | None:
-        """The answer in ADK's form, and its signature by the id of what it answers, if it has no room for one. If the
-        plugin wants a signature, the hint of an answer to a confirmation contains it. None if there is nothing
-        to send."""
+        """The answer in ADK's form, and the signature to send beside it, by the id of the part that is signed. If the
+        plugin wants a signature, an answer to a confirmation has it in its hint, and only others have it beside them.
+        None if there is nothing to send."""
         response, announced, beside = answer_part(asks, answer), asks.announced, asks.ask in SIGNED_BESIDE
         if response is None:
             return None

@@ -168,7 +168,7 @@ LONGEST_PAUSE = 60.0
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 GATEWAYS = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 PASSING = (*REFUSED, *(HTTPStatus(code) for code in (404, 408, 409, 425, 429)))
-"""Refusals before a run began. The next attempt may be taken."""
+"""Refusals before a run began. The next attempt may be accepted."""
 REFUSED_FOR = 60.0
 MOST_REFUSAL = 1024 * 1024
 NO_SUCH_ENDPOINT = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
@@ -226,7 +226,7 @@ class RemoteServer:
         )
 
     async def _description(self, path: str) -> Json:
-        """What the server says there, or None."""
+        """The JSON at this path of the server, or None."""
         status, body = await self._ask("GET", path)
         return body if status == HTTPStatus.OK else None
 
@@ -369,7 +369,7 @@ class RemoteServer:
         return status, answer
 
     def _session(self) -> aiohttp.ClientSession:
-        """A new connection for each call. A kept connection may break just when an answer is sent."""
+        """The HTTP client. Each call has a new connection: a kept one may break just when an answer is sent."""
         if self._http is None:
             connector = aiohttp.TCPConnector(force_close=True, limit=0)
             self._http = aiohttp.ClientSession(
@@ -386,8 +386,8 @@ class RemoteServer:
         return self._unreachable(why)
 
     def _unreachable(self, why: str, kind: type[Unreachable] = Unreachable) -> Unreachable:
-        """The error for a server that does not answer. The pauses grow. What was found out is forgotten, since another
-        server may answer next."""
+        """The error for a server that does not answer. The pauses grow. What was found out about it is forgotten, since
+        another server may answer next."""
         self._about, self._streams = None, True
         pause = min(2.0**self._failures, LONGEST_PAUSE)
         self._failures = min(self._failures + 1, 10)

@@ -62,13 +62,13 @@ class SessionReading:
     words: list[AdkMessage] = field(default_factory=list)
     said: list[AgentMessage] = field(default_factory=list)
     resumes: bool = False  # the app notes how far its agents are, so it can be resumed
-    origins: dict[str, str] = field(default_factory=dict)  # invocations that an answer began: whose request that was
-    _asked_in: dict[str, str] = field(default_factory=dict)  # by the id of a call; empty if several have it
+    origins: dict[str, str] = field(default_factory=dict)  # by invocation that an answer began: the one that had asked
+    _asked_in: dict[str, str] = field(default_factory=dict)  # by a call's id: its invocation; empty if several share it
     _waits: dict[str, UnansweredWait] = field(default_factory=dict)
     _by_call: dict[str, AdkRequest] = field(default_factory=dict)  # the last confirmation of each call
     _by_part: dict[str, AdkRequest] = field(default_factory=dict)  # the last other request with each part's id
-    _running: dict[str, AdkRequest | None] = field(default_factory=dict)  # answered, by call; None if several are
-    _signing_in: set[str] = field(default_factory=set)  # a client can answer these: another sentence says so
+    _running: dict[str, AdkRequest | None] = field(default_factory=dict)  # answered requests, by call; None if several
+    _signing_in: set[str] = field(default_factory=set)  # waits that a client can answer: another sentence says so
     _unread: dict[str, AdkRequest] = field(default_factory=dict)  # with an answer that we can't read, by call
     _responses: dict[str, JsonObject] = field(default_factory=dict)  # the last of each call
     _answered: Counter[str] = field(default_factory=Counter)  # how many answers requests with these siblings got
@@ -156,7 +156,7 @@ class SessionReading:
             return
         first = self.requests.setdefault(asks.request.id, asks)
         if first is asks:
-            while asks.siblings and (answered := self._answered[asks.siblings]):  # an agent asks on in the same turn
+            while asks.siblings and (answered := self._answered[asks.siblings]):  # it asks more in the same turn
                 asks.siblings += f" {answered}"
             older = self._by_call.get(asks.call_id)
             if older is not None and older.given and asks.announcement and asks.announcement.approved_preview:
@@ -229,7 +229,7 @@ class SessionReading:
                 self._add_answer(asks, response, event.at)
 
     def _answered_by(self, response: FunctionResponse) -> AdkRequest | None:
-        """The request that an answer belongs to. google-adk answers the last event that asked with this id; in some
+        """The request that an answer belongs to. To google-adk it is the last one that asked with this id. In some
         dialects a confirmation is answered under its call's id."""
         part, is_confirmation = response.id or "", response.name == REQUEST_CONFIRMATION
         if part in self._by_part and not (is_confirmation and part in self._by_call):

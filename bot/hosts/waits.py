@@ -39,8 +39,8 @@ LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result
 
 
 def other_waits_in(event: HostEvent) -> Iterator[tuple[str, UnansweredWait]]:
-    """The other things that an event waits for, by call id. An agent that is used as a tool gives up at once what waits
-    in it."""
+    """The waits in an event that nobody can answer from here, by call id. An agent that is used as a tool gives up at
+    once what waits in it."""
     for call in waiting_calls(event):
         name = call.name or ""
         if name.startswith(OF_THE_FRAMEWORK) and name not in (REQUEST_CONFIRMATION, REQUEST_INPUT):
