@@ -89,8 +89,8 @@ class Intake:
         return replace(opening, places=places, rights=await self._rights(known, asked, found.policy))
 
     async def _without_hidden(self, lease: Lease, session: Session, asked: AskedCall) -> AskedCall:
-        """The call without what the policies of the session's earlier calls hide, where the agent says why it makes it,
-        or asks a question."""
+        """The call with the agent's own words masked (its reason for the call, or its question) as the policies of the
+        session's earlier calls demand."""
         words = asked.hint if asked.question else ""
         if not asked.why and not words:
             return asked
@@ -100,8 +100,8 @@ class Intake:
 
     async def _rights(self, known: Known, asked: AskedCall, policy: Policy) -> Rights:
         """Looks up the rights of everyone whose grant covers this call, as if they approved it by a vote. They may have
-        changed since. Somebody about whom too much time has passed when the call is let through has none: people
-        are asked."""
+        changed since. If too much time passes until the call is let through, what was looked up does not count, and
+        people are asked."""
         at, given = known.at, (one for one in known.grants if is_for(one, asked, policy, known.at))
         givers = dict.fromkeys(giver for grant in given for giver in grant.given_by)
         if not givers:
@@ -172,8 +172,8 @@ def _answer_or_wait(answer: T) -> T:
 def _governing_policy(
     rules: Rules, request: HostRequest, call: CallFacts, asked: AskedCall, at: datetime
 ) -> GoverningPolicy | CallRefusal:
-    """The policy under which people are asked, or why nobody is. In a thread: an agent chooses how much is read, and
-    reading all of it may take seconds."""
+    """The policy under which people are asked, or why nobody is. Run this in a thread: an agent chooses how much is
+    read, which may take seconds."""
     found = _unshowable(request) or rules.policies.resolve(call)
     if isinstance(found, CallRefusal):
         return found
@@ -205,7 +205,7 @@ def read_known(tx: Tx, session: Session, look: SessionSnapshot) -> Known:
     rows = session_confirmations(tx, session.key)
     known = {row.asked.request_id for row in rows}
     new = [request for request in look.open_requests if request.request_id not in known]
-    # The invocation of a request, and the one whose request was answered, if an answer began that.
+    # Each request's invocation, and if an answer began that, the invocation whose request was answered.
     turns = {one.request_id: (one.invocation_id, look.origins.get(one.invocation_id, "")) for one in new}
     asked_by = {request: who_asked(tx, session, began) for request, began in turns.items()}
     return Known(now(tx), rows, spoken_events(tx, session.key), asked_by, grants_in(tx, session.key) if new else ())

@@ -82,7 +82,7 @@ class Deliveries:
     async def record_not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""
         for letter in letters:
-            if letter.mark in self._first_tries:  # otherwise one before may still arrive
+            if letter.mark in self._first_tries:  # otherwise an earlier one may still arrive
                 await self._lease.run(forget_attempt, session.key, _mark(letter))
             if letter.confirmation is not None:
                 with suppress(Illegal):  # not an approval, or not being delivered
@@ -119,12 +119,12 @@ class Deliveries:
         return before
 
     async def _ago(self, session: Session, letter: Letter, first: float | None) -> float | None:
-        """How long ago it was noted last that the letter is sent, by the store's clock: ours may be another."""
+        """How many seconds ago sending the letter was last noted, by the store's clock, since ours may differ."""
         return None if first is None else await self._lease.read(time_since, session.key, letter.mark, first)
 
     def _sure(self, session: Session, marks: Sequence[str], noted: Clocks | None) -> Callable[[], Awaitable[None]]:
-        """Who awaits this may send these letters in the step in which it returns. That was `noted` just now, or is
-        noted again: this process may have stood still since, and others wait from the note on."""
+        """A function to await right before these letters are sent. When it returns, the lease holds, and the note that
+        they are sent is fresh: made at `noted`, or anew. Other processes count from that note."""
 
         async def sure() -> None:
             nonlocal noted
@@ -157,7 +157,7 @@ class Deliveries:
         since = seconds(row.handed_at) if delivery.approves else await self._first_attempt(session, letter)
         ago = await self._ago(session, letter, since)
         if delivery.approves and (row.is_void or not await self._may_begin(row, delivery, ago)):
-            if ago is not None and not self._host.tells:  # the run of who sent it may go on unheard
+            if ago is not None and not self._host.tells:  # the run of the process that sent it may go on unheard
                 await self._lease.run(note_broken_run, session.key)
             return None
         return HostAnswer(asked=row.asked, delivery=delivery, mark=letter.mark, ago=ago)
@@ -184,16 +184,16 @@ class Deliveries:
         except Illegal as error:
             log.info("not begun: %s", error)
             return False
-        return handed.handed_at is not None  # otherwise this call refused it
+        return handed.handed_at is not None  # otherwise `hand_over` refused the call
 
 
 def time_since(tx: Tx, scope: str, mark: str, first: float) -> float:
-    """How many seconds ago it was noted last that something is sent, first then."""
+    """How many seconds ago sending something was last noted. `first`: when it was noted first."""
     return max(0.0, tx.now() - max(first, earlier_attempt(tx, scope, f"mail:{mark}:again") or first))
 
 
 def note_again(tx: Tx, scope: str, marks: Sequence[str]) -> None:
-    """Notes that these are sent now, and not when that was noted before."""
+    """Notes that the letters with these marks are sent only now, and not when that was noted before."""
     for mark in marks:
         forget_attempt(tx, scope, f"mail:{mark}:again")
         begin_attempt(tx, scope, f"mail:{mark}:again")

@@ -98,7 +98,7 @@ class News:
 
 @dataclass
 class SessionWorker:
-    """`callers`: the host of the door's sessions. `stopping`: no run begins here any more."""
+    """Works on sessions. `callers`: the host of the door's sessions. `stopping`: no run begins here any more."""
 
     host: Host
     slack: Slack
@@ -141,7 +141,7 @@ class _LeasedSession:
                 continue
             if (wait := self._wait(mail)) is not None:
                 if any(row.outcome is not None and row.outcome.kind is OutcomeKind.RUNNING for row in mail.rows):
-                    with suppress(Unreachable):  # what ran when its process died ended, paused or not
+                    with suppress(Unreachable):  # a call whose process died has ended, paused or not
                         look = await self._host.look(session.session, held=self._lease)
                         await self._copy_outcomes(mail.rows, look)
                 raise wait
@@ -159,7 +159,7 @@ class _LeasedSession:
             except Unreachable as error:
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
-            # Runs of a host that tells have ended.
+            # The runs of a host that `tells` have ended by now, so the session may be done.
             received = (news.said, news.asks, self._rules.limits, letters)
             mail = await self._lease.finish_if(
                 lambda mail: mail.ended, open_and_finish, key, *received, alone=alone, may_end=self._host.tells
@@ -173,7 +173,7 @@ class _LeasedSession:
         await self._lease.finish(session_done, key, again=again, told=told)
 
     def _wait(self, mail: Mail) -> NotNow | None:
-        """Why the agent gets nothing from here now."""
+        """Why the agent gets no mail from this process now. None if it does."""
         if mail.paused:
             return RunsPaused()
         stops = "This process is being stopped. Another one continues, or the next start."
@@ -184,7 +184,7 @@ class _LeasedSession:
     ) -> T:
         """Waits for a question to Slack about the letters that are `under_way`, and sends decisions to the agent
         meanwhile. Such a decision stays in the mailbox. It is sent again in its turn, as after a crash, and its results
-        are taken in then."""
+        are stored then."""
         task, sent = asyncio.ensure_future(asking), set(self._under_way)
         try:
             while not (await asyncio.wait({task}, timeout=LOOK_WHILE_RUNNING))[0]:
@@ -198,7 +198,7 @@ class _LeasedSession:
                 await asyncio.wait({task})
 
     async def _send_decisions(self, session: Session, sent: set[int], turns: Collection[str]) -> None:
-        """Sends the decisions in the mailbox, except those whose ids are in `sent`, and adds theirs."""
+        """Sends the decisions in the mailbox, except those whose ids are in `sent`, and adds the ids of these."""
         while True:
             ahead, alone = DecisionsAhead(frozenset(sent), turns), not self._host.tells
             mail = await self._lease.read(read_mail, session.key, alone=alone, decisions_ahead=ahead)
@@ -208,7 +208,7 @@ class _LeasedSession:
             try:
                 held: list[NextPost] = []
                 await self._deliver(session, mail, held)
-                if not self._may_hide(mail.rows):  # otherwise they are masked and said when its turn comes
+                if not self._may_hide(mail.rows):  # otherwise all is masked and said in the decision's turn
                     await self._say(session, held)
                 await self._observe(session)
             except (Unreachable, SendSeparately, NotNow) as error:
@@ -291,8 +291,8 @@ class _LeasedSession:
         *,
         hides: bool,
     ) -> None:
-        """Stores what the agent says. In `held` are collected its last words, which are stored with the end of the
-        letter, and all of them if a policy `hides` something: they may quote a call before it is known what.
+        """Stores what the agent says. `held` collects messages that are stored with the end of the letter: the last
+        ones, or all if a policy `hides` something, since they may quote a call before it is known what to hide.
 
         If something can't be stored, the rest is heard to its end all the same, since a server stops a tool whose
         reader hangs up. Then the error is raised, and the letter is sent again as after a crash.
@@ -313,7 +313,7 @@ class _LeasedSession:
                     display.add_part(item)
             elif hides or self._lease.carries:
                 into = display.end_reply()
-                display.taken_over(into)  # if it is not stored, what shows it is looked for
+                display.taken_over(into)  # if it is never stored, the thread's worker looks for that message
                 held.append(_post(item, letter, into))
             else:
                 try:
@@ -346,8 +346,8 @@ class _LeasedSession:
     async def _run_and_watch(
         self, session: Session, letter: Letter, exchange: Awaitable[None], stop: asyncio.Event
     ) -> None:
-        """Runs the exchange. Meanwhile reads the outcomes of the session's calls, and looks for a stop. Nothing that
-        fails there ends the exchange, not even a lost lease: that would interrupt a tool."""
+        """Runs the exchange. Meanwhile reads the outcomes of the session's calls, and looks for a stop. No error
+        there ends the exchange, not even a lost lease: an end would interrupt a tool."""
         pause, running, looks = LOOK_WHILE_RUNNING, asyncio.ensure_future(exchange), self._looks(letter)
         watching = asyncio.create_task(self._watch(session, letter, stop), name="adk-confirm-stop")
         try:
@@ -395,8 +395,8 @@ class _LeasedSession:
         *,
         after_exchange: bool = False,
     ) -> News:
-        """Stores what the agent says and asks. `rows`: what was known before. `letter`: what it was just told, if
-        anything. Returns what the caller stores together with what else is to be stored."""
+        """Stores what the agent says and asks. `rows`: the confirmations known before. `letter`: what it just got, if
+        anything. Returns the rest, which the caller stores in one transaction with its own changes."""
         look = await self._host.look(session.session, after_exchange=after_exchange)
         asked, known = {row.asked.request_id for row in rows}, NOTHING_NEW
         if look.calls or look.said or look.waits or any(one.request_id not in asked for one in look.requests):
@@ -410,7 +410,7 @@ class _LeasedSession:
         said = [await self._mask(session, post, secret) for event, post in heard.items() if event not in known.spoken]
         operations = [one.request for one in look.waits if one.request and self._intake.decides(session, one.request)]
         new = [request for request in (*look.requests, *operations) if request.request_id in known.asked_by]
-        if look.calls or look.waits or len(new) > 1:  # these come after it
+        if look.calls or look.waits or len(new) > 1:  # what follows comes after these messages
             said = await self._say(session, said)
         for waits in look.waits:
             if waits.said.event not in known.spoken and waits.request not in operations:
@@ -443,8 +443,8 @@ class _LeasedSession:
         await self._lease.run(open_request, session.key, opening, self._rules.limits)
 
     async def _mask(self, session: Session, post: NextPost, requests: Sequence[HostRequest]) -> NextPost:
-        """Masks what the policies of these requests hide: of open ones, and of those about which nobody was asked or
-        whose row is void. The thread masks what stored calls hide."""
+        """Masks what the policies of these `requests` hide: they are open, or nobody was asked about them, or their row
+        is void. The thread masks what the policies of stored calls hide."""
         assert post.said is not None
         calls = (asked_call(session, request, session.starter).facts() for request in requests)
         (text,) = await mask_said(map(self._rules.policies.redactor, calls), post.said.text)

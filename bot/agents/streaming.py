@@ -40,7 +40,7 @@ _tasks: set[asyncio.Task[None]] = set()
 
 @dataclass
 class Reply:
-    """A reply that is being written. `ts`: the message that shows it. `begun`: there may be one, named or not."""
+    """A reply that is being written. `ts`: the message that shows it. `begun`: it may exist, even without a `ts`."""
 
     text: str = ""
     shown: str = ""
@@ -56,7 +56,7 @@ class RunDisplay:
         self._slack, self._database, self._lease, self._session = slack, database, lease, session
         self._letter = letter
         self._reply: Reply | None = None
-        self._left = set[str | None]()  # messages whose reply is not stored yet; None has no name in Slack yet
+        self._left = set[str | None]()  # messages whose reply is not stored yet; None: its `ts` is not known yet
         self._over = asyncio.Event()
         _begin(self._show_at_work())
 
@@ -68,7 +68,7 @@ class RunDisplay:
             self._reply.text += piece.text
 
     def end_reply(self) -> str | None:
-        """The reply is complete. Returns the message that shows it; one that Slack names later is not meant."""
+        """Ends the reply. Returns the message that shows it, or None if Slack has not named one yet."""
         reply, self._reply = self._reply, None
         if reply is None:
             return None
@@ -78,12 +78,12 @@ class RunDisplay:
         return reply.ts
 
     def taken_over(self, ts: str | None) -> None:
-        """A reply is stored, or will be: then it is put into this message."""
+        """Notes that this message stays: its reply is stored, or will be, and is put into it."""
         self._left.discard(ts)
 
     async def end(self) -> None:
-        """The run is over. What is seen of it and should not stay is noted before the lease ends: whoever has the lease
-        later knows nothing of it. Slack may still get what it has not named yet."""
+        """Ends the display of the run. That messages should not stay is noted before the lease ends: whoever has the
+        lease later knows nothing of them. Slack may still post one that it has not named yet."""
         self._over.set()
         self.end_reply()
         if self._left:
@@ -91,7 +91,7 @@ class RunDisplay:
             await self._lease.run(note_possible_copies, self._session.key, _LATE)
 
     async def _show_at_work(self) -> None:
-        """If the store is slow, the run may be as well: then it is not shown yet that the agent works."""
+        """Shows after a while that the agent works. Not yet if the store is slow, since the run may then be as well."""
         clock = asyncio.get_running_loop().time
         began = clock()
         while not await _happens_within(AT_WORK, self._over):

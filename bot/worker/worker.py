@@ -50,8 +50,8 @@ from adk_confirm.runtime.store.lease_loop import LeaseLoop
 from adk_confirm.runtime.telemetry.logs import log_context
 
 AT_ONCE, LATER = 2.0, 1.0
-"""A row waits this many seconds for Slack. Then others get their turn, and it looks for the answer at intervals of the
-second number."""
+"""A row waits for Slack for the first number of seconds. Then other rows get their turn, and it looks for the answer
+at intervals of the second number."""
 
 FORGOTTEN_AFTER = 30.0
 """Seconds after which an answer is forgotten that no row asked for again, since rights may change."""
@@ -78,7 +78,7 @@ class BackgroundLookup(Generic[T]):
         self._asked: dict[tuple[object, ...], asyncio.Task[T]] = {}
 
     async def answer(self, key: tuple[object, ...], ask: Callable[[], Coroutine[None, None, T]]) -> T:
-        """The answer to a question, which goes on if nobody waits. Raises `NotNow` if there is no answer soon."""
+        """The answer to a question. Raises `NotNow` if there is none soon; the asking goes on all the same."""
         known = self._asked.get(key)
         asked = known or asyncio.create_task(ask())
         if known is None:
@@ -134,7 +134,7 @@ class Worker:
         self._session_worker = session_worker
         self._facts = BackgroundLookup[Facts]("Slack has not answered yet who may decide.")
         self._previews = BackgroundLookup[Preview]("The edited call's plan is not known yet.")
-        # One lease is for a thread and all that is done for it. These run side by side, so nothing waits for a drawing.
+        # One lease is for a thread and all of its jobs. Kinds of jobs run side by side, so none waits for a drawing.
         self._loop = LeaseLoop(
             database,
             JobKind(
@@ -144,7 +144,7 @@ class Worker:
                 at_once=512,
                 log_context=lambda key: log_context(session=session_in(key)),
                 overtaken=note_possible_copies,
-                reserved=448,  # for decisions: those wait for no agent that thinks
+                reserved=448,  # for decisions: they do not wait until busy agents are done
             ),
             JobKind(
                 "confirmation",
@@ -176,7 +176,7 @@ class Worker:
 
     @property
     def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """What runs until `stop`, and then until its work is done, by name."""
+        """The loops, by name. Each runs until `stop`, and then until its work is done."""
         return {"worker": self._loop.run}
 
     async def drain(self, patience: float) -> None:
@@ -268,7 +268,7 @@ class Worker:
 
 
 def nothing_is_due(found: RowWithDueWork) -> bool:
-    """Whether a confirmation needs nothing now but to be drawn, which others do."""
+    """Whether a confirmation needs nothing now but to be drawn, which another job does."""
     return not set(found[1]) - {DueWork.DRAW}
 
 
