@@ -119,7 +119,7 @@ class Drawing:
         await self._leads_to([place for one in newer_of(self._row, rows) for place in one.places])
 
     async def _leads_to(self, newer: Sequence[Place]) -> None:
-        """The places of the card that took the place of this one."""
+        """Looks up the link to the card that replaces this one. `newer`: the places of that card."""
         card = next((one for one in newer if one.ts and not one.pointer and one.person is None), None)
         if card is not None and card.ts is not None:
             self._newer_link = await self._slack.permalink(card.channel, card.ts)
@@ -199,7 +199,7 @@ class Drawing:
             return replace(place, drawn_version=drawn)
         trouble = None if there else self.trouble
         if not there and not isinstance(trouble, Gone):
-            return place  # there may be one in a moment
+            return place  # there may be a card in a moment
         message = await self._pointer(place, there or cards, str(trouble) if trouble else None)
         place = await self._show(place, message)
         return replace(place, drawn_version=drawn if there or not self._is_needed else 0)
@@ -214,14 +214,14 @@ class Drawing:
         if place.ts is None or self._row.revision.number > 1:
             card = next((one for one in self._done if one.ts is not None and not one.pointer), None)
             if card is None or card.ts is None:
-                return place  # there may be one in a moment
+                return place  # there may be a card in a moment
             link = await self._link(card)
             message = await self._with_all_names(note(replace(await self._view(place), card_link=link)))
             place = await self._show(place, replace(message, metadata=PointerMark(self._row.id).metadata()))
         return replace(place, drawn_version=self._row.version)
 
     async def _link(self, place: Place) -> str | None:
-        """Leads to a card. One that somebody deleted, and that is needed, is posted anew first."""
+        """The link to a card. Raises `Gone` for a needed card that somebody deleted: it is posted anew first."""
         try:
             return await self._slack.permalink(place.channel, place.ts) if place.ts is not None else None
         except Gone as gone:
@@ -274,7 +274,7 @@ class Drawing:
         return (place.channel, place.thread_ts) != (self._session.channel, self._session.thread_ts)
 
     async def _view(self, place: Place) -> Shown:
-        """In a thread: an agent chooses how much is searched for what the policy hides."""
+        """Computed in a thread: an agent chooses how much text is searched for values that the policy hides."""
         conversation = self._conversation if self._is_elsewhere(place) else None
         return await asyncio.to_thread(
             shown_of,

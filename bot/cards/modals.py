@@ -135,8 +135,8 @@ def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedFor
 
 
 def with_seat(view: JsonObject, seat: Seat, url: str) -> JsonObject:
-    """Adds to the view's metadata where it was opened, since Slack does not say so when it is submitted. `url`: at
-    which the list can be changed from which it was opened. Only Slack keeps it: whoever has it can write there."""
+    """Adds to the view's metadata where it was opened, since Slack does not say so when it is submitted. `url`: it
+    changes the list from which the view was opened. Only Slack keeps it, since whoever has it can write there."""
     metadata = f"{view.get('private_metadata') or ''} {url} {to_json(seat, exclude_defaults=True)}"
     return {**view, "private_metadata": metadata} if len(metadata) <= MOST_METADATA else view
 

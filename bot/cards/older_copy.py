@@ -1,8 +1,8 @@
 """Notices at the start that somebody put an older copy of the store back: Slack shows something that the store does not
 know yet. Everything is stored before it is posted, so otherwise Slack never knows more.
 
-What was decided since the copy waits again in it, and would run a second time. So runs are paused until a person has
-looked.
+Calls that were decided after the copy was made wait again in it, and would run a second time. So runs are paused until
+a person has looked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ THREADS = 20
 """The most threads that are looked at: those in which something was asked last and may still run."""
 
 PATIENCE = 5.0
-"""Seconds for all of them. The start does not wait longer."""
+"""Seconds for all that is read from Slack. The start does not wait longer."""
 
 _OLDER = "The store is older than what is in Slack: a copy was put back. What was decided since then waits again."
 _ANCHORED, _SEEN = "anchored", "seen in Slack"
@@ -47,7 +47,7 @@ class _Thread(NamedTuple):
 
 
 async def pause_an_older_copy(database: Database, slack: Slack, seal: Seal, audit_channel: str | None) -> None:
-    """Pauses runs if the store is an older copy."""
+    """Pauses runs if Slack shows more than the store knows."""
     try:
         async with asyncio.timeout(PATIENCE):
             threads = [_Thread(*row) for row in await database.read(lambda tx: tx.all(_OPEN, most=THREADS))]
@@ -84,7 +84,7 @@ async def _thread_is_newer(database: Database, slack: Slack, thread: _Thread) ->
 
 
 def _knows_less(tx: Tx, key: str, sent: Sequence[SentMessage]) -> bool:
-    """A card is drawn anew when runs are paused. Lines stay, so those count that came after what was noticed last."""
+    """Whether Slack shows more than the store knows. Lines are not drawn anew, so lines noticed before do not count."""
     seen = belongings(tx).get(_SEEN, "")
     for one in sent:
         mark = parse_mark(one.metadata)

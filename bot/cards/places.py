@@ -79,8 +79,8 @@ class CardPlaces:
     async def _direct_messages(
         self, row: Confirmation, entries: Sequence[Approver], what: str, *, notes: bool
     ) -> tuple[list[Place], SlackTrouble | None]:
-        """A place for each of these people. `notes`: it links to the card, and the asker needs none. Otherwise it is a
-        card, for whoever can't see one in a channel."""
+        """A place for each of these people. `notes`: each is a note that links to the card, and the asker needs none.
+        Otherwise each is a card, for people who can't see one in a channel."""
         people = await self._directory.people(entries, row.asked.facts(row.revision.arguments))
         if isinstance(people, Unresolved):
             return [], Later(what, _AGAIN, f"{people.what}: {people.why}")

@@ -179,8 +179,8 @@ class Thread:
         return True
 
     async def delete_copies(self, lease: Lease, session: Session, until: float) -> None:
-        """Deletes what should not be there: what two processes posted twice, and what was seen by then of a reply that
-        did not come. Slack marks no message that grows, so all of our others are marked."""
+        """Deletes messages that should not be there: what two processes both posted, and what showed before `until` a
+        growing reply that never came whole. A growing message can't carry a mark; all of our others do."""
         posted_to, posted = 0, set[object]()
         slack = self._slack.at(lease)
         for one in await self._read_messages(session, until - _LONGEST_FREEZE):
@@ -201,7 +201,7 @@ class Thread:
                 await slack.delete(session.channel, one.ts)
 
     async def _post(self, lease: Lease, session: Session, message: Message, *, begun: bool = False) -> str:
-        """`begun`: a part of the same is posted already, which is not stored anywhere yet."""
+        """`begun`: an earlier part of the same reply is posted, and that is not stored anywhere yet."""
         try:
             return await self._slack.at(lease).post(session.channel, message, thread_ts=session.thread_ts)
         except (SlackTrouble, asyncio.CancelledError) as trouble:  # a process that stops waits for no answer

@@ -45,7 +45,7 @@ class ThreadWorker:
             look = await lease.finish_if(lambda look: look.up_to_date, note_and_look, key, done)
 
     async def _post_next(self, lease: Lease, look: ThreadLook, post: NextPost, done: ThreadDone) -> ThreadDone:
-        """Posts what is next. Lines that no thread shows pass with what comes after them."""
+        """Posts what is next. Lines that no thread shows count as posted with what comes after."""
         session, rows, lines, said = look.session, look.rows, post.lines, post.said
         if look.card_under_way and any(map(_has_no_card, rows)):
             raise NotNow(CARDS_FIRST, "A card of the session is about to be posted.")
@@ -64,8 +64,8 @@ def _has_no_card(row: Confirmation) -> bool:
 
 
 def _seconds_until_next(lines: Sequence[LedgerLine], rows: Sequence[Confirmation]) -> float:
-    """Until when to wait for the end of a call that was just approved, so that one line says both, or for the request
-    that takes the place of one that drifted, so that its line leads to the newer card."""
+    """Until when to wait: for the end of a call that was just approved, so that one line says both; or for the request
+    that replaces one whose preview had changed, so that the older one's line leads to the newer card."""
     told = {(line.confirmation, line.kind) for line in lines}
     still = [row.decision for row in rows if (row.id, LineKind.APPROVED) in told and row.runs]
     drifted = [row for row in rows if (row.id, LineKind.REFUSED) in told and is_drift(row)]
