@@ -40,7 +40,7 @@ SeqRange = tuple[int, int]
 """A range of line numbers, both ends included."""
 
 Emptied = tuple[tuple[str, tuple[SeqRange, ...]], ...]
-"""Lines by chain."""
+"""The numbers of lines that lost their content, by chain."""
 
 
 def group_emptied(lines: Iterable[tuple[str, int]]) -> Emptied:
@@ -63,7 +63,7 @@ Purges = Mapping[str, Sequence[SeqRange]]
 
 
 def read_purges(lines: Iterable[LedgerLine], sealed: SealedCheckpoints) -> Purges:
-    """Finds which lines were purged: what those purge lines among `lines` say that are proven."""
+    """Finds which lines were purged: what the proven purge lines among `lines` say."""
     spans: dict[str, list[SeqRange]] = {}
     for line in lines:
         if line.chain != SYSTEM or line.kind is not LineKind.PURGED or line.content is None or line.salt is None:
@@ -100,7 +100,7 @@ class Report:
     chains: int = 0
     checkpoints: int = 0
     anchored: int | None = None
-    later: int = 0  # checkpoints after that
+    later: int = 0  # checkpoints after the anchored one
     vouched: int = 0  # lines that the anchored checkpoint, or one before it, covers
     vouched_chains: int = 0
     loose: int = 0  # lines that no checkpoint covers yet
@@ -119,8 +119,8 @@ class _Claim:
 
 @dataclass
 class SealedCheckpoints:
-    """The content of the checkpoints, up to the first that is not proven. `first`: those before this number were sealed
-    with a secret that is over, and count only for whoever still has it."""
+    """The content of the checkpoints, up to the first that is not proven. `first`: checkpoints before this number were
+    sealed with an earlier secret, and count only for whoever still has that."""
 
     proof: Proof
     first: int = 1
