@@ -264,4 +264,4 @@ def refuse_results(session: Session, message: types.Content) -> None:
             raise Invalid(f"The request {given.id} is answered under the name adk_request_confirmation, and no other.")
         about = find_request_for_call(session, given.id)
         if about is not None and not times_answered(session, about.request):
-            raise Invalid(f"The call {given.id} waits for a decision: a result can't be given in its place.")
+            raise Invalid(f"The call {given.id} waits for a decision, so nobody may send a result for it.")

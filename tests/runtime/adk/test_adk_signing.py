@@ -146,7 +146,7 @@ async def test_a_client_can_not_be_the_tool() -> None:
     asked = await at.asks("please pay 1500")
     before = await at.events()
     result = types.FunctionResponse(id=asked.call_id, name="reimburse", response={"paid": 1500})
-    with pytest.raises(RuntimeError, match="waits for a decision"):
+    with pytest.raises(RuntimeError, match="waits for a decision, so nobody may send a result for it"):
         await at.tell(types.Part(function_response=result))
     assert await at.events() == before
     await at.answer(asked, {"confirmed": True})
