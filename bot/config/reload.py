@@ -28,7 +28,7 @@ _NOT_READ = (-1, -1, -1)
 
 
 class PolicyReloader:
-    """`told` hears the digest of what is in force, and how the file differs from it."""
+    """Applies the file's policies when it changes. `told` gets the digest in force, and what is wrong with the file."""
 
     def __init__(
         self,

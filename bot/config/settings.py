@@ -45,7 +45,7 @@ class _Table(BaseModel):
 
 
 def _matching(pattern: str, wanted: str) -> AfterValidator:
-    """Takes a text that this pattern matches. `wanted`: what the sentence about any other says."""
+    """Takes a text that this pattern matches. `wanted`: what the error about any other text says that it must be."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -302,7 +302,7 @@ class WaitingLimits(_Table):
     """How many calls may wait for people at the same time."""
 
     waiting_per_session: Annotated[StrictInt, Field(ge=1)] = 20
-    waiting_per_person: Annotated[StrictInt, Field(ge=1)] = 50  # of those who asked for them
+    waiting_per_person: Annotated[StrictInt, Field(ge=1)] = 50  # counted by who asked for the calls
 
 
 @dataclass
@@ -337,7 +337,7 @@ class Environment(BaseModel):
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> Environment:
-        """The variable's value, without the line break that a value from a file ends with."""
+        """Reads the variables, each without the line break that a value from a file ends with."""
         try:
             return cls.model_validate({name: value.strip() for name, value in env.items() if value.strip()})
         except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The door: programs that are no agents of ours ask at the same desk. It is cooperative: only the bot's own tools are
+"""The door: programs that are no agents of ours ask the same people. It is cooperative: only the bot's own tools are
 held until people decide; a caller that ignores a No is not stopped.
 
 The caller is the model of an agent of our own runtime, so all that follows is the product as it is. Begin with

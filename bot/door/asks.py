@@ -132,7 +132,7 @@ def find_ask(tx: Tx, team: str, caller: str, ask: str) -> Ask | None:
 
 def make_room(tx: Tx, message: AskMessage, most: int) -> float | None:
     """Notes that a new ask is posted now, and returns when that was first tried, or None if this is the first try.
-    Raises `TooMany` if so many of the caller's asks are not over, at whichever replica they came in."""
+    Raises `TooMany` if `most` asks of the caller are not over, at whichever replica they came in."""
     user = message.session.user_id
     tx.lock("SELECT pg_advisory_xact_lock(hashtextextended(:user, 0))", user=user)  # another replica may count as well
     if tx.value(_OPEN, app=DOOR, user=user) >= most:
@@ -307,11 +307,11 @@ def make_permit(tx: Tx, key: str, arguments: JsonObject, within: float, signer: 
 
 
 LATE = "late"
-"""The report of nobody: its time is up."""
+"""Stands where the report would be, once the time for a report is up."""
 
 
 def report(tx: Tx, ask: Ask, claimant: str, done: bool, result: JsonObject) -> bool:
-    """Stores what the claimant says became of its attempt. Returns False if its time is up: then the thread says it."""
+    """Stores what the claimant says became of its attempt. Returns False if its time is up: the thread shows it."""
     key = ask.key
     lock_session(tx, key)
     attempts = range(max((one.attempt for one in session_confirmations(tx, key)), default=0), 0, -1)

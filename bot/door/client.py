@@ -28,7 +28,7 @@ class Refused(ConfirmError):
 
 @dataclass(frozen=True)
 class DoorClient:
-    """`patience`: for how many seconds a door is tried that does not answer."""
+    """Sends a caller's requests. `patience`: for how many seconds it tries a door that does not answer."""
 
     http: aiohttp.ClientSession
     url: str

@@ -20,7 +20,7 @@ _HEADER: JsonObject = {"alg": "EdDSA", "typ": KIND}
 _EXACT = 2**53
 _DEEPEST = 64
 CLOCKS_DIFFER = 60.0
-"""Seconds by which whoever checks a permit may be behind."""
+"""Seconds by which the clock of whoever checks a permit may be behind ours."""
 
 
 def jcs(value: Json) -> str:

@@ -1,5 +1,5 @@
 """An MCP server in front of the door: its tools are those of the door's MCP servers, which run in the bot once people
-have approved. This one enforces: who talks to it has nothing with which a tool could run in another way.
+have approved. Here a No is enforced: the proxy's clients have nothing with which a tool could run in another way.
 
 A call that nobody decides in time is answered as pending. The same call again goes on waiting for the same ask.
 """
@@ -40,8 +40,8 @@ Context = ServerRequestContext[Any, Any]
 
 @dataclass
 class Proxy:
-    """`token`: of the caller that all clients are; if empty, each client sends its own. `hold`: for how many seconds
-    a call waits for people."""
+    """Serves MCP clients. `token`: of the one caller for which all clients ask; if empty, each client sends its own.
+    `hold`: for how many seconds a call waits for people."""
 
     url: str
     token: str

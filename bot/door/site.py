@@ -63,7 +63,7 @@ REQUESTS = 1200
 TO_BEGIN = 20.0
 """Seconds that a claim waits for its permit."""
 _HOOK_WAITS, _MOST_ALIKE = 45.0, 200
-"""Seconds that a hook waits for people, unless it says otherwise, and the most calls of a session that are alike."""
+"""Seconds that a hook waits for people, unless it asks for others, and how often a session may make the same call."""
 _ASKED = (
     "People are asked about this call in Slack, and it has not run. Once they have approved it, make the same call "
     "again. Do not do it in another way."
@@ -128,7 +128,7 @@ class HookBody(WireModel):
 
 
 class DoorApi:
-    """`host` has the tools that run here."""
+    """The door's routes, and what each does. `host` has the tools that run here."""
 
     def __init__(
         self, settings: DoorSettings, host: DoorHost, slack: Slack, team: str, rules: Rules, metrics: Metrics
@@ -240,8 +240,8 @@ class DoorApi:
         return await self._database.read(asks.find_ask, self._team, by.name, ask)
 
     async def _begin(self, by: CallerSettings, id_: str, body: AskBody) -> Ask:
-        """Posts the message with which the thread begins, and stores the ask in it. If an earlier try may have posted
-        it, it is looked for. If nobody is asked, nothing is posted."""
+        """Posts the message with which the ask's thread begins, and stores the ask. If an earlier try may have posted
+        that message, it is looked for first. If nobody is asked, nothing is posted."""
         if body.tool in REQUEST_NAMES or not by.may_ask(body.tool):
             raise Forbidden(f"{by.name} may not ask for {body.tool}. The settings say for what: {', '.join(by.tools)}.")
         tool: Tool | None = None
@@ -271,10 +271,10 @@ class DoorApi:
             message = replace(message, thread_ts=await self._slack.post(by.channel, said, sure=not since, since=since))
         try:
             ask = await self._database.run(asks.store_ask, message, by.waiting)
-        except TooMany:  # another replica was faster
+        except TooMany:  # meanwhile another replica stored the caller's last permitted ask
             await self._slack.delete(by.channel, message.thread_ts)
             raise
-        if ask.session.thread_ts != message.thread_ts:  # likewise, with this very ask
+        if ask.session.thread_ts != message.thread_ts:  # another replica stored this very ask first
             await self._slack.delete(by.channel, message.thread_ts)
         return ask
 
@@ -294,7 +294,7 @@ class DoorApi:
         return response
 
     async def _wait_for(self, ask: Ask, seconds: float, enough: Callable[[AskState], bool]) -> AskState:
-        """What became of an ask, as soon as it is enough, or after this time."""
+        """The ask's state as soon as `enough` is true of it, or after this time."""
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
         with self._database.waiter(LINES, asks.topic(ask.key)) as waiter:
@@ -353,7 +353,7 @@ class DoorApi:
             return web.json_response({})
         why = f"In {body.cwd}"[:300] if body.cwd else ""
         call = AskBody(tool=body.tool_name, arguments=body.tool_input, reason=why)
-        words = {"description"} if call.tool == "Bash" else ()  # the agent finds others each time
+        words = {"description"} if call.tool == "Bash" else ()  # the agent words it anew each time
         same = {name: value for name, value in call.arguments.items() if name not in words}
         about = digest([body.session_id, call.tool, same])
         for number in range(_MOST_ALIKE):
@@ -402,7 +402,7 @@ def _error(status: int, sentence: str) -> web.Response:
 
 
 def _wait(request: web.Request) -> tuple[float, bool]:
-    """For how long, and whether to the end of the call."""
+    """For how many seconds the request waits, and whether for the end of the call or only for the decision."""
     given, until = request.query.get("wait"), request.query.get("until", "decided")
     if until not in ("decided", "over"):
         raise Invalid('until must be "decided" or "over".')

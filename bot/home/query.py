@@ -161,8 +161,8 @@ class HomeQuery:
     async def waiting(
         self, reader: Seat, calls: Sequence[str], kind: VoteKind = VoteKind.APPROVE, *, silent: bool = False
     ) -> tuple[Shown, ...]:
-        """Those of these calls on which this person's vote would count now, or which they could withdraw instead of
-        denying them. `silent`: would count, had they not spoken."""
+        """Those of these calls on which this person's vote would count now, or, for a denial, which they could withdraw
+        instead. `silent`: those on which it would count if they had not spoken to the agent."""
         page = await self._database.read(_waiting, calls)
         found: list[Confirmation] = []
         for row, speakers in page.rows:

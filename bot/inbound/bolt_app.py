@@ -105,7 +105,7 @@ async def on_error(error: Exception) -> BoltResponse | None:
 
 
 def _is_bolts(error: Exception) -> bool:
-    """Whether Bolt raised it, and not because of how a listener called it (`slack_bolt.context`)."""
+    """Whether Bolt itself raised the error, and not a listener by a wrong call (`slack_bolt.context`)."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     module = str(frame.f_globals.get("__name__"))
     return module.startswith("slack_bolt.") and not module.startswith("slack_bolt.context.")
@@ -219,7 +219,7 @@ def make_site(app: AsyncApp | None, signing_secret: str | None = None) -> web.Ap
 
 
 async def _events(app: AsyncApp, verifier: SignatureVerifier, request: web.Request) -> web.StreamResponse:
-    """What can be refused by its head is not read: a body may take its time to arrive."""
+    """Answers a request of Slack. If the head alone is wrong, the body is not read, since it may take long to come."""
     if is_encoded(request):
         return _error_response(NOT_ENCODED)
     if not _TIMESTAMP.fullmatch(timestamp := request.headers.get("X-Slack-Request-Timestamp", "")):

@@ -129,7 +129,7 @@ class ClicksAndForms:
         return self._directory.fresh_facts(row, vote, self._rules.policies)
 
     def _redraw(self, ballot: SubmittedVote, seat: Seat, url: str) -> None:
-        """Draws the list or the Home tab again from which it was decided, once the vote is counted."""
+        """Draws anew the list or the Home tab in which somebody voted, once the vote is counted."""
         if seat.lists or seat.home:
             self._after_ack.begin("a list", self._redraw_counted(ballot, seat, url))
 
@@ -176,7 +176,7 @@ class ClicksAndForms:
         return await asyncio.to_thread(OPENS[click.action], row, ref)
 
     def _known_refusal(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
-        """Decides by what is known without asking Slack. For anybody else the form opens, and the submit decides."""
+        """Why the vote can't count, if that is known without asking Slack. Otherwise the form opens for this person."""
         known = self._known_facts(row, vote) or best_case_facts(row, vote, speakers)
         ruling = authorise(row.policy, claim_of(row, vote), replace(known, speakers=known.speakers | speakers))
         return ruling if isinstance(ruling, Refusal) and ruling.reason is not Reason.CANNOT_ASK else None
@@ -262,8 +262,8 @@ _SAYS = {
 def _read(
     callback: Callback, ref: Ref, row: Confirmation, values: JsonObject, terms: str, policies: Policies
 ) -> SubmittedForm:
-    """The fields of a vote that can't count any more are not read, since they may be another call's. Counting says why
-    it is too late."""
+    """Reads a submitted form. If the vote can't count any more, its fields are not read, since they may be another
+    revision's: when it is counted, its author learns why it is too late."""
     if ref.revision != row.revision.number or row.state is not State.WAITING:
         return SubmittedForm(kind=_SAYS.get(callback, VoteKind.APPROVE))
     match callback:

@@ -1,7 +1,7 @@
 """Slack's events: messages, the Home tab and the direct message are opened, the stop button is pressed, something about
 a person changes.
 
-People who write in a thread are answered if the agent reads it later, or not at all, and told how to stop a call.
+Whoever writes in a thread gets a note if the agent reads it later, or not at all, and learns how to stop a call.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LONGEST_TITLE = 60
 
 
 class Events:
-    """`prompts`: what the direct message with the agent suggests."""
+    """The listeners for Slack's events. `prompts`: what the direct message with the agent suggests to say."""
 
     def __init__(
         self,

@@ -74,7 +74,7 @@ def read_click(body: Body) -> Click:
 
 
 def person_of(body: Body) -> Person:
-    """The person, with their own workspace. Slack may name an organisation instead: then that in which they act."""
+    """The person, with their own workspace. If Slack names an organisation instead: the workspace they act in."""
     user = as_object(body.get("user"))
     return Person(_workspace(user.get("team_id")) or team_of(body), needed(user, "id"))
 
@@ -105,7 +105,7 @@ def seat_of(body: Body) -> Seat:
         team=team_of(body),
         channel=ident(container.get("channel_id")),
         thread_ts="" if message.get("subtype") == "thread_broadcast" else thread_ts,
-        message="" if private else ident(container.get("message_ts")),  # a list is no card, which updates itself
+        message="" if private else ident(container.get("message_ts")),  # a list is no card to be drawn again
         home=view.get("type") == "home",
         lists=private and bool(body.get("response_url")),
         window=ident(view.get("id")) if view.get("type") == "modal" else "",

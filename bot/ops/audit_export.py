@@ -86,8 +86,8 @@ async def export(
 
 @contextmanager
 def writing(path: Path | None) -> Iterator[TextIO]:
-    """The file appears when all of it is written, readable by its owner alone, so that nobody takes half an export
-    for a whole one."""
+    """Opens the file to write, readable by its owner alone, or standard output. The file appears only when all of it
+    is written, so that nobody takes half an export for a whole one."""
     if path is None:
         yield standard_output()
         return

@@ -103,8 +103,8 @@ async def report(
 
 @dataclass
 class Tally:
-    """Counts the proven lines of a period, chain by chain. Of the same snapshot in which they were proven: later the
-    database may say something else."""
+    """Counts the proven lines of a period, chain by chain. It reads them in the snapshot in which they were proven,
+    since the database may say something else later."""
 
     since: datetime
     until: datetime

@@ -62,7 +62,7 @@ async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, 
         report = await verified(call, database, anchor, public_keys)
         known = bool(public_keys) or await database.read(belongs_to, call.seal)
     first, *more = map(visible, verification_results(report))
-    if report.broken is not None and not known:  # a changed mark of the owner does not keep it from being verified
+    if report.broken is not None and not known:  # a store that verifies is ours, whatever its owner's mark says
         more.append(SEALED_OTHERWISE)
     verdict = [paint("OK: no change was found", "green"), first] if report.broken is None else [paint(first, "red")]
     call.tell({**asdict(report), "said": [first, *more]}, "\n  ".join((*verdict, *more)))
@@ -76,7 +76,7 @@ async def verified(
     public_keys: tuple[str, ...] = (),
     begin: Callable[[], Listener | None] = lambda: None,
 ) -> Report:
-    """`begin` makes the listener: a new one if the connection breaks, since everything is read again then."""
+    """Verifies the ledger. `begin` makes the listener for its lines: a new one if all has to be read again."""
     proof = PublicKeys(*public_keys) if public_keys else call.seal
     known = None if anchor is None else read_anchor(anchor, proof)
     with progress("Verifying", await database.read(count_lines, LineFilter())) as more:

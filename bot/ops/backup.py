@@ -33,7 +33,7 @@ def backup(call: CommandLine, folder: Path) -> None:
     made = []
     try:
         make_private_folder(folder)
-        # google-adk's sessions first: a copy of the store that knows more than they do asks again, and loses nothing.
+        # google-adk's sessions first: a store that is copied after them asks again at worst, and loses nothing.
         for one in (path.with_name(f"{path.stem}-adk.db"), path):
             if one.exists():
                 _copy(one, make_private_file(folder / one.name))

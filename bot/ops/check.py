@@ -53,7 +53,7 @@ PATIENCE = 30.0
 """Seconds. An agent, its server or a server of its tools that takes longer counts as unreachable."""
 WIDTH = 20
 _ANSWERS_WITHIN, _ENOUGH = 2.0, 10_000
-"""Seconds and bytes: of whoever has our port."""
+"""Seconds and bytes that an answer at our port may take when `_listening` asks who has it."""
 _NONE = (None, (), True, False)
 _COLOURS = {Severity.OK: "green", Severity.NOTE: "cyan", Severity.WARN: "yellow", Severity.FIX: "red"}
 
@@ -92,8 +92,8 @@ async def check(call: CommandLine) -> int:
 async def checks(
     settings: Settings, problems: Sequence[Problem], covered: list[JsonObject], names: dict[str, str]
 ) -> AsyncIterator[Finding]:
-    """All checks, which are made even if some fail: what is wrong in the settings is left out of the others. They fill
-    `covered`, if the agent's tools can be listed, and `names`, with what Slack calls those whom the policies name."""
+    """Makes all checks, even if some fail; wrong parts of the settings are not checked further. Fills `covered`, if the
+    agent's tools can be listed, and `names`, with what Slack calls the people and groups that the policies name."""
     wrong = {problem.key.partition(" ")[0].partition(".")[0] for problem in problems}
     for problem in (*problems, *(one for one in serving_problems(settings, os.environ) if one.key not in wrong)):
         yield fix("settings", str(problem))

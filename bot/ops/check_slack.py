@@ -76,7 +76,7 @@ async def check_workspace(
 
 
 def _questions(client: AsyncWebClient, settings: Settings) -> Iterator[tuple[str, Awaitable[AsyncSlackResponse], bool]]:
-    """About whom or what, the question, and whether they decide: the others are only notified or barred."""
+    """For each name in the settings: the name, the question to Slack, and whether it may decide (or is only named)."""
     deciders = {entry for one in settings.policies.entries for entry in may_decide(one, escalated=True)}
     for entry in sorted(settings.policies.named):
         match entry.kind:
@@ -151,7 +151,7 @@ def _judge(what: str, answer: object, names: Mapping[str, str], *, decides: bool
 
 
 def layouts() -> Iterator[tuple[str, JsonObject]]:
-    """What is shown, and the arguments for `blocks.validate`."""
+    """Each layout that the bot draws: its name, and the arguments for `blocks.validate`."""
     arguments: JsonObject = {"service": "checkout", "replicas": 3, "notes": "one\ntwo"}
     policy = Policy.model_validate({"tools": ["*"], "approvers": ["user:U0"], "edit": ["service", "replicas"]})
     call = shown_of(
@@ -166,7 +166,7 @@ def layouts() -> Iterator[tuple[str, JsonObject]]:
 
 
 async def _check_layouts(client: AsyncWebClient) -> Finding:
-    """One finding about all of them."""
+    """Asks Slack about all layouts, which gives one finding."""
     count = 0
     try:
         for what, arguments in layouts():  # noqa: B007  (the refusal names it)

@@ -46,7 +46,7 @@ PORT = click.IntRange(0, 65535)
 FILE = click.Path(path_type=Path)
 
 UNSHOWN = 1.0
-"""Seconds."""
+"""Seconds that work may take before `progress` shows a bar."""
 COLUMNS = 100
 
 Clock = Callable[[], float]
@@ -89,7 +89,7 @@ class CommandLine:
     async def changing(self) -> AsyncIterator[Database]:
         """The store, to write to it. On SQLite a command does so beside the service, if one runs, and the service
         notices within a second. On PostgreSQL it works like one more replica."""
-        async with self.reading(sealed=True) as there:  # it exists, and fits
+        async with self.reading(sealed=True) as there:  # which checks that the store exists and fits
             await there.read(may_change, self.settings)
         database = await Database.open(self.settings.store_url, clock=self.clock, context=self.seal, beside=True)
         try:

@@ -232,12 +232,12 @@ NAMING = ("redact", "edit", "grant_on", "title", "format", "when")
 
 _WHOLE_ARGUMENTS = ("edit", "grant_on")
 _ALSO_RESULTS = ("redact", "format")
-"""For results too, of which no schema is known."""
+"""The keys that may also name parts of results, of which no schema is known."""
 
 
 def _strange_names(policy: Policy, covered: list[ListedTool]) -> Iterator[tuple[str, Severity, str]]:
-    """The names in a policy that are no argument of a tool that it covers. If such a tool may have arguments that its
-    schema does not declare, this may be meant."""
+    """The names in a policy that are no argument of any tool that the policy covers. Such a name is only a warning if
+    one of these tools takes arguments that its schema does not declare."""
     known = dict[str, bool]()
     for tool in covered:
         paths = {"": True}

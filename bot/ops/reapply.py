@@ -120,7 +120,7 @@ class Reapplying:
             done = await work(self._put_under, row, found, facts)
             if not isinstance(done, Confirmation):
                 return _report(done.row, done.steps) if done is not None else None
-            row = done  # somebody voted meanwhile, and has to be looked up as well
+            row = done  # it has changed or the facts are too old: once more
         return _report(row, trouble="people vote on it right now")
 
     async def _facts_in_turn(self, row: Confirmation, found: Found) -> dict[str, Facts]:
@@ -140,8 +140,8 @@ class Reapplying:
         return facts
 
     def _are_fresh(self, row: Confirmation, found: GoverningPolicy, facts: dict[str, Facts]) -> bool:
-        """Puts what is known now in the place of what was looked up. False if some of that is too old: while one was
-        looked up, or the store stood still, another may have left."""
+        """Replaces each of the `facts` with what the cache knows now. False if some are too old by now: while one
+        person was looked up, or the store stood still, another may have left a group."""
         fresh = True
         for vote in row.approvals:
             before, late = _before(_under_policy(row, found), vote), "it took so long that the answer is too old"
@@ -153,8 +153,8 @@ class Reapplying:
     def _put_under(
         self, tx: Tx, looked_at: Confirmation, found: Found, facts: dict[str, Facts]
     ) -> Transition | Confirmation | None:
-        """The change. Or the row, if that or what is known is too old by now, or a vote is still to be counted. Or
-        None, if it no longer waits: what expired stays so."""
+        """Makes and returns the change. Returns the row, to try again, if it has changed, if the facts are too old by
+        now, or if a vote is still to be counted. Returns None if the call no longer waits."""
         if self.dry_run:
             session, row = find_session(tx, chain_of(looked_at.asked.session)), looked_at
         else:

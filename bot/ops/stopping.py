@@ -32,7 +32,7 @@ def run_until_stopped(
     tell: Callable[[str], object] | None = None,
     drain: timedelta = timedelta(),
 ) -> int:
-    """Serves until this process is told to stop. `said`: the sentence that tells that it serves, which `tell` prints.
+    """Serves until this process is told to stop. `said` makes the sentence that it serves, and `tell` prints it.
     `drain`: the seconds that runs get to end, before everything else has a few."""
     asyncio.run(_until_stopped(serving, said, tell or partial(print, flush=True), drain))
     others = (one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread())
@@ -50,7 +50,7 @@ async def _until_stopped(
     stopping, task, serves = _stop_future(drain.total_seconds()), asyncio.current_task(), False
 
     def give_up(_: object) -> None:
-        """While it starts it may wait for others, such as for Slack."""
+        """Ends a start that is not over: it may wait for others, such as for Slack."""
         if task is not None and not serves:
             task.cancel()
 

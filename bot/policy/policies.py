@@ -90,7 +90,7 @@ class Says:
     """What `adk-confirm explain` says about a key that is set, with its value at `{}`."""
 
     sentence: str
-    of: str | None = None  # only of this value
+    of: str | None = None  # said only if the key has this value
     question: str | None = None  # the sentence about a question
 
 

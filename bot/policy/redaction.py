@@ -31,10 +31,10 @@ _LONGEST = 100
 """Of a longer value only the beginning is searched for. Where that occurs, the whole text is hidden."""
 
 _MOST_STEPS, _TO_KNOW, _TO_LOOK, _TO_COMPILE, _MOST_PLACES = 20_000_000, 2000, 100, 4000, 50_000
-"""What is masked at once takes about a second at most, however many texts are in it. What is left then is hidden."""
+"""One search takes about a second at most, however many texts it has. What it has not searched by then is hidden."""
 
 _WINDOW, _LONGEST_SPELLING = 10_000, 12 * _LONGEST
-"""The search stops this often, since no other thread works while it runs. A letter is spelled with at most 12."""
+"""The search pauses after so many letters, since other threads wait for it. A letter is spelled with at most 12."""
 
 _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}|\\[u\"\\/bfnrt]")
 
@@ -123,7 +123,7 @@ __all__ = ["MASK", "MaskedObject", "MaskedText", "Redactor", "mask_said", "own_w
 
 MaskedText = NewType("MaskedText", str)
 MaskedObject = NewType("MaskedObject", JsonObject)
-"""What may be shown. Only this module makes these two."""
+"""A text and an object that may be shown. Only this module makes them."""
 
 _DEEPEST = 64
 _CLASS = re.compile(r"(\[!?\]?[^]]*\])")

@@ -130,7 +130,7 @@ async def pages(ask: Callable[[str | None], Awaitable[JsonObject]], most: int) -
 
 
 class Slack:
-    """`client` retries nothing and does not log what it sends. It serves requests outside the Web API, too."""
+    """Calls Slack. `client` retries nothing and does not log what it sends. Requests outside the Web API use it too."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class Slack:
                     raise
 
     def _who(self, method: Method, given: JsonObject) -> object:
-        """Who comes back if they are sent away: what is worked on, or whoever asks the same again."""
+        """Who gets the place in line if this call is sent away: the job at work, or who makes the same call again."""
         if self._lease is not None:
             return self._lease.work
         return method.name, *(value for value in given.values() if isinstance(value, str))

@@ -125,8 +125,8 @@ class Directory:
     def fresh_facts(
         self, row: Confirmation, vote: Vote, policies: Policies, asked: Facts | None = None
     ) -> Facts | None:
-        """The facts about a vote, from the cache alone. None if the cache lacks one of them. What is unresolved in
-        `asked` is in no cache, and stays so; and what became too old while that was asked for is unresolved too."""
+        """The facts about a vote, from the cache alone. None if the cache lacks one of them. If `asked` has unresolved
+        facts, which no cache has, these stay unresolved, and so does what became too old while they were asked for."""
         barred, people, questions = _to_ask(row, vote, policies)
         bars = {*row.policy.barred, *barred}
         unresolved: dict[object, Unresolved] = {}
@@ -146,7 +146,7 @@ class Directory:
             return None
         account, *rest = (_with_person(account, person) for account, person in zip(accounts, people, strict=True))
         others, members = dict(zip(people[1:], rest, strict=True)), _combine(row, barred, questions, answers)
-        speakers = asked.speakers if asked else frozenset[Person]()  # whoever counts the vote adds those until then
+        speakers = asked.speakers if asked else frozenset[Person]()  # who counts the vote adds later ones
         return Facts(account=account, others=others, members=members, barred=barred, speakers=speakers)
 
     def forget(self, user: str) -> None:
@@ -286,9 +286,9 @@ def _key(entry: Approver, call: CallFacts, *, listing: bool = False) -> Key:
 def _to_ask(
     row: Confirmation, vote: Vote, policies: Policies
 ) -> tuple[tuple[Approver, ...], list[Person], list[Question]]:
-    """Who is barred, whose accounts to look up, and the members of what, for which call. A function is asked about the
-    original call and, if the vote edits it, about the edited call. Otherwise an edit could take a call away from those
-    who must decide it."""
+    """Who is barred, whose accounts to look up, and the entries to look up, each for a call. A function is asked about
+    the original call and, if the vote edits it, about the edited call. Otherwise an edit could take a call away from
+    those who must decide it."""
     barred = policies.barred(row.asked.facts())
     people = [vote.voter, *(other.voter for other in completing_votes(row, vote))]
     calls = [row.asked.facts(row.revision.arguments)]

@@ -19,7 +19,7 @@ from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.recent_dict import RecentDict
 
 PATIENCE = 20.0
-"""Less than answers count for. What was asked at the same time still counts when one question is given up."""
+"""Seconds, fewer than an answer counts for: when one question is given up, answers to others still count."""
 AGAIN = (1.0, 2.0, 4.0, 8.0)
 """The pauses before a failed question is asked again. The last one repeats."""
 
@@ -39,7 +39,7 @@ class _Question(Generic[V]):
 
 
 class LookupCache(Generic[K, V]):
-    """Answers are kept for `seconds` from when the question began (None: for ever). Errors are not kept, but a question
+    """Keeps answers for `seconds` from when the question began (None: for ever). It keeps no errors, but a question
     that Slack put off is not asked again too early.
 
     `good` says which answers are worth keeping.

@@ -58,7 +58,7 @@ class NameLookup:
         self._known.forget(lambda known: known == user)
 
     async def _look_up(self, key: str, ask: Callable[[], Awaitable[str]], *, anew: bool = False) -> None:
-        """Without an answer in time, the next card asks again."""
+        """Asks for a name that is not known yet. If no answer comes in time, the next card asks again."""
         with suppress(SlackTrouble, TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await self._known.get(key, ask, anew=anew)

@@ -60,7 +60,7 @@ class Unsure(SlackTrouble):
 
 
 class Unfound(Unsure, PutOff):
-    """No answer came, for a message that can be looked for in Slack: its row is tried again as while Slack fails."""
+    """No answer came, for a message that can be looked for in Slack: its job is tried again as while Slack fails."""
 
     after, failing = 1.0, True
 
@@ -185,7 +185,7 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
         return Later(method, _retry_after(headers, _LATER.get(code, 30.0)), code or "ratelimited")
     if status >= 500 or not code or code in _UNSURE:
         code = code or f"status {status}"
-        again = NoAnswer if status == HTTPStatus.GATEWAY_TIMEOUT else Later  # then only what is in between gave up
+        again = NoAnswer if status == HTTPStatus.GATEWAY_TIMEOUT else Later  # a proxy gave up, Slack may not have
         return again(method, 1.0, code) if repeatable else Unsure(method, code)
     if code in _REVOKED:
         return Revoked(method, code)

@@ -96,8 +96,8 @@ class BoundedLabel:
 
 
 class Metrics:
-    """`heard` listens to the store, `called` measures calls to Slack, `acked` measures our answers to Slack, and
-    `task_…` watches background tasks."""
+    """The bot's metrics: `heard` listens to the store, `called` measures calls to Slack, `acked` our answers to Slack,
+    and `task_…` watches background tasks."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._database, self._clock = database, clock

@@ -32,9 +32,9 @@ class Readiness:
     def __init__(self) -> None:
         self._parts: dict[str, Probe] = {}
         self._not_yet: str | None = STARTING
-        self._said: Mapping[str, str | None] = {}  # in the log
+        self._said: Mapping[str, str | None] = {}  # what the log said last
         self.notes: dict[str, str] = {}
-        """What is said beside, and makes nothing unready."""
+        """What `/readyz` says besides, though it makes nothing unready."""
 
     def watch(self, part: str, probe: Probe) -> None:
         self._parts[part] = probe
