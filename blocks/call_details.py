@@ -100,7 +100,7 @@ class Drawing:
     over: bool = False
     """The call is decided, and so short values are small print."""
     below: str | None = None
-    """What stands below the arguments: an argument that is the same says so."""
+    """What stands below the arguments. An argument with the same value refers to it."""
     runs: list[Piece] = field(default_factory=list)
     """What would run or ran: what was changed, the arguments, the plan."""
     words: list[Piece] = field(default_factory=list)
@@ -398,8 +398,8 @@ def _say_value(
 
 
 def _of_text(value: JsonValue | Absent) -> tuple[TextSpan, ...]:
-    """A text in a box that reads like a list, an object, a number or another text in quotes is none of them, as a tool
-    that takes anything can tell."""
+    """Says of a text in a box that it is one, if it reads like a list, an object, a number or a text in quotes: a tool
+    that takes any value can tell these apart."""
     return (Say(" as text"),) if isinstance(value, str) and _LIKE_ANOTHER.match(value) else ()
 
 

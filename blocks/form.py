@@ -109,8 +109,8 @@ class Form:
         return not self._crowded
 
     def _inside(self, path: Path, shown: str, block_id: str, value: Value, shape: Shape) -> list[Field]:
-        """A field for each value in an object, or in a list of objects, below which a box takes the item out. None for
-        any other value, or for too many."""
+        """A field for each value in an object, or in a list of objects, where a box removes an object. Empty for any
+        other value, or for too many."""
         items = value if isinstance(value, list) else []
         holders: list[tuple[Path, str, str, Mapping[str, Value]]] = []  # where it is, title, block, what it holds
         if isinstance(value, dict) and {*shape.kinds} <= {"object"}:
@@ -210,7 +210,7 @@ class Form:
         return changes
 
     def _change(self, changes: dict[str, JsonValue], path: Path, value: Value) -> None:
-        """Everything else keeps its exact value. Absent: the value goes."""
+        """Puts one new value into `changes`; all around it stays exactly as it is. Absent: removes the value."""
         called, *inside = path
         if not inside and value is not ABSENT:
             changes[str(called)] = value

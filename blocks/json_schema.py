@@ -58,7 +58,7 @@ class Problem:
     what: str
 
     def sentence(self, inside: int = 0) -> str:
-        """For a field that holds what is `inside` so many steps of the place."""
+        """The sentence below a field. The first `inside` steps of `where` lead to that field, and are not said."""
         where = self.where[inside:]
         places = [plain(one, _NAME) if isinstance(one, str) else words.ITEM.format(number=one + 1) for one in where]
         if where and isinstance(where[0], int):

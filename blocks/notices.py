@@ -1,5 +1,5 @@
-"""What one person sees, in a window or as an ephemeral message: after a click or a submit, and after words that the
-agent does not read at once."""
+"""What one person sees, in a window or as an ephemeral message: after a click or a submit, and after a message that
+the agent does not read at once."""
 
 from __future__ import annotations
 

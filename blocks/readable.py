@@ -42,8 +42,8 @@ _OUR_DOT = re.compile(r"(?<!\S)[·•‧∙⋅・](?!\S)")
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """`beside` goes on the line of the name, `below` on lines of its own. `whole` is False if something was left
-    out."""
+    """A value to show: `beside` on the line of its name, `below` on lines of its own. `whole` is False if something was
+    left out."""
 
     beside: tuple[TextSpan, ...] = ()
     below: tuple[Line, ...] = ()

@@ -253,8 +253,8 @@ def _element(span: TextSpan) -> JsonObject:
 
 
 def rich(pieces: Iterable[Piece], block_id: str) -> JsonObject:
-    """Neighbouring lines share a section and are separated by newlines, because not every client breaks between
-    sections."""
+    """Draws the pieces as one block. Neighbouring lines share a section, with newlines between them, because not every
+    client breaks between sections."""
     drawn: list[JsonValue] = []
     for (kind, item), group in groupby(pieces, key=lambda piece: (type(piece), getattr(piece, "item", 0))):
         if kind is not Line:

@@ -176,9 +176,9 @@ class GrantView:
     """For how many calls. None: any number."""
     used: int = 0
     thread: str | None = None
-    """A link to its session, in a list of grants."""
+    """A link to the session's thread, in a list of grants."""
     channel: str | None = None
-    """Where that is, if it is a channel."""
+    """The thread's channel, if it is in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,13 +197,13 @@ class AskedFor:
 
     tool: str
     agent: str
-    only_agent: bool = False  # and no agent stands behind the one that people speak to
+    only_agent: bool = False  # the agent that people speak to asks, none behind it
     call_id: str = ""
     asked_by: str | None = None
     asked_at: int = 0
     attempt: int = 1
     hint: str = ""  # what the tool says
-    why: str = ""  # what the agent says that it is for
+    why: str = ""  # what the agent says that the call is for
     title: str | None = None
     question: bool = False  # the agent wants an answer; the arguments are what it is about
     operation: bool = False  # it has begun: people decide how it ends
@@ -226,10 +226,10 @@ class Planned:
 
     preview: Preview | None = None
     approved_preview: Preview | None = None  # if it has changed since the approval
-    approved_then: tuple[str, ...] = ()  # by whom that was approved, as far as known
+    approved_then: tuple[str, ...] = ()  # who had approved it, as far as known
     awaits_preview: bool = False
     lacks_preview: bool = False  # so nobody may approve
-    previews_edits: bool = False  # so who edits has still to see what that does, and to approve it
+    previews_edits: bool = False  # so whoever edits still has to see the new preview and approve it
     changed_by_edit: bool = False
     preview_is_masked: bool = False
     preview_is_older: bool = False  # than the edit
@@ -244,9 +244,9 @@ class Voting:
     escalates_to: tuple[Approver, ...] = ()
     escalates_at: int = 0  # 0: it is not going to
     able: frozenset[str] = frozenset()
-    """Those who may approve now: they did not ask, or speak to the agent. Who is in a group is not known here."""
+    """The values of those approvers who neither asked nor spoke to the agent. Members of groups are not looked up."""
     too_few_now: bool = False
-    too_few_may: bool = False  # those who may later can't make up for who is missing now
+    too_few_may: bool = False  # too few, even with those who may decide later
     spoke: tuple[str, ...] = ()  # approvers who can't approve, because they spoke to the agent
     speaking_bars: bool = False
     quorum: int = 1

@@ -75,9 +75,9 @@ class LineEntry:
     """The text in histories and audits. None if no thread and no history shows the line: it concerns the installation,
     or only says that the agent received a message."""
     end: Words | None = None
-    """If this kind decides or ends a call: the thread's sentence to who asked, after the sign of the other sentence."""
+    """If this kind decides or ends a call: the thread's sentence to whoever asked, after the sign of `sentence`."""
     approved: bool = False
-    """Who approved stands behind that."""
+    """After `end`, the thread names who approved."""
     card: bool = False
     """The thread leaves this line out, since the card shows it."""
     approvers: bool = False
@@ -299,4 +299,4 @@ LINES: Mapping[LineKind, LineEntry] = {
 
 TOLD = frozenset(kind for kind, entry in LINES.items() if entry.sentence is not None and not entry.card)
 TOLD_WITH_REASON = frozenset(kind for kind, entry in LINES.items() if entry.card and entry.reason)
-"""What a thread may show: the first kinds by themselves, the others, which a card shows too, with somebody's reason."""
+"""What a thread may show: all of `TOLD`, and of these, which a card shows too, those with somebody's reason."""

@@ -27,7 +27,7 @@ class BotDidNotStart(ConfirmError, Refused):
 
 
 class DemoBot:
-    """`environment` is the process's whole environment, `settings` its configuration file."""
+    """The bot's process. `environment` is its whole environment, `settings` its configuration file."""
 
     def __init__(self, slack: FakeSlack, settings: Path, environment: Mapping[str, str]) -> None:
         self._slack, self._settings, self.environment = slack, settings, environment

@@ -51,7 +51,7 @@ def answer_item(message: JsonObject, at: float) -> Item:
 
 
 def ledger_item(line: LedgerLine, names: Names, row: Confirmation | None = None) -> Item:
-    """`row`: the confirmation that the line is about."""
+    """A line of the ledger. `row`: the confirmation that the line is about."""
     content: Json = json.loads(line.content) if line.content is not None else "purged"
     body: JsonObject = {
         "chain": line.chain, "seq": line.seq, "at": line.at.isoformat(), "kind": line.kind.value,

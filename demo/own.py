@@ -54,7 +54,7 @@ class Staff:
             yield f"{entry} is {'called as it is' if function else ' and '.join(names)}"
 
     def _stand_in(self, entry: Approver, part: str, crowd: list[str], wanted: int) -> list[str]:
-        """`crowd`: who stands for groups of this part, which share their members."""
+        """Who stands for an entry. `crowd`: the members that all groups of this part share."""
         match entry.kind:
             case ApproverKind.USER:
                 known = [name for name, person in self.people.items() if person.id == entry.value]

@@ -63,8 +63,8 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 
 @dataclass(frozen=True)
 class Demo:
-    """With its own agent: ana asks, ben and chris are on call, lee leads, olga may not approve. `parts` says who stands
-    for whom in somebody else's settings."""
+    """The running demo. With its own agent, ana asks, ben and chris are on call, lee leads, olga may not approve.
+    `parts` says who stands for whom in somebody else's settings."""
 
     slack: Sandbox
     bot: DemoBot

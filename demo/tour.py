@@ -34,7 +34,7 @@ CARD = "Open the card"
 
 
 class Guide:
-    """`rows` are all confirmations, oldest first; whoever follows the store keeps them up to date."""
+    """Gives hints. `rows` are all confirmations, oldest first; whoever follows the store keeps them up to date."""
 
     def __init__(self, people: Mapping[str, Person], channel: str, controls: Controls) -> None:
         self._people, self._channel, self._controls = people, channel, controls

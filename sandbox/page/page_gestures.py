@@ -44,7 +44,7 @@ class GestureContext:
         return found
 
     def picked(self, element: JsonObject, value: JsonValue) -> JsonValue:
-        """The page names options by their values."""
+        """What was picked, as payloads have it. The page names options by their values."""
         return state.picked(element, value, self.user.tz, state.by_value)
 
 
