@@ -155,8 +155,8 @@ def own_words(text: str) -> MaskedText:
 
 
 async def mask_said(redactors: Iterable[Redactor], *texts: str) -> tuple[MaskedText, ...]:
-    """Masks what an agent says in what the policies of all these calls hide, as one search within one budget. In a
-    thread, as is the making of the redactors if they come from an iterator: an agent chooses how much is read."""
+    """Masks, in an agent's words, what the policies of all these calls hide, as one search within one budget. A thread
+    does that, and makes the redactors if they come from an iterator: an agent chooses how much is read."""
 
     def mask() -> tuple[MaskedText, ...]:
         shown = Redactor.union(redactors).mask(list(texts))
