@@ -125,7 +125,7 @@ class Agent:
 
     async def instruct(self, context: ReadonlyContext) -> str:
         """Its instruction for this run. `{key}` is replaced with the session state's value. A function is called in a
-        thread, since it may block; what is async goes on here."""
+        thread, since it may block; an async one goes on here, on the event loop."""
         if isinstance(self.instruction, str):
             text = _PLACE.sub(lambda place: _fill_in(place, context), self.instruction)
         else:

@@ -93,8 +93,8 @@ def _misfits(schema: Rules, args: Rules) -> dict[str, str]:
 
 
 def _problems(root: Rules, values: Rules) -> dict[str, Any]:
-    """What is wrong first in each value that a form changes: the place inside it, and a text. 1.0 is no whole number,
-    since people would be shown another value than the one that they wrote."""
+    """The first problem of each value that a form changes: the place inside the value, and a text. 1.0 is no whole
+    number, since people would be shown another value than the one that they wrote."""
     found = {}
     strict = _validator(root)
     integers = strict.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
@@ -111,7 +111,7 @@ def _validator(schema: Rules) -> Any:  # of jsonschema, which ships no types
 
 
 def _told(error: ValidationError) -> tuple[list[str | int], str]:
-    """Where and what, for people. If null is the only alternative: what is wrong in the other."""
+    """Where a value is wrong, and how, for people. Of a choice of one schema or null: what is wrong by the schema."""
     while error.validator in ("anyOf", "oneOf"):
         causes = [one for one in error.context if one.validator_value != "null"]
         if not causes or len({one.schema_path[0] for one in causes}) > 1:

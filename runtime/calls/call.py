@@ -98,7 +98,7 @@ class Call:
 
     @property
     def asks_input(self) -> bool:
-        """Its current request is a question."""
+        """Whether its current request is a question."""
         return self.gate is GateKind.INPUT
 
     @property

@@ -198,7 +198,7 @@ class RunControl(NamedTuple):
 
 
 FREE = RunControl()
-"""Nobody stops it, and the run leases its session itself."""
+"""For a run that nobody stops, and that leases its session itself."""
 
 
 @dataclass(frozen=True)

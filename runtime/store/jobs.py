@@ -421,7 +421,7 @@ def exceeds_share(turn: str, kind: JobKind[Any], at_work: Sequence[str]) -> bool
 
 
 def _choose_in_turn(due: Sequence[_Row], kind: JobKind[Any], at_work: Sequence[str]) -> list[_Row]:
-    """The jobs whose turn it is, in the order of their turns."""
+    """The jobs to do next, within everybody's share: the first of everybody before anybody's second."""
     count = Counter(at_work)
     ranked: list[tuple[int, int, _Row]] = []
     for place, row in enumerate(due):

@@ -155,7 +155,7 @@ AWAY_SECONDS = 5.0
 
 SESSION = {
     # A replica that is frozen or cut off must not keep its row locks from the others. Its transactions that wait for a
-    # lock have to give up sooner than the one that holds it is ended: each would get the lock in its turn, and keep it.
+    # lock must give up before the one that holds the lock is ended: else each gets it in its turn, and keeps it.
     "idle_in_transaction_session_timeout": "5000",
     "lock_timeout": "3000",
     "statement_timeout": "60000",
