@@ -98,7 +98,7 @@ class News:
 
 @dataclass
 class SessionWorker:
-    """Works on sessions. `callers`: the host of the door's sessions. `stopping`: no run begins here any more."""
+    """Works on sessions. `callers`: the host of the door's sessions. `stopping`: once set, no run begins here."""
 
     host: Host
     slack: Slack

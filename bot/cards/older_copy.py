@@ -84,7 +84,7 @@ async def _thread_is_newer(database: Database, slack: Slack, thread: _Thread) ->
 
 
 def _knows_less(tx: Tx, key: str, sent: Sequence[SentMessage]) -> bool:
-    """Whether Slack shows more than the store knows. Lines are not drawn anew, so lines noticed before do not count."""
+    """Whether Slack shows more than the store knows. A pause redraws cards only: lines noticed before do not count."""
     seen = belongings(tx).get(_SEEN, "")
     for one in sent:
         mark = parse_mark(one.metadata)

@@ -63,7 +63,7 @@ class Thread:
         doubt: float | None = None,
     ) -> int:
         """Posts the lines that are meant for the thread, or as many of them as Slack's limits allow in one message.
-        Returns the number of the last one. `doubt`: until when somebody may have posted some of them."""
+        Returns the number of the last one. `doubt`: until when some may have been posted already."""
         if not lines:
             return session.told_seq
         last, steps = lines[-1].seq, await self._steps(lease, session, lines, rows)
@@ -148,7 +148,7 @@ class Thread:
         """Posts what the agent said, in as many messages as needed, and returns the first.
 
         What the policies of `rows` hide is masked. `retry`: a failed turn gets a button to try again. `into`: the
-        message that showed it while it was written. `doubt`: until when somebody may have posted some of it.
+        message that showed it while it was written. `doubt`: until when some of it may have been posted already.
         """
         (text,) = await mask_said((row.redactor for row in rows), said.text)
         messages = _reply_messages(session, replace(said, text=text), retry)

@@ -191,7 +191,7 @@ class Worker:
 
     @property
     def trouble(self) -> str | None:
-        """Why no row can be attended to now: the store may answer, and take nothing."""
+        """Why no row can be attended to now, or None. The store may answer, and yet accept no change."""
         return self._loop.trouble
 
     @property
