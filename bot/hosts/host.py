@@ -3,7 +3,7 @@
 1. `say(session, words)` gives a person's message to the session's agent. Repeating it with the same mark changes
 nothing.
 
-2. `answer(session, answers)` answers requests, those of one turn together. Or it says, alone, what became of a call
+2. `answer(session, answers)` answers requests, those of one turn together. Or a single one says what became of a call
 whose outcome is unknown.
 
 3. `look(session)` returns what was asked, what became of it, and what the agent said.

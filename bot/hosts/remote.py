@@ -226,7 +226,7 @@ class RemoteServer:
         )
 
     async def _description(self, path: str) -> Json:
-        """The JSON at this path of the server, or None."""
+        """What the server answers at this path. None unless its status is 200."""
         status, body = await self._ask("GET", path)
         return body if status == HTTPStatus.OK else None
 

@@ -105,7 +105,7 @@ def _next_post(tx: Tx, key: str, posted: int) -> NextPost | None:
 def note_possible_copies(tx: Tx, key: str, late: float = 0.0) -> None:
     """Makes the thread's next lease holder look for messages that should not be there: those of a process that lost
     its lease or died, and those that showed a reply while it was written and do not hold it now. `late`: seconds in
-    which Slack may still show them. The last note counts: one that is older knows nothing of what came since."""
+    which Slack may still show them. The last note counts: an older one knows nothing of what came since."""
     note_lost_answer(tx, key, late)
     mark_thread_due(tx, key)
 
@@ -130,8 +130,8 @@ def copies_until(tx: Tx, key: str) -> float | None:
 
 
 def note_copy_search(tx: Tx, key: str) -> None:
-    """Notes a search for copies. There is a second one if Slack may still have been processing what another process
-    sent."""
+    """Notes a search for copies. There is a second one if Slack may still have been processing what was sent
+    before."""
     # In one statement, since another replica may just be noting a newer doubt.
     ended = "DELETE FROM bot_attempts WHERE scope = :key AND mark = :mark AND at <= :before"
     tx.run(ended, key=key, mark=_COPIES, before=tx.now() - SLACK_IS_LATE)

@@ -59,8 +59,8 @@ def _keep(confirmation: str, stored: tuple[object, ...], row: Confirmation | Non
 
 
 def load(tx: Tx, found: Any) -> Confirmation | None:
-    """The confirmation, if the row and the places of its cards are as this app saved them. Otherwise it is void, and
-    None: `repository.lock_confirmation` ends it. A command that reads without the secret can't check."""
+    """The confirmation, if the row and the places of its cards are as this app saved them. Otherwise the row is void,
+    and this is None: `repository.lock_confirmation` ends it. A command that reads without the secret can't check."""
     row_is = found.session, found.request_id, found.body, found.sealed, found.last_line
     stored = seal_in(tx.context), *row_is, found.places, found.places_sealed
     kept = _kept.get(found.id)
