@@ -294,8 +294,8 @@ def field_for(
     path: Path, called: str, block_id: str, current: Value, shape: Shape, kind: str = "", *, chosen: bool = True
 ) -> Field | None:
     """A field of the best kind that can show the current value exactly. None if it is too long for any. `kind`: how the
-    card writes it, so a number says `Now: €1,200.50`. `chosen`: somebody meant the value. Otherwise a zero, a no or
-    nothing is the person's to enter."""
+    card writes it, so a number says `Now: €1,200.50`. `chosen`: somebody chose the value. Otherwise the field
+    does not begin with a zero, a no or nothing: people enter that themselves."""
     note = spoken(scalar(current, kind, "")) if kind and isinstance(current, int | float) else ""
     if not chosen and current is not ABSENT and (current is not None or not shape.nullable):
         known = shape.options is None or any(same(one, current) for one in shape.options)

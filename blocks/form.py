@@ -361,7 +361,7 @@ def _heading(view: Shown) -> JsonObject:
 
 
 def _named(view: Shown) -> JsonObject:
-    """Above a green button that says no, a title that asks would mislead."""
+    """The call's headline, which does not ask: above a green button that says no, a question would mislead."""
     return header(plain(headline(view), LONGEST_TITLE), "title")
 
 

@@ -122,7 +122,7 @@ class _Anything(dict[str, Tool]):
         self._host = host
 
     def get(self, name: str, default: object = None) -> Any:
-        """A tool that its server does not list, or can't list now, is never handed over to a claimant."""
+        """The tool of this name. One of a server that does not list it, or can't now, is never handed to a claimant."""
         return super().get(name, default) if self._host.runs(name) else HandedOver(name, self._host)
 
     __getitem__ = get

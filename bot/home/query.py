@@ -32,7 +32,7 @@ from adk_confirm.runtime.store.database import Database, Tx
 
 LATELY = timedelta(days=7)
 PAGE, PAGES = 40, 5
-"""How many rows are read to find `WAITING` that the reader may decide. Later rows are only counted."""
+"""Rows of a page, and how many pages are read to find `WAITING` that the reader may decide. The rest is counted."""
 
 
 @dataclass(frozen=True)

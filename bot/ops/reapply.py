@@ -176,8 +176,8 @@ class Reapplying:
 
 
 def _report(row: Confirmation, steps: Sequence[Step] = (), *, trouble: str | None = None) -> JsonObject:
-    """What happened, or would happen, to one confirmation. `fell`: whose votes ended. `why`: no policy covers it any
-    more. With `trouble`, nothing was changed."""
+    """What happened, or would happen, to one confirmation. `fell`: whose votes ended. `why`: if no policy covers the
+    call any more. With `trouble`, nothing was changed."""
     named: JsonObject = {"id": row.id, "tool": row.asked.tool, "state": str(row.state), "quorum": row.policy.quorum}
     fell = [step.who.user for step in steps if step.kind is LineKind.VOTE_FELL and step.who is not None]
     why = next((step.text for step in steps if step.kind is LineKind.REAPPLIED), None)

@@ -75,8 +75,8 @@ _TO_CONNECT, _LONGEST, _TO_RESPOND = 5.0, 30.0, 5
 response URL may."""
 
 WHISPERS, VIEWS = 20, 30
-"""The most ephemeral messages to one person in a minute, and the most views that one person opens. Nobody reads more,
-and others need Slack's limit too."""
+"""The most ephemeral messages to one person, and the most views for one person, in a minute. Nobody reads more, and
+others share Slack's limit."""
 
 _PAGE, _PAGES = 200, 20
 _EARLIER = 300.0

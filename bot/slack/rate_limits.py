@@ -115,8 +115,8 @@ class Limiter:
 
         Whoever says `who` they are gets a place in line then, behind those who were sent away before. Without one, all
         would come back at the same time, and most of them in vain: a thousand cards of one channel would each be tried
-        a thousand times. They keep one place, however often they come too early, so the line is never longer than those
-        who wait.
+        a thousand times. Whoever waits keeps one place, however often they come too early, so the line is never longer
+        than those who wait.
         """
         now = self._clock()
         windows = [self._window(rate, now) for rate in rates]

@@ -101,7 +101,7 @@ class Gestures:
         self._workspace.views.enter(view, block_id, as_text(element.get("action_id")), state.entry(element, value))
 
     async def submit(self, user: User, view: View) -> Delivery | None:
-        """None if the client itself found an error. Then the app hears nothing."""
+        """Sends a modal to the app. None if the client itself found an error: then the app hears nothing."""
         if "submit" not in view.body:
             raise Invalid("This modal has no button to submit it with.")
         wrong = forms.problems(view)

@@ -153,7 +153,7 @@ class Modal(Surface):
             self._gestures.enter(self._view, as_text(block.get("block_id")), new)
 
     async def submits(self, values: Mapping[str, Json] | None = None) -> Delivery | None:
-        """None if the client itself found an error: see `errors`."""
+        """Fills in and sends the modal. None if the client itself found an error: see `errors`."""
         await self.fill(values or {})
         return await self._gestures.submit(self._reader.user, self._view)
 

@@ -49,7 +49,7 @@ class Fault:
 
 
 class Faults:
-    """`method` is Slack's name or a shell pattern; each rule applies to `times` calls; None: until cleared."""
+    """The rules. `method` is Slack's name or a shell pattern; a rule is for `times` calls (None: until cleared)."""
 
     def __init__(self) -> None:
         self._rules: list[Fault] = []
