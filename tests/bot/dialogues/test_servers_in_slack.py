@@ -5,12 +5,15 @@ Fast with a stand-in that starts at once; slow with the real ones, each in its o
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.store.ledger_rows import read_lines
@@ -299,15 +302,43 @@ async def test_a_server_that_dies_while_a_tool_runs_leaves_the_call_to_people(at
     assert server.lingered(word) == ["begun"]
 
 
+@asynccontextmanager
+async def relayed(url: str) -> AsyncIterator[tuple[str, Callable[[], None]]]:
+    """An address that leads to this server, and what cuts every connection that goes through it."""
+    there, ends = URL(url), set[asyncio.StreamWriter]()
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, onwards = await asyncio.open_connection(there.host, there.port)
+        ends.update((writer, onwards))
+        await asyncio.gather(pass_on(reader, onwards), pass_on(answers, writer))
+
+    def cut() -> None:
+        for end in ends:
+            end.transport.abort()
+
+    async with await asyncio.start_server(connected, "127.0.0.1", 0) as relay:
+        yield f"http://127.0.0.1:{relay.sockets[0].getsockname()[1]}", cut
+
+
 @ON_REAL_ONES
 async def test_a_connection_that_breaks_in_mid_run_leaves_the_call_to_people(
     open_office: Opens, server: Foreign
 ) -> None:
-    async with open_office(target=agent(server, "3s")) as at:
+    target = agent(server)
+    async with relayed(server.url) as (url, cut), open_office(target=target.replace(server.url, url)) as at:
         word = server.holds()
         card = await at.ask(f"please linger {word}")
         await at.bob.clicks(card, "Approve")
         await server.has_begun(word)
+        cut()
+        await at.later(minutes=1)
         await at.ann.finds("did this take effect? Linger", at.deploys, thread=card, timeout=LONG)
         server.go_on(word)
         await at.rests()
