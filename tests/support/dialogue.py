@@ -101,7 +101,7 @@ class Chat:
         return await self.say(answering(*answers))
 
     async def approve(self, request: Request, payload: Json = None, seen: Preview | None = None) -> Heard:
-        """`seen`: what people saw that the edited call would do."""
+        """`seen`: the preview of the edited call, as people saw it."""
         if seen is None:
             return await self.answer(Answer(request.id, True, payload))
         message = answering(Answer(request.id, True, payload))
