@@ -522,7 +522,7 @@ def grant_scope(view: Shown, offer: GrantOffer) -> list[Line]:
 
 
 def calls_like(grant: GrantView | GrantOffer | ShownLine) -> tuple[TextSpan, ...]:
-    """`deploy with service checkout, replicas up to 4, any version or env`: what a grant covers, in all places."""
+    """`deploy with service checkout, replicas up to 4 each, any version or env`: what a grant covers, in all places."""
     parts: list[Sequence[TextSpan]] = [join_list([*map(named_value, grant.on)], _BOUND)] if grant.on else []
     for limit in sorted({one.limit for one in grant.free}, reverse=True):
         named = [name(readable_name(one.name)) for one in grant.free if one.limit == limit]

@@ -52,8 +52,6 @@ class Plan:
     def since(self, before: Plan) -> tuple[str, ...]:
         """Only the lines that differ: what stood there then, and what stands there now."""
         found = Preview("\n".join(self.lines)).changes_from(Preview("\n".join(before.lines)))
-        if self.files and before.files:
-            found = [re.sub("(?<=^.[-+]) ", "", line) for line in found]
         return tuple(f"{_SIDES[line[:1]]}{line[1:]}" for line in found)
 
 

@@ -269,7 +269,7 @@ WHY = {  # for the voter; what others read is in `Reason`
     Reason.NOT_EDITABLE: "{fields} can't be edited under this policy.",
     Reason.WRONG_KIND: "{fields} must stay the same kind of value: a text, a number, or yes or no.",
     Reason.REPEATS_HIDDEN: "{fields} would show a value that the policy hides. Leave that value out.",
-    Reason.OTHER_POLICY: "With this change another policy would apply. Ask the agent for that instead.",
+    Reason.OTHER_POLICY: "With this change another policy would apply. Deny this, and let the asker ask anew.",
     Reason.NOTHING_TO_SETTLE: "This has already been answered. The card shows how.",
     Reason.NOTHING_TO_REVOKE: "This has already ended: calls like it ask again.",
     Reason.USED_UP: "This is used up: calls like it ask again.",

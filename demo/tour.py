@@ -126,22 +126,26 @@ class Tour(Guide):
         if _is_running(row):
             return Hint("Wait a moment: the card will say what came of it.")
         if row.outcome is not None and row.outcome.kind is OutcomeKind.UNKNOWN:
-            if not self._asked_since(row):
+            if (answer := self._answer_about(row)) is None:
                 who = row.revision.arguments.get("customer", "the customer")
                 why = f"Nobody knows whether {who} got the money, so nothing runs again. Ask the agent."
                 return Hint(why, "Write the question", {"say": QUESTION, "channel": self._channel})
+            if not answer:
+                return Hint("Wait a moment: the agent looks.")
             if me != "lee":
-                return self._switch_hint("lee", "lee can say on the card whether it took effect.")
-            return open_card(row, "Say on the card whether it took effect.")
+                return self._switch_hint("lee", f"It says “{answer}” lee can say on the card whether it took effect.")
+            return open_card(row, f"It says “{answer}” Say on the card whether it took effect.")
         return _END
 
-    def _asked_since(self, row: Confirmation) -> bool:
-        """Whether the agent was asked what was refunded, after this refund."""
-        said, card = (
-            self._people["lee"].messages(self._channel),
-            max((place.ts or "" for place in row.places), default=""),
-        )
-        return any(each.ts > card and QUESTION.partition(" ")[2] in each for each in said)
+    def _answer_about(self, row: Confirmation) -> str | None:
+        """What the agent said when it was asked, after this refund, what was refunded. None: nobody asked it yet."""
+        lee, card = self._people["lee"], max((place.ts or "" for place in row.places), default="")
+        seen = lee.messages(self._channel)
+        asked = [each for each in seen if each.ts > card and QUESTION.partition(" ")[2] in each]
+        if not asked:
+            return None
+        answers = [each.text for each in lee.messages(self._channel, thread=asked[-1]) if each.ts > asked[-1].ts]
+        return answers[-1] if answers else ""
 
 
 def _may_crash(row: Confirmation) -> bool:

@@ -267,7 +267,7 @@ def free_in(row: Confirmation) -> tuple[Free, ...]:
 def _limit(name: str, limits: Sequence[tuple[str, float]] | None, formats: Formats) -> str:
     kind = dict(formats).get(name)
     said = [f"{words.LIMITS[sign]} {spoken(scalar(number, kind, name))}" for sign, number in limits or ()]
-    return words.WITHIN if limits is None else " and ".join(said)
+    return words.WITHIN if limits is None else f"{' and '.join(said)} each" if said else ""
 
 
 def bound_by(row: Confirmation, arguments: Sequence[Argument]) -> tuple[Argument, ...]:

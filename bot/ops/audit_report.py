@@ -42,8 +42,9 @@ from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.store.audit_log import Listener
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_rows import content_of
-from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.errors import Invalid, StoreError
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
+from adk_confirm.runtime.store.tables import SEALED_OTHERWISE, belongs_to
 
 QUICK = 5.0
 """Seconds. The report counts the approvals that came within this time: nobody can have read the call."""
@@ -90,6 +91,8 @@ async def report(
 
     async with call.reading() as database:
         found = await verified(call, database, anchor, public_keys, begin)
+        if found.broken is not None and not public_keys and not await database.read(belongs_to, call.seal):
+            raise StoreError(f"{SEALED_OTHERWISE} No report was made. `adk-confirm audit verify` says more.")
         names = await call.known_names(database)
     done = tallies[-1].result(found)
     if html is not None:

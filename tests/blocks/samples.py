@@ -181,7 +181,7 @@ ESCALATED = replace(ONE_VOTE, version=6, escalated_to=approvers("group:S0LEADS")
 NOBODY = replace(
     WAITING, approvers=approvers(f"user:{DANA}"), quorum=1, too_few_now=True, too_few_may=True, able=frozenset()
 )
-_FREE = (Free("version"), Free("env"), Free("replicas", "up to 8"))
+_FREE = (Free("version"), Free("env"), Free("replicas", "up to 8 each"))
 GRANT = GrantView("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),), _FREE)
 GRANTED = replace(DONE, id="granted", grant=GRANT, decided_by=(LEAD,))
 OFFERED = replace(WAITING, grant_offer=GrantOffer("deploy", 1800, (Argument("service", "checkout"),), _FREE))

@@ -276,7 +276,7 @@ def test_a_question_before_a_click_names_the_call_and_says_what_follows() -> Non
     many = replace(samples.ONE_VOTE, confirm_dialog=True, grant_offer=None, quorum=3)
     assert "It runs once enough people approve" in dialogs(card(many).payload())[0]
     (revokes,) = dialogs(card(replace(samples.DONE, grant=samples.GRANT)).payload())
-    assert revokes.startswith("deploy with service checkout, replicas up to 8, any version or env. ")
+    assert revokes.startswith("deploy with service checkout, replicas up to 8 each, any version or env. ")
 
 
 def test_who_spoke_is_not_called_to_approve_and_may_still_answer_how_it_ended() -> None:

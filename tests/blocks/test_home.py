@@ -109,7 +109,7 @@ def test_a_grant_reads_alike_wherever_it_is_said() -> None:
         home_tab(samples.HOME),
     ]
     for place in places:
-        covers = "**deploy** with **service** `checkout`, **replicas up to 8**, **any version or env**"
+        covers = "**deploy** with **service** `checkout`, **replicas up to 8 each**, **any version or env**"
         assert covers in draw(place)
 
 

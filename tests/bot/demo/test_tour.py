@@ -200,7 +200,9 @@ async def crashes(visitor: Visitor, demo: Demo) -> None:
     await demo.people["ana"].finds("Refunds so far: 20 to Ada, 20 to Ada.", demo.channel, thread=said, timeout=LONG)
     visitor.me = "ana"
     await visitor.follows("Be lee")
-    card = await visitor.follows(CARD, "took effect")
+    card = await visitor.follows(
+        CARD, "It says “Refunds so far: 20 to Ada, 20 to Ada.” Say on the card whether it took effect"
+    )
     assert card is not None
     await lee.clicks(card, words.HAPPENED, sure=True)
     await visitor.has(5, State.APPROVED, OutcomeKind.HAPPENED)

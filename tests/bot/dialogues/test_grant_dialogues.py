@@ -306,7 +306,7 @@ async def test_a_grant_that_would_bind_nothing_is_neither_offered_nor_given(open
 async def test_what_may_differ_is_what_its_policy_leaves_of_it(at: Office) -> None:
     """Form, card, thread and Home say so. Beyond it people are asked."""
     card = await at.ask("reimburse 1500 for a train")
-    covers = "reimburse with amount up to €2,000.00, any purpose."
+    covers = "reimburse with amount up to €2,000.00 each, any purpose."
     assert f"stops asking in this thread for 30 min: {covers} 2 calls at most." in card.text
     await at.bob.clicks(card, "Allow more")
     await (await at.bob.gets_modal(covers)).submits()

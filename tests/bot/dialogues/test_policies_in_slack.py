@@ -216,7 +216,9 @@ async def test_an_edit_that_would_choose_its_own_policy_is_refused_at_the_field(
         await at.bob.clicks(card, "Edit…")
         form = await at.bob.gets_modal("Edit")
         await form.submits({"amount": "5000"})
-        assert form.errors == {"amount": "With this change another policy would apply. Ask the agent for that instead."}
+        assert form.errors == {
+            "amount": "With this change another policy would apply. Deny this, and let the asker ask anew."
+        }
         await form.submits({"amount": "500"})
         await at.sees(card, ", done")
         assert [line["amount"] for line in at.ran()] == [500]

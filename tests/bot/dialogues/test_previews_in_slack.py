@@ -65,7 +65,7 @@ async def test_a_diff_that_changed_shows_then_and_now_and_the_new_one_whole(at: 
     lab.plan["shows"] = DIFF.replace("more", "less")
     await at.bob.clicks(card, "Approve")
     anew = await at.sees(card, "bob approved an older plan. Those votes no longer count.")
-    assert "was +more text\nnow +less text" in anew.text
+    assert "was + more text\nnow + less text" in anew.text
     assert "+ less text" in anew.text.rpartition("Plan")[2], "and the new one whole"
 
 

@@ -354,6 +354,16 @@ async def test_nothing_is_verified_without_the_secret(at: Backoffice, monkeypatc
     assert said.startswith("There is no secret to check the ledger with. Set ADK_CONFIRM_SECRET")
 
 
+async def test_no_report_accuses_anybody_because_the_secret_is_another(
+    at: Backoffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await deployed(at)
+    monkeypatch.setenv("ADK_CONFIRM_SECRET", "another secret, as long as one has to be")
+    said = await at.refusal("audit", "report", "--html", "report.html")
+    assert "The store belongs to another secret: " in said
+    assert not (at.directory / "report.html").exists()
+
+
 async def test_several_that_begin_alike(at: Backoffice) -> None:
     one, two = "abcdef01" * 4, "abcdef02" * 4
     for confirmation in (one, two):
