@@ -95,8 +95,8 @@ class Agent:
 
     @property
     def keeps_the_conversation(self) -> bool:
-        """Whether the next message goes to this agent. An agent that can't hand over to its parent would otherwise keep
-        the conversation for ever."""
+        """Whether the next message goes to this agent if it spoke last. One that can't hand over to its parent would
+        otherwise keep the conversation for ever."""
         return self.parent is None or (self._may_go_up and self.parent.keeps_the_conversation)
 
     def targets(self) -> list[Agent]:

@@ -67,7 +67,7 @@ def shown_of(
 ) -> Shown:
     """`accounts` are the users behind the policy's addresses, as far as they are known; `grants` those in force: the
     one that came with this confirmation is shown on its card. `spoke` are approvers who can't approve, because they
-    spoke to the agent. `earlier`: the confirmation whose approved preview has changed. The links are those of
+    spoke to the agent. `earlier`: the one that `row` replaces, because its preview changed. The links are those of
     `Around`."""
     grant = next((grant_view(grant, row) for grant in grants if grant.id == row.id), None)
     around = Around(paused=paused, grant=grant, session_link=session_link, card_link=card_link, newer_link=newer_link)
@@ -423,7 +423,7 @@ def _reason(row: Confirmation, redactor: Redactor) -> str | None:
     """The reason that a person gave. Our own reasons to the model are not shown: the card has its own words for
     them."""
     if row.outcome and row.outcome.kind is OutcomeKind.REFUSED:
-        if is_drift(row):  # the card says so in its own words, but not whether an earlier attempt ran
+        if is_drift(row):  # the card itself says that; what is left says whether an earlier attempt ran
             return _DRIFTS.sub("", row.outcome.text or "").strip() or None
         return masked_text(redactor, row.outcome.text) if row.outcome.text else None
     said = row.decision.reason if row.decision and row.state is State.DENIED else None

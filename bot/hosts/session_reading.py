@@ -86,7 +86,7 @@ class SessionReading:
             if words.mark == mark:
                 return words
             if words.mark is None and since is not None and words.text == text:
-                # If a server gives no times, only the last message can be the one just sent. 0 or less: at any time.
+                # Without times only the last message can be the one just sent. `since <= 0`: any message may be.
                 in_time = words is self.words[-1] if words.at is None else words.at >= since
                 if since <= 0 or in_time:
                     return words

@@ -61,8 +61,8 @@ def topic_of(kind: str) -> str:
 
 
 def wake_when_due(tx: Tx, job: JobKey, at: float) -> None:
-    """Wakes those who wait for jobs of the kind: now, or, in this process, when the job is due if it is not done by
-    then. Other processes see jobs that become due later when they poll."""
+    """Wakes those who wait for jobs of the kind: at once if the job is due. Else in this process alone, when it becomes
+    due and is not done. Other processes see that when they poll."""
     seconds = at - tx.now()
     tx.alarms[job] = seconds if seconds > 0 else None
     if seconds <= 0:

@@ -66,7 +66,7 @@ class Tx:
         self.alarms: dict[Any, float | None] = {}  # jobs, and in how many seconds they are due; None: not later
         self.ended: object = None  # the job whose work ends with this transaction
         self.context: object = None  # what the store was opened with: see `Database.open`
-        self._cursors: list[Any] = []  # of `each`, on PostgreSQL
+        self._cursors: list[Any] = []  # opened by `self.each()`, on PostgreSQL
         self._clock = clock
         self._ahead: float | None = None  # seconds that the database's clock is ahead of this machine's steady one
 
