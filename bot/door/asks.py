@@ -277,7 +277,7 @@ def claim(tx: Tx, ask: Ask, claimant: str) -> int:
 
 
 def make_permit(tx: Tx, key: str, arguments: JsonObject, within: float, signer: CheckpointKey) -> tuple[int, float]:
-    """Stores the permit of the attempt that has begun. Returns its number and the deadline for the claimant's report."""
+    """Stores the permit of the attempt that has begun. Returns its number and the deadline of the report."""
     lock_session(tx, key)
     ask = read_ask(tx, key)
     row = next((one for one in session_confirmations(tx, key) if one.runs and one.outcome is not None), None)

@@ -67,7 +67,7 @@ class Signer:
         self._app, self._secret = app, secret
 
     async def ask_plugin(self, why_not: Callable[[SessionId, FunctionCall], Awaitable[str]]) -> PluginSays | None:
-        """Whether the plugin wants signatures, and accepts ours. None if it is not there, or older than this question."""
+        """Whether the plugin wants signatures, and accepts ours. None if it is not there, or too old to be asked."""
         session = SessionId(self._app, "adk-confirm", f"check-{token_hex(8)}")
         question = plugin_question(self._app, session.user_id, session.id)
         signed = question.sign(self._secret, time.time() + GOOD_FOR) if self._secret is not None else ""
