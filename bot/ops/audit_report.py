@@ -92,7 +92,7 @@ async def report(
     async with call.reading() as database:
         found = await verified(call, database, anchor, public_keys, begin)
         if found.broken is not None and not public_keys and not await database.read(belongs_to, call.seal):
-            raise StoreError(f"{SEALED_OTHERWISE} No report was made. `adk-confirm audit verify` says more.")
+            raise StoreError(f"{SEALED_OTHERWISE} No report was made.")
         names = await call.known_names(database)
     done = tallies[-1].result(found)
     if html is not None:
@@ -195,7 +195,7 @@ class Tally:
             "decisions": self._counts(_DECIDED),
             "ends": {kind: count for kind in words.STATES if (count := [*self.ends.values()].count(kind))},
             "other": self._counts(_OTHER),
-            "approvals": _speed(times) | {"with_one_press": sum(one.pressed for one in self.people.values())},
+            "approvals": _speed(times) | {"on_the_card": sum(one.pressed for one in self.people.values())},
             "tools": [
                 {"tool": tool, "asked": of[LineKind.ASKED], **{str(kind): of[kind] for kind in _DECIDED}}
                 for tool, of in sorted(self.tools.items())
@@ -232,7 +232,7 @@ class _Person:
 
     def result(self, who: str) -> JsonObject:
         votes: JsonObject = {name: self.votes[kind] for kind, name in _VOTES.items()}
-        return {"who": who, **votes, "with_one_press": self.pressed, **_speed(self.approved_after)}
+        return {"who": who, **votes, "on_the_card": self.pressed, **_speed(self.approved_after)}
 
 
 def _speed(times: list[float]) -> JsonObject:
@@ -242,17 +242,17 @@ def _speed(times: list[float]) -> JsonObject:
 
 
 DEMANDS = (
-    ("Calls", "AI Act Art. 12(1), 12(2)", "Each was recorded when it happened, with its time."),
+    ("Calls", "AI Act Art. 12(1), 12(2)", "How many were recorded in the period."),
     ("Ledger", "AI Act Art. 12(1); SOC 2 CC7.2", "Whether anybody changed later what the checkpoints cover."),
     ("Denials, People", "AI Act Art. 14(4)(d)", "Who stopped a call before it ran, and why."),
     ("Calls, Operators, Grants", "AI Act Art. 14(4)(e)", "What people ended: a request, an agent's run, a permission."),
     ("How fast", "AI Act Art. 14(4)(b)", "How long people could see a call at most. Not whether they read it."),
     ("People: edits", "AI Act Art. 14(4)(d)", "What people changed before it ran."),
     ("Calls: votes that did not count", "SOC 2 CC6.1, CC6.3", "Whose votes were refused, and why."),
-    ("Calls, People", "SOC 2 CC8.1", "Who approved each call that a policy put before people."),
-    ("Grants", "SOC 2 CC6.3, CC8.1", "What ran without asking again, by whose permission and until when."),
+    ("Calls, People", "SOC 2 CC8.1", "How many calls each person approved."),
+    ("Grants", "SOC 2 CC6.3, CC8.1", "How often each grant was used, who gave it, until when."),
     ("Calls: alarms", "SOC 2 CC7.2, CC7.3", "Where the service noticed that something stored had been changed."),
-    ("Calls: how they ended", "SOC 2 CC7.3", "Calls whose end no machine knew, and what people said about them."),
+    ("Calls: how they ended", "SOC 2 CC7.3", "What came of calls, as a machine or people said."),
     ("Operators", "SOC 2 CC7.2, CC8.1", "What operators did, under the names that they typed."),
 )
 """Which part of the report bears on which demand. The sentence says all that it shows."""
@@ -303,7 +303,7 @@ def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
 
 
 def _how_fast(speed: JsonObject) -> Iterator[str]:
-    timed, pressed = int(str(speed["timed"])), int(str(speed["with_one_press"]))
+    timed, pressed = int(str(speed["timed"])), int(str(speed["on_the_card"]))
     half = words.duration(float(str(speed["median_seconds"]))) if timed else ""
     if timed > 1:
         yield f"Half of the {timed} approvals came within {half}."
@@ -328,7 +328,7 @@ _ON_THE_PAGE = "Which part answers what"
 
 _TABLES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Tools", "tools"): ("tool", "asked", *map(str, _DECIDED)),
-    ("People", "people"): ("who", *_VOTES.values(), "with_one_press", "median_seconds", "within_5_s"),
+    ("People", "people"): ("who", *_VOTES.values(), "on_the_card", "median_seconds", "within_5_s"),
     ("Denials", "denials"): ("at", "tool", "confirmation", "who", "reason"),
     ("Grants", "grants"): ("at", "tool", "confirmation", "given_by", "until", "used", "revoked"),
     ("Operators", "operators"): ("at", "kind", "tool", "who", "reason"),

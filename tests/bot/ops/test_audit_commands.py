@@ -538,7 +538,7 @@ async def test_people_see_an_edited_call_when_its_preview_is_known(at: Backoffic
         await at.vote(deploy, who)
     at.clock.passes(seconds=1)
     found = json.loads((await at.command("audit", "report", "--from", "1d", "--json")).out)
-    assert found["approvals"] == {"timed": 2, "median_seconds": 1.0, "within_5_s": 2, "with_one_press": 2}
+    assert found["approvals"] == {"timed": 2, "median_seconds": 1.0, "within_5_s": 2, "on_the_card": 2}
 
 
 async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
@@ -562,7 +562,7 @@ async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
     assert (found["asked"], found["ledger"]["intact"], found["ledger"]["lines"]) == (3, True, 15)
     assert (found["decisions"]["approved"], found["decisions"]["denied"]) == (2, 1)
     assert (found["ends"]["done"], found["ends"]["failed"]) == (1, 1)
-    assert found["approvals"] == {"timed": 2, "median_seconds": 20.0, "within_5_s": 1, "with_one_press": 2}
+    assert found["approvals"] == {"timed": 2, "median_seconds": 20.0, "within_5_s": 1, "on_the_card": 2}
     anna, ben = found["people"]
     assert (anna["who"], anna["approvals"], anna["edits"], anna["denials"]) == ("U0ANNA", 1, 1, 1)
     assert (ben["who"], ben["approvals"], ben["median_seconds"], ben["within_5_s"]) == ("U0BEN", 1, 0.0, 1)
