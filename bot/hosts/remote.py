@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -27,6 +26,7 @@ from adk_confirm.bot.hosts.host import (
 from adk_confirm.bot.hosts.plugin import BROKEN, DENIALS, EDITS, OUR_PORT, PORT, TOGETHER
 from adk_confirm.runtime.adk.signing import OUR_API
 from adk_confirm.runtime.calls.call import Word
+from adk_confirm.runtime.errors import why_unreached
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, is_deeper, objects, same, texts
 from adk_confirm.runtime.telemetry import tracing
 from adk_confirm.runtime.wire import USER, Content, FunctionCall, Part, SessionId
@@ -444,8 +444,5 @@ def _shorten(value: Json) -> str:
 
 
 def _words(error: BaseException) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError):
-        number = error.os_error.errno
-        why = os.strerror(number) if number else type(error.os_error).__name__
-        return f"nothing answers there ({why}). Check that it runs, and its address"
-    return str(error) or type(error).__name__
+    check = ". Check that it runs, and its address" if isinstance(error, aiohttp.ClientConnectorError) else ""
+    return f"{why_unreached(error)}{check}"

@@ -92,7 +92,7 @@ async def report(
     async with call.reading() as database:
         found = await verified(call, database, anchor, public_keys, begin)
         if found.broken is not None and not public_keys and not await database.read(belongs_to, call.seal):
-            raise StoreError(f"{SEALED_OTHERWISE} No report was made.")
+            raise StoreError(f"{SEALED_OTHERWISE} No report was made. `adk-confirm audit verify` says more.")
         names = await call.known_names(database)
     done = tallies[-1].result(found)
     if html is not None:

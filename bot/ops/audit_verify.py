@@ -62,9 +62,10 @@ async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, 
         report = await verified(call, database, anchor, public_keys)
         known = bool(public_keys) or await database.read(belongs_to, call.seal)
     first, *more = map(visible, verification_results(report))
+    verdict = [paint("OK: no change was found", "green"), first] if report.broken is None else [paint(first, "red")]
     if report.broken is not None and not known:  # a store that verifies is ours, whatever its owner's mark says
         more.append(SEALED_OTHERWISE)
-    verdict = [paint("OK: no change was found", "green"), first] if report.broken is None else [paint(first, "red")]
+        verdict = [paint("Not checked: the secret is another, or somebody changed the store", "red"), first]
     call.tell({**asdict(report), "said": [first, *more]}, "\n  ".join((*verdict, *more)))
     return 0 if report.broken is None else 1
 

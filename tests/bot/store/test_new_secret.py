@@ -46,7 +46,8 @@ async def test_the_secret_is_changed_while_calls_wait(
             monkeypatch.setenv("ADK_CONFIRM_SECRET", NEW)
             assert "belongs to another secret" in (await command(capsys, at, "pause"))[1]
             code, said = await command(capsys, at, "audit", "verify")  # the ledger is whole: this is a typing mistake
-            assert (code, said.partition(":")[0]) == (1, "broken")
+            assert (code, said.partition(":")[0]) == (1, "Not checked")
+            assert said.startswith("Not checked: the secret is another, or somebody changed the store\n  broken: ")
             assert "\n  The store belongs to another secret: set ADK_CONFIRM_SECRET " in said
             monkeypatch.setenv("ADK_CONFIRM_SECRET_ACCEPTED", SERVICE_SECRET)
             assert "has not started with this secret yet" in (await command(capsys, at, "pause"))[1]
