@@ -100,7 +100,7 @@ def verification_results(report: Report) -> Iterator[str]:
         if report.later:
             yield f"the anchor does not know {_count(report.later, 'later checkpoint')}"
     else:
-        yield f"consistent: {size}"
+        yield f"consistent: {size}" if report.lines else "empty: no lines, so nothing to check"
     if report.loose:
         nothing = ", and nothing else proves them" if report.by_key else ""
         which = "them" if report.loose == report.lines else _lines_of(report.loose, report.loose_chains)
