@@ -7,7 +7,7 @@ It claims no more than the ledger proves: that somebody pressed a button is know
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import median
 from string import Template
+from textwrap import wrap
 from typing import NamedTuple
 
 import click
@@ -28,6 +29,7 @@ from adk_confirm.bot.confirmation.shown_lines import read_seconds, shown_line
 from adk_confirm.bot.ops.audit_export import writing
 from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verification_results, verified
 from adk_confirm.bot.ops.command import (
+    COLUMNS,
     DATES,
     CommandLine,
     format_time,
@@ -159,12 +161,12 @@ class Tally:
                 self.denials.append({**about, "reason": as_text(said.get("reason"))})
             case LineKind.GRANTED:
                 people = [one.get("user") for one in objects(said.get("people"))]
-                given: JsonObject = {"given_by": people, "until": said.get("until"), "used": 0, "revoked": False}
+                given: JsonObject = {"given_by": people, "until": said.get("until"), "used": 0, "ended": ""}
                 self.grants[call] = {**about, **given}
             case LineKind.GRANT_USED if grant := self.grants.get(as_text(said.get("grant"))):
                 grant["used"] = int(str(grant["used"])) + 1
             case LineKind.GRANT_REVOKED if grant := self.grants.get(call):
-                grant["revoked"] = True
+                grant["ended"] = as_text(as_object(said.get("refusal")).get("reason")) or "revoked"
             case LineKind.SETTLED:
                 self.ends[call] = "it happened" if said.get("yes") else "it did not"
             case _:
@@ -176,6 +178,9 @@ class Tally:
 
     def result(self, found: Report) -> JsonObject:
         times = [took for one in self.people.values() for took in one.approved_after]
+        for grant in self.grants.values():
+            if not grant["ended"] and (until := as_text(grant["until"])) and read_stamp(until) <= self.until:
+                grant["ended"] = str(LineKind.EXPIRED)
         return {
             "since": stamp(self.since),
             "until": stamp(self.until),
@@ -274,15 +279,15 @@ def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
         "Ledger",
         (
             str(ledger["said"]),
-            f"The period has {ledger['lines']} lines, {ledger['purged']} purged.",
+            f"Lines in the period: {ledger['lines']}, of which {ledger['purged']} were purged.",
             *([f"Left out, because nothing proves them: {ledger['unproven']}."] if ledger["unproven"] else []),
         ),
     )
     yield Section(
         "Calls",
         (
-            f"People were asked about {found['asked']}. Grants let {found['let_through_by_grants']} through. "
-            f"{found['refused_without_asking']} were refused without asking anybody.",
+            f"People were asked about: {found['asked']}. Let through by grants: {found['let_through_by_grants']}. "
+            f"Refused without asking anybody: {found['refused_without_asking']}.",
             *([_counted("Of these, programs asked at the door", found["callers"])] if "callers" in found else []),
             *([_counted("Programs made free calls", free)] if (free := found.get("free_calls_of_callers")) else []),
             _counted("Decisions", found["decisions"]),
@@ -304,13 +309,13 @@ def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
 
 def _how_fast(speed: JsonObject) -> Iterator[str]:
     timed, pressed = int(str(speed["timed"])), int(str(speed["on_the_card"]))
-    half = words.duration(float(str(speed["median_seconds"]))) if timed else ""
-    if timed > 1:
-        yield f"Half of the {timed} approvals came within {half}."
-    elif timed:
-        yield f"The one approval came after {half}."
+    if not timed:
+        yield "Nobody approved anything in the period."
+        return
+    half = words.duration(float(str(speed["median_seconds"])))
+    yield f"Half of the {timed} approvals came within {half}." if timed > 1 else f"The one approval came after {half}."
     ways = f"Pressed on the card: {pressed}; in a form: {timed - pressed}."
-    yield f"{speed['within_5_s']} came within {QUICK:g} s. {ways}"
+    yield f"Within {QUICK:g} s: {speed['within_5_s']}. {ways}"
     yield "The ledger does not know when Slack showed a card: if it was late, people had less time to read it."
 
 
@@ -330,7 +335,7 @@ _TABLES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Tools", "tools"): ("tool", "asked", *map(str, _DECIDED)),
     ("People", "people"): ("who", *_VOTES.values(), "on_the_card", "median_seconds", "within_5_s"),
     ("Denials", "denials"): ("at", "tool", "confirmation", "who", "reason"),
-    ("Grants", "grants"): ("at", "tool", "confirmation", "given_by", "until", "used", "revoked"),
+    ("Grants", "grants"): ("at", "tool", "confirmation", "given_by", "until", "used", "ended"),
     ("Operators", "operators"): ("at", "kind", "tool", "who", "reason"),
     (_ON_THE_PAGE, "demands"): ("part", "demand", "shows"),
 }
@@ -348,6 +353,8 @@ def _said(column: str, value: Json, names: KnownNames) -> str:
             said = names.of(value)
         case _, bool():
             said = words.YES if value else words.NO
+        case "reason", "":
+            said = "none recorded"
         case _, None:
             said = ""
         case _:
@@ -365,16 +372,26 @@ def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
     for title, sentences, table in _sections(found, names):
         if title != _ON_THE_PAGE:
             said = chain.from_iterable(wrapped(visible(sentence)) for sentence in sentences)
-            yield "\n".join([title.upper(), *said, *(in_columns(table) if table else ())])
+            yield "\n".join([title.upper(), *said, *in_columns([*_folded(table)])])
+
+
+def _folded(table: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    """The table's rows, with the last column on as many lines as it needs."""
+    before = sum(2 + max(map(len, column)) for column in [*zip(*table, strict=True)][:-1])
+    for *cells, last in table:
+        first, *more = wrap(last, max(COLUMNS - before, 20)) or [""]
+        yield (*cells, first)
+        yield from ((*("" for _ in cells), one) for one in more)
 
 
 def report_page(found: JsonObject, names: KnownNames) -> str:
     """The report as one HTML page, which loads nothing and runs nothing."""
     page = Template((files(__package__) / "audit_report.html").read_text(encoding="utf-8"))
-    intact = bool(as_object(found["ledger"])["intact"])
+    ledger = as_object(found["ledger"])
+    intact, verified = bool(ledger["intact"]), str(ledger["said"]).partition(":")[0].lower()
     since, until = _time(found["since"]), _time(found["until"])
     body = "".join(chain.from_iterable(_html(one) for one in _sections(found, names)))
-    state, verdict = ("intact", "The ledger is consistent") if intact else ("broken", "Somebody changed the ledger")
+    state, verdict = ("intact", f"The ledger is {verified}") if intact else ("broken", "Somebody changed the ledger")
     return page.substitute(since=escape(since), until=escape(until), verdict=verdict, state=state, body=body)
 
 
