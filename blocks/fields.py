@@ -378,7 +378,7 @@ def _is_day(text: str) -> bool:
 
 
 def _seconds_of(text: str) -> str | None:
-    """The seconds of a moment that Slack's input can show."""
+    """A moment's seconds, or None if Slack's input can't show it."""
     if (spelled := _MOMENT.fullmatch(text)) is None:
         return None
     try:
@@ -389,7 +389,7 @@ def _seconds_of(text: str) -> str | None:
 
 
 def _exact_digits(current: Value, *, whole: bool) -> str | None:
-    """The digits of a number that an input for it can show."""
+    """A number's digits, or None if its input can't show them."""
     if isinstance(current, bool) or not isinstance(current, int | float):
         return None
     if isinstance(current, int):

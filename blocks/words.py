@@ -133,7 +133,7 @@ REVOKE, REVOKE_OPENS = "Stop allowing", "Stop allowing…"
 CLOSE, BACK = "Close", "Back"
 
 
-CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
+CONFIRM_APPROVE = ("Approve this call?", "It runs when enough people approve, with the arguments on the card.")
 CONFIRM_APPROVE_LAST = ("Approve this call?", "It runs with your approval.")
 CONFIRM_HAPPENED = ("It took effect?", "Check first. You can't undo this.")
 CONFIRM_DID_NOT = ("It did not take effect?", CONFIRM_HAPPENED[1])

@@ -209,7 +209,7 @@ class Signature:
         also for names that the function does not take: it would never see them, but people would. `strict` does not
         accept text for a number; it is for people's edits.
 
-        A number that is not finite is refused, also if a text such as "nan" becomes one, because it passes every limit.
+        A number that is not finite is refused, also if a text such as "nan" becomes one: `nan > limit` is never true.
         """
         left = {name: value for name, value in self.defaults.items() if name not in args}
         bound = self._read(self.model, {**args, **left}, strict=strict)

@@ -188,7 +188,7 @@ class Deliveries:
 
 
 def time_since(tx: Tx, scope: str, mark: str, first: float) -> float:
-    """How many seconds ago sending something was last noted. `first`: when it was noted first."""
+    """Seconds since sending the letter was last noted. `first`: when that was first noted."""
     return max(0.0, tx.now() - max(first, earlier_attempt(tx, scope, f"mail:{mark}:again") or first))
 
 

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 AT_WORK = 1.0
 """An agent that answers within this many seconds is not shown at work, since each status costs a call to Slack."""
 SOON, EVERY = 0.5, 1.0
-"""A reply that ends within the first number of seconds is posted whole. Others grow once in so many seconds."""
+"""Seconds: a reply that ends within `SOON` is posted whole, any other grows once every `EVERY`."""
 _LATE = 10.0
 """Seconds in which Slack may still show what was sent to it: no call takes longer."""
 

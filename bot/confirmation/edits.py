@@ -55,8 +55,7 @@ def apply_edit(row: Confirmation, edit: Edit) -> EditedCall:
 def editable_names(row: Confirmation) -> tuple[str, ...]:
     """The names that a form may offer: of the payload if the request wants one, otherwise of the arguments.
 
-    Names that the policy redacts are left out, and values that contain something redacted, since a form can't show
-    them.
+    Left out: names that the policy redacts, except in a question, and those whose value contains something redacted.
     """
     fixed = row.asked.ask in (Ask.NODE, Ask.OPERATION)
     if fixed and not row.asked.wants_payload:

@@ -299,7 +299,7 @@ class DueWork(StrEnum):
     ESCALATE = "escalate"
     EXPIRE = "expire"
     LAPSE = "lapse"
-    GIVE_UP = "give up"
+    GIVE_UP = "give up"  # on an unknown outcome: nobody knows
     END_GRANT = "end grant"
     DRAW = "draw"
 
@@ -320,7 +320,8 @@ def due_work(row: Confirmation, now: datetime) -> tuple[DueWork, ...]:
 
 
 def scheduled_work(row: Confirmation) -> tuple[tuple[datetime, DueWork], ...]:
-    """Everything that is or will be due, with times. Expiry and giving up wait until stored votes are counted."""
+    """Everything that is or will be due, with times. Uncounted votes delay `EXPIRE`, `GIVE_UP` and
+    `END_GRANT`."""
     pending = row.pending_votes
     waiting = row.state is State.WAITING
     not_begun = row.state is State.APPROVED and row.outcome is None and row.handed_at is None

@@ -309,7 +309,7 @@ class DoorApi:
     async def claim(self, request: web.Request) -> web.Response:
         ask, body = await self._own(request), await read_body(request, ClaimBody)
         if self._host.runs(ask.tool):
-            raise Conflict("It runs here by itself once it is approved. Wait until it is over.")
+            raise Conflict("The bot runs it once it is approved. Wait until it is over.")
         state, permit = await self.permit(ask, body.claim)
         return web.json_response({**permit, "task": _as_json(state)["task"]})
 

@@ -1,7 +1,7 @@
 """The interface to an agent's host. `say` and `answer` stream a run's progress; `look` reads the result afterwards.
 
-1. `say(session, words)` gives a person's message to the session's agent. Repeating it with the same mark changes
-nothing.
+1. `say(session, words)` gives a person's message to the session's agent. The words have a mark: giving them
+again changes nothing.
 
 2. `answer(session, answers)` answers requests, those of one turn together. Or a single one says what became of a call
 whose outcome is unknown.

@@ -60,7 +60,7 @@ def _remote_host(agent: AgentSettings, url: str, clock: Callable[[], float] | No
     if agent.token_env is not None:
         token = _read_variable(agent.token_env, "token_env").strip()
         if not token.isprintable():
-            raise Invalid(f"[agent] token_env: {agent.token_env} has a line break in it, and a token has none.")
+            raise Invalid(f"[agent] token_env: {agent.token_env} has an invisible character in it: a token has none.")
         headers["Authorization"] = f"Bearer {token}"
     secret = None
     if agent.secret_env is not None:

@@ -122,8 +122,8 @@ async def _session(connection: Connection) -> AsyncGenerator[ClientSession, None
 _PROBE = 5.0
 _CLOSING = 15.0
 _MOST_PAGES = 1000
-# Codes that the SDK itself makes up when a connection fails after the request left: closed, timed out (twice),
-# unreadable, an HTTP error. -32603 is the server's own: what happened before it is not known either.
+# Codes that the SDK makes up when a connection fails after the request left: closed, timed out (two codes), unreadable,
+# HTTP errors (two). A server's own -32603 leaves open what happened before it, too.
 _UNSURE = {-32000, -32001, 408, -32700, -32603, -32600}
 
 

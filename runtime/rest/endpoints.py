@@ -397,8 +397,8 @@ def openapi(version: str, routes: Iterable[web.RouteDef]) -> JsonObject:
     }
 
 
-# What ADK's browser page needs besides a conversation: the parts of an app, and developer tools. We have none: no
-# evaluations, traces, graphs or YAML builder. What the page asks of them while people talk is answered with nothing.
+# What ADK's browser page needs besides a conversation: the parts of an app, and developer tools. We have no such tools:
+# evaluations, traces, YAML builder. What the page asks of them while people talk is answered with nothing.
 
 _NOTHING: tuple[tuple[str, Json], ...] = (
     ("/config/telemetry", {"telemetry": False}),

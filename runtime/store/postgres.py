@@ -194,7 +194,7 @@ class PostgresEngine:
         self._clock = clock
         self._hub = hub
         # A service reads what it has just written, so it can't read from a standby.
-        # A process that only reads uses what the URL says.
+        # A process that only reads takes any server that the URL names.
         self._wanted = None if read_only else "read-write"
         self._writes = None if read_only else _Pool(WRITERS, self._connect, patience=ANSWER_SECONDS)
         # Readers have connections of their own, so they don't wait behind writers that wait for a lock.

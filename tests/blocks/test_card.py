@@ -274,7 +274,7 @@ def test_a_question_before_a_click_names_the_call_and_says_what_follows() -> Non
     (last,) = dialogs(card(replace(samples.ONE_VOTE, confirm_dialog=True, grant_offer=None)).payload())
     assert last.endswith("It runs with your approval.")
     many = replace(samples.ONE_VOTE, confirm_dialog=True, grant_offer=None, quorum=3)
-    assert "It runs once enough people approve" in dialogs(card(many).payload())[0]
+    assert "It runs when enough people approve" in dialogs(card(many).payload())[0]
     (revokes,) = dialogs(card(replace(samples.DONE, grant=samples.GRANT)).payload())
     assert revokes.startswith("deploy with service checkout, replicas up to 8 each, any version or env. ")
 

@@ -152,7 +152,7 @@ async def test_a_callers_tools_are_all_that_it_sees_and_nobody_claims_what_runs_
     done = await ask.becomes("done")
     assert done.outcome["text"] == '{"result":"hello"}'
     claim = await ask.claims(CLAIM)
-    assert (claim.status, "runs here by itself" in claim.error) == (409, True)
+    assert (claim.status, "The bot runs it" in claim.error) == (409, True)
 
 
 @ON_EITHER

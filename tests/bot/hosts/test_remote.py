@@ -115,7 +115,7 @@ async def test_a_token_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyP
     with pytest.raises(Invalid, match=r"token_env: the environment has no ADK_TOKEN"):
         await open_host(AgentSettings(url="http://adk", app="clerk", token_env="ADK_TOKEN"), store)
     monkeypatch.setenv("ADK_TOKEN", "two\nlines")
-    with pytest.raises(Invalid, match=r"token_env: ADK_TOKEN has a line break in it"):
+    with pytest.raises(Invalid, match=r"token_env: ADK_TOKEN has an invisible character in it"):
         await open_host(AgentSettings(url="http://adk", app="clerk", token_env="ADK_TOKEN"), store)
 
 
