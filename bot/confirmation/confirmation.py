@@ -250,6 +250,7 @@ class Grant:
     title: str | None = None
     policy: str  # the fingerprint
     on: ExactObject  # the arguments that must be equal
+    free: tuple[str, ...] = ()  # those that may differ: it covers no call with another one
     hint: str = ""  # the tool's hint about the call that it was given with
     given_by: tuple[Person, ...]
     given_at: datetime

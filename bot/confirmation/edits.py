@@ -94,8 +94,7 @@ def check_edit(row: Confirmation, edit: Edit, policies: Policies) -> Refusal | N
     odd = tuple(change.path for change in after.changes if not _keeps_kind(row, change))
     if odd:
         return Refusal(reason=Reason.WRONG_KIND, fields=odd)
-    governed_alike = policies.same_policy(row.asked.facts(row.revision.arguments), row.asked.facts(after.arguments))
-    if edit.arguments and changed and not governed_alike:
+    if edit.arguments and changed and not policies.same_policy(row.policy, row.asked.facts(after.arguments)):
         return Refusal(reason=Reason.OTHER_POLICY, fields=changed)
     return None
 

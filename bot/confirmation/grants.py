@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from operator import attrgetter
 
+from adk_confirm.blocks.json_schema import property_names
 from adk_confirm.bot.confirmation.authorise import Claim, Facts, Permission, authorise
 from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, Grant, VoteKind
 from adk_confirm.bot.policy.approvers import Person
@@ -46,6 +47,7 @@ def make_grant(row: Confirmation, now: datetime) -> Grant | None:
         title=row.asked.title,
         policy=row.policy.fingerprint,
         on=on,
+        free=free_names(row),
         hint=row.asked.hint,
         given_by=row.voters(VoteKind.APPROVE),
         given_at=now,
@@ -69,7 +71,7 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
     if policy.grant_on is None and grant.hint != asked.hint:
         return False  # the tool says that it would do something else with the same arguments
     on = fixed_arguments(asked.arguments, policy)
-    return on is not None and canonical(on) == canonical(grant.on)
+    return on is not None and canonical(on) == canonical(grant.on) and {*asked.arguments} <= {*on, *grant.free}
 
 
 def lets_through(grant: Grant, asked: AskedCall, policy: Policy, rights: Rights) -> bool:
@@ -87,3 +89,10 @@ def fixed_arguments(arguments: JsonObject, policy: Policy) -> JsonObject | None:
     """The arguments that must be the same. None if the call lacks one that the policy names: then nothing is bound."""
     names = arguments if policy.grant_on is None else policy.grant_on
     return {name: arguments[name] for name in names} if all(name in arguments for name in names) else None
+
+
+def free_names(row: Confirmation) -> tuple[str, ...]:
+    """The arguments that may differ in a call that a grant allows: those to which the grant is not bound."""
+    bound = row.policy.grant_on
+    names = dict.fromkeys((*row.revision.arguments, *property_names(row.asked.tool_schema)))
+    return () if bound is None else tuple(name for name in names if name not in bound)

@@ -12,7 +12,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from adk_confirm.blocks import words
-from adk_confirm.blocks.json_schema import payload_fields, property_names
+from adk_confirm.blocks.json_schema import payload_fields
 from adk_confirm.blocks.readable import scalar
 from adk_confirm.blocks.rich_text import spoken
 from adk_confirm.blocks.shown import (
@@ -40,7 +40,7 @@ from adk_confirm.blocks.shown import (
 )
 from adk_confirm.bot.confirmation import decision_texts, edits
 from adk_confirm.bot.confirmation.confirmation import Ask, Confirmation, Grant, Revision, VoteKind, VoteState
-from adk_confirm.bot.confirmation.grants import fixed_arguments, lasts
+from adk_confirm.bot.confirmation.grants import fixed_arguments, free_names, lasts
 from adk_confirm.bot.policy.approvers import Person, is_caller
 from adk_confirm.bot.policy.redaction import MASK, Redactor
 from adk_confirm.bot.policy.when import limits_of
@@ -248,13 +248,6 @@ def grant_view(grant: Grant, row: Confirmation, thread: str | None = None) -> Gr
     on, _ = masked_arguments(row.redactor, grant.on, _formats(row, _title(row, row.redactor)))
     by, until = user_ids(grant.given_by), epoch(grant.until)
     return GrantView(grant.id, grant.tool, by, until, on, free_in(row), grant.uses, grant.used, thread)
-
-
-def free_names(row: Confirmation) -> tuple[str, ...]:
-    """The arguments that may differ in a call that a grant allows: those to which the grant is not bound."""
-    bound = row.policy.grant_on
-    names = dict.fromkeys((*row.revision.arguments, *property_names(row.asked.tool_schema)))
-    return () if bound is None else tuple(name for name in names if name not in bound)
 
 
 def free_in(row: Confirmation) -> tuple[Free, ...]:

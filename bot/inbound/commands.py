@@ -11,6 +11,7 @@ from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.cards import modals
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.confirmation import Seat
+from adk_confirm.bot.confirmation.shown import stage_of
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.inbound.after_ack import AfterAck
 from adk_confirm.bot.inbound.payloads import Body, ident, needed, read_click
@@ -69,7 +70,7 @@ class Commands:
         click = read_click(body)
         row = await self._database.read(read_confirmation, parse_id(click.value) or "")
         told = modals.GONE
-        if row is not None and row.state in ASKED_AGAIN:
+        if row is not None and stage_of(row.state, row.outcome.kind if row.outcome else None) in ASKED_AGAIN:
             said = decision_texts.ask_anew(row.asked.tool, row.asked.call_id)
             told = ASKED[await self._database.run(ask_once_more, row.id, said, click.seat.person)]
         await ack()

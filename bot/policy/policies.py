@@ -349,12 +349,10 @@ class Policies:
         """The functions that `python:` entries name. No others are called."""
         return frozenset(entry.value for entry in self.named if entry.kind is ApproverKind.PYTHON)
 
-    def same_policy(self, call: CallFacts, edited: CallFacts) -> bool:
-        """Whether the edited call is under the same policy. Otherwise the editor could choose the rules."""
-        before, after = self.resolve(call), self.resolve(edited)
-        return (
-            isinstance(before, GoverningPolicy) and isinstance(after, GoverningPolicy) and before.index == after.index
-        )
+    def same_policy(self, policy: Policy, edited: CallFacts) -> bool:
+        """Whether the edited call falls under this very policy. Otherwise the editor could choose the rules."""
+        found = self.resolve(edited)
+        return isinstance(found, GoverningPolicy) and found.policy.fingerprint == policy.fingerprint
 
     def barred(self, call: CallFacts) -> tuple[Approver, ...]:
         """The people who may not touch this tool's confirmations *now*, including waiting ones.

@@ -64,7 +64,8 @@ def lets_through(
         ("30m", None, 1, {}, True),  # unless arguments are named, all must be the same
         ("30m", None, 1, {"version": "2.4.2"}, False),
         ("30m", None, 1, {"force": True}, False),
-        ("30m", [], 1, {"service": "billing", "force": True}, True),  # none named: none matters
+        ("30m", [], 1, {"service": "billing", "version": "2.4.2"}, True),  # none named: none matters
+        ("30m", [], 1, {"force": True}, False),  # but nobody read that there is this one
     ],
 )
 def test_the_next_one_like_this_needs_no_card(

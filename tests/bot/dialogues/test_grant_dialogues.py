@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import AsyncIterator
 from functools import partial
@@ -301,6 +302,32 @@ async def test_a_grant_that_would_bind_nothing_is_neither_offered_nor_given(open
         await at.bob.finds("to Mallory", at.deploys, thread=card)
         await at.rests()
         assert [one["to"] for one in at.ran()] == ["Ada"]
+
+
+def scale(service: str, **options: object) -> str:
+    """Takes more names than it declares."""
+    return f"{service} is scaled with {len(options)} options"
+
+
+def _scaling(request: ModelRequest) -> ScriptLine:
+    results = [str(one.response) for one in request.contents[-1].responses()]
+    return " ".join(results) or call("scale", **json.loads(request.contents[-1].text))
+
+
+scaling = Agent("scaling", ScriptedModel(reply=_scaling), tools=[FunctionTool(scale, require_confirmation=True)])
+SCALES = '[[policy]]\ntools = ["scale"]\napprovers = ["group:S0ONCALL"]\ngrant = "30m"\ngrant_on = ["service"]\n'
+
+
+async def test_a_grant_covers_no_call_with_an_argument_of_which_nobody_read(open_office: Opens) -> None:
+    async with open_office(SCALES, target=f"{__name__}:scaling") as at:
+        card = await at.ask('{"service": "checkout"}')
+        await at.bob.clicks(card, "Allow more")
+        await (await at.bob.gets_modal("scale with exactly service checkout.")).submits()
+        await at.sees(card, "allowed more until ")
+        await at.ann.says('@adk-confirm {"service": "checkout", "force": true}', at.deploys, thread=card)
+        await at.bob.finds("Needs 1 approval", at.deploys, thread=card)
+        await at.ann.says('@adk-confirm {"service": "checkout"}', at.deploys, thread=card)
+        await at.sees(card, "Scale checkout runs without asking, because")
 
 
 async def test_what_may_differ_is_what_its_policy_leaves_of_it(at: Office) -> None:

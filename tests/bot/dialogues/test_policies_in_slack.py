@@ -224,6 +224,23 @@ async def test_an_edit_that_would_choose_its_own_policy_is_refused_at_the_field(
         assert [line["amount"] for line in at.ran()] == [500]
 
 
+async def test_an_edit_under_a_policy_that_the_file_has_no_more_is_refused(open_office: Opens) -> None:
+    """Neither the old file nor the new one lets whoever is on call pay 5000."""
+    large = policy('"user:U0LEAD"', when="args.amount > 1000")
+    async with open_office(large + policy(), target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.stops()
+        await at.starts(policy('"user:U0LEAD"'))
+        await at.bob.clicks(card, "Edit…")
+        form = await at.bob.gets_modal("Edit")
+        await form.submits({"amount": "5000"})
+        assert "another policy would apply" in form.errors["amount"]
+        form.closes()
+        await at.bob.clicks(card, "Approve")
+        await at.sees(card, ", done")
+        assert [line["amount"] for line in at.ran()] == [20]
+
+
 @pytest.mark.office(policy(more='redact = ["token"]'), target=LAB)
 async def test_what_is_redacted_is_on_no_message_and_in_no_form(at: Office) -> None:
     card = await at.ask('pay {"to": "Ada", "amount": 20, "token": "s3cr3t-of-the-safe"}')

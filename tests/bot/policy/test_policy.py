@@ -115,13 +115,14 @@ class TestEditsAndPolicies:
     FILE = Policies.of(make_policy(when="args.env == 'prod'", quorum=2), make_policy())
 
     def test_the_same_policy_on_both_sides(self) -> None:
-        assert self.FILE.same_policy(call(env="stage"), call(env="dev"))
-        assert not self.FILE.same_policy(call(env="prod"), call(env="dev"))
-        assert not self.FILE.same_policy(call(env="dev"), call(env="prod"))
+        strict, lenient = self.FILE.entries
+        assert self.FILE.same_policy(lenient, call(env="dev"))
+        assert not self.FILE.same_policy(strict, call(env="dev"))
+        assert not self.FILE.same_policy(lenient, call(env="prod"))
 
     def test_an_edit_that_no_policy_can_judge_is_another_one(self) -> None:
-        assert not self.FILE.same_policy(call(env="dev"), call())
-        assert not Policies().same_policy(call(), call())
+        assert not self.FILE.same_policy(self.FILE.entries[1], call())
+        assert not Policies().same_policy(self.FILE.entries[1], call())
 
 
 def test_being_barred_does_not_depend_on_an_expression() -> None:
