@@ -201,11 +201,12 @@ def _asks(view: Shown) -> Line:
 
 def _line_item(view: Shown, part: str, version: int, reader: str = "") -> JsonObject:
     """A call that no longer waits, on one line: what the reader did, what came of it, and a link to its card."""
-    did, at = "you denied" if view.stage is State.DENIED else "you approved", view.voted_at.get(reader)
+    denied = view.stage is State.DENIED and reader in view.decided_by
+    did, at = "you denied" if denied else "you approved", view.voted_at.get(reader)
     if view.said_at and reader in view.decided_by:
         did, at = "you said so", view.said_at
     mine = [say(f"{did} {{when}}", when=When(at, clock=at - view.asked_at < _DAY // 2))] if at else []
-    became = [say(words.STATES.get(view.became, view.became))] if not mine or view.stage is not State.DENIED else []
+    became = [] if mine and denied else [say(words.STATES.get(view.became, view.became))]
     facts = join([*became, *mine], words.DOT)
     sign = "⏳" if view.stage is State.WAITING else words.TITLES[view.became].split()[0]
     line = Line((Say(f"{sign} "), *_headline(view).spans, Say(words.DOT), *facts))

@@ -266,7 +266,7 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permission, now: datetim
     only_edits = _only_edits(row, vote)
     if after.changes:
         row, fallen = drop_votes(row, {standing.id: None for standing in row.approvals}, now)
-        row = _count_vote(row, vote, now) if only_edits else row
+        row = _count_vote(row, vote, now, VoteState.FALLEN) if only_edits else row
         number, arguments, payload = row.revision.number + 1, after.arguments, after.payload
         edited = Revision(number=number, arguments=arguments, payload=payload, author=vote.voter, at=now)
         row = replace(row, revisions=(*row.revisions, edited))
@@ -304,9 +304,9 @@ def _edit_of(row: Confirmation, vote: Vote) -> EditedCall:
     return apply_edit(row, vote.edit) if vote.edit else EditedCall(current.arguments, current.payload, ())
 
 
-def _count_vote(row: Confirmation, vote: Vote, now: datetime) -> Confirmation:
+def _count_vote(row: Confirmation, vote: Vote, now: datetime, state: VoteState = VoteState.STANDING) -> Confirmation:
     here = row.revision.number
-    counted = replace(vote, state=VoteState.STANDING, stands_on=here, heard=row.version + 1)
+    counted = replace(vote, state=state, stands_on=here, heard=row.version + 1)
     votes = tuple(counted if other.id == vote.id else other for other in row.votes)
     return next_version(replace(row, votes=votes), now)
 

@@ -18,7 +18,7 @@ from adk_confirm.bot.store.repository import chain_of, save
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
 from tests.support import lab
-from tests.support.office import LAB, ONE, Office
+from tests.support.office import LAB, ONE, PAY, Office
 
 TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\nquorum = 2\n'
 
@@ -156,6 +156,28 @@ async def test_after_my_vote_it_waits_for_others_only(at: Office) -> None:
     for one in (at.bob, at.lead):
         assert "Decided by you" in await one.opens_home(" · done")
     assert "Decided by you" not in await at.ann.opens_home("You asked for")
+
+
+@pytest.mark.office(TWO, target=LAB)
+async def test_whoever_approved_what_another_denied_did_not_deny_it(at: Office) -> None:
+    card = await at.ask(PAY)
+    await at.bob.clicks(card, "Approve")
+    await at.sees(card, "approved by bob")
+    await at.denies(at.lead, at.lead.now(card), "Not before Friday")
+    await at.sees(card, "Denied by lead")
+    await at.bob.opens_home(" · denied · you approved ")
+    assert " · denied · " not in await at.lead.opens_home(" · you denied ")
+
+
+@pytest.mark.office(ONE, target=LAB)
+async def test_whoever_edited_and_did_not_approve_did_not_decide(at: Office) -> None:
+    said = await at.ann.says('@adk-confirm migrate {"table": "users"}', at.deploys)
+    card = await at.bob.finds("Migrate users", at.deploys, thread=said)
+    await at.edits(at.bob, card, table="orders")
+    await at.sees(said, "Plan, changed by the edit")
+    await at.cyd.clicks(at.cyd.now(card), "Approve")
+    await at.sees(said, "Approved by cyd")
+    assert "Decided by you" not in await at.bob.opens_home("Nothing waits for you.")
 
 
 async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Office) -> None:
