@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 import aiohttp
 import click
+from pydantic import TypeAdapter
 
 from adk_confirm.bot.config.settings import Environment
 from adk_confirm.bot.ops.command import PORT, CommandLine, account, json_object, open_for_reading, options
@@ -163,12 +164,12 @@ async def answer(
             http.post(f"{url.rstrip('/')}/run", json=body) as response,
         ):
             found = await response.json(content_type=None)
+            events = TypeAdapter(list[Event]).validate_python(found if response.status == HTTPStatus.OK else [])
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        why = "what answers there sends no JSON" if isinstance(error, ValueError) else why_unreached(error)
+        why = "it is no address of one" if isinstance(error, ValueError) else why_unreached(error)
         raise StoreError(f"No API answers at {url}: {why}. Start `adk-confirm api`, or name it with --url.") from error
     if response.status != HTTPStatus.OK:
         raise Invalid(found["detail"] if isinstance(found, dict) and "detail" in found else f"{url}: {response.status}")
-    events = [Event.model_validate(one) for one in found]
     said = [f"{event.author}: {event.text}" for event in events if event.text]
     nothing = "The answer was taken." if events else "Nothing changed: it was answered before."
     call.tell({"events": [event.to_dict() for event in events]}, *(said or [nothing]))

@@ -112,21 +112,26 @@ def test_an_api_that_is_not_there_is_said(server: Foreign, capsys: pytest.Captur
 
 
 class _Page(BaseHTTPRequestHandler):
+    body = b""
+
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"<h1>It works!</h1>")
+        self.wfile.write(self.body)
 
     def log_message(self, *_: object) -> None: ...
 
 
-def test_a_web_server_that_is_no_api_is_said(server: Foreign, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_web_server_that_is_no_api_is_said(
+    server: Foreign, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     request, other = asked(server, "please pay 1500"), HTTPServer(("127.0.0.1", 0), _Page)
-    Thread(target=other.handle_request, daemon=True).start()
     url = f"http://127.0.0.1:{other.server_port}"
-    assert main(["answer", request, "--approve", "--store", server.env["SESSIONS"], "--url", url]) == 2
+    for body in (b"<h1>It works!</h1>", b'{"ok": true}', b"{}", b"null", b'[{"author": 1}]'):
+        monkeypatch.setattr(_Page, "body", body)
+        Thread(target=other.handle_request, daemon=True).start()
+        assert main(["answer", request, "--approve", "--store", server.env["SESSIONS"], "--url", url]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"adk-confirm answer: No API answers at {url}: it is no address of one. Start"), said
     other.server_close()
-    said = capsys.readouterr().err
-    assert f"No API answers at {url}: what answers there sends no JSON. Start" in said
-    assert "Expecting value" not in said
