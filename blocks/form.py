@@ -32,6 +32,7 @@ from adk_confirm.blocks.full_view import (
 )
 from adk_confirm.blocks.json_schema import Schema, Shape, payload_fields, problems, property_names, shapes
 from adk_confirm.blocks.kit import JsonObject, header, input_block, modal, plain_text, section, small_print
+from adk_confirm.blocks.ledger_kinds import Reason
 from adk_confirm.blocks.readable import LONGEST_TITLE, one_of, readable_name
 from adk_confirm.blocks.rich_text import Line, Piece, Say, join_list, line, name, part, rich
 from adk_confirm.blocks.shown import ABSENT, PAYLOAD, Argument, GrantOffer, Shown
@@ -301,10 +302,10 @@ def read_note(view: Shown, values: Mapping[str, object]) -> str | None:
 
 
 def gives_grant(view: Shown, terms: str) -> bool:
-    """Whether the form gives a grant: then it has the terms in its metadata. Raises an error if the policy
-    offers something else now."""
+    """Whether the form gives a grant: then it has the terms in its metadata. Raises an error if something else is
+    offered now, or nothing."""
     if terms and (view.grant_offer is None or terms != _terms(view.grant_offer)):
-        raise ConfirmError(words.FIELD_GONE)
+        raise ConfirmError(words.WHY[Reason.OLDER_REVISION])
     return bool(terms)
 
 

@@ -31,11 +31,8 @@ LONGEST_SESSION = timedelta(hours=24)
 
 def make_grant(row: Confirmation, now: datetime) -> Grant | None:
     """The grant that comes with an approval, if the policy offers one and every approver gave it."""
-    offered = row.policy.grant
-    if offered is None or row.asked.wants_payload or row.asked.preview is not None or not row.approvals:
-        return None
-    on = fixed_arguments(row.revision.arguments, row.policy)
-    if on is None or not all(vote.grant for vote in row.approvals):
+    offered, on = row.policy.grant, bound_arguments(row)
+    if offered is None or on is None or not row.approvals:
         return None
     return Grant(
         id=row.id,
@@ -83,6 +80,16 @@ def lets_through(grant: Grant, asked: AskedCall, policy: Policy, rights: Rights)
         if (known := rights(giver)) is None or not isinstance(authorise(policy, claim, known), Permission):
             return False
     return len({giver.user for giver in grant.given_by}) >= policy.quorum
+
+
+def bound_arguments(row: Confirmation) -> JsonObject | None:
+    """The arguments that a grant would bind, if one can be given: the policy offers it, and nobody approved without it.
+    A caller's requests each have a session of their own."""
+    asked = row.asked
+    unfit = asked.wants_payload or asked.by_caller or asked.preview is not None
+    if row.policy.grant is None or unfit or not all(vote.grant for vote in row.approvals):
+        return None
+    return fixed_arguments(row.revision.arguments, row.policy)
 
 
 def fixed_arguments(arguments: JsonObject, policy: Policy) -> JsonObject | None:

@@ -40,7 +40,7 @@ from adk_confirm.blocks.shown import (
 )
 from adk_confirm.bot.confirmation import decision_texts, edits
 from adk_confirm.bot.confirmation.confirmation import Ask, Confirmation, Grant, Revision, VoteKind, VoteState
-from adk_confirm.bot.confirmation.grants import fixed_arguments, free_names, lasts
+from adk_confirm.bot.confirmation.grants import bound_arguments, free_names, lasts
 from adk_confirm.bot.policy.approvers import Person, is_caller
 from adk_confirm.bot.policy.redaction import MASK, Redactor
 from adk_confirm.bot.policy.when import limits_of
@@ -172,12 +172,11 @@ _DECIDE = (VoteKind.APPROVE, VoteKind.DENY, VoteKind.WITHDRAW, VoteKind.RUN_AGAI
 
 
 def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> GrantOffer | None:
-    asked, offered = row.asked, row.policy.grant if row.state is State.WAITING else None
-    binds = asked.preview is None and fixed_arguments(row.revision.arguments, row.policy) is not None
-    if not offered or not binds or asked.wants_payload or asked.by_caller:  # a caller's requests each have a session
+    offered = row.policy.grant if row.state is State.WAITING else None
+    if offered is None or bound_arguments(row) is None:
         return None
     seconds, on = int(lasts(offered).total_seconds()), bound_by(row, arguments)
-    return GrantOffer(asked.tool, seconds, on, free_in(row), offered.uses)
+    return GrantOffer(row.asked.tool, seconds, on, free_in(row), offered.uses)
 
 
 def _became(row: Confirmation, redactor: Redactor) -> Became:

@@ -197,7 +197,7 @@ def test_a_form_that_was_opened_before_the_policy_changed_allows_nothing_else() 
     for other in ({"grant": "session"}, {"grant": "30m", "grant_on": ["version"]}, up_to_four, {}):
         policy = make_policy(**other)
         after = put_under(desk.row, GoverningPolicy(policy, 0), {}, NOON, Policies.of(policy)).row
-        with pytest.raises(ConfirmError, match="The policy has changed meanwhile"):
+        with pytest.raises(ConfirmError, match="The card changed"):
             modals.read_approval(after, {}, terms, Policies.of(policy))
 
 

@@ -304,6 +304,22 @@ async def test_a_grant_that_would_bind_nothing_is_neither_offered_nor_given(open
         assert [one["to"] for one in at.ran()] == ["Ada"]
 
 
+async def test_once_somebody_approved_without_allowing_more_nobody_is_offered_to(open_office: Opens) -> None:
+    two = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nquorum = 2\ngrant = "30m"\n'
+    async with open_office(two, target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.cyd.clicks(card, "Allow more")
+        form = await at.cyd.gets_modal("Every approver must allow it")
+        await at.bob.clicks(card, "Approve")
+        approved = await at.sees(card, "approved by bob")
+        assert "Allow more…" not in approved.buttons
+        assert "stops asking" not in approved.text
+        await form.submits()
+        (await at.cyd.gets_modal("The card changed.")).closes()
+        await at.cyd.clicks(approved, "Approve")
+        await at.sees(card, "Done: Pay")
+
+
 def scale(service: str, **options: object) -> str:
     """Takes more names than it declares."""
     return f"{service} is scaled with {len(options)} options"
