@@ -18,7 +18,7 @@ from adk_confirm.bot.confirmation.confirmation import Seat, VoteKind
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.hosts.host import Host
 from adk_confirm.bot.inbound.after_ack import AfterAck
-from adk_confirm.bot.inbound.payloads import Body, ident, read_message_event
+from adk_confirm.bot.inbound.payloads import Body, ident, read_message_event, team_of
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.directory import Directory
@@ -126,7 +126,7 @@ class Events:
 
     async def home_opened(self, body: Body, ack: AsyncAck) -> None:
         """Somebody opened the Home tab or the direct message with the app."""
-        event, team = as_object(body.get("event")), ident(body.get("team_id"))
+        event, team = as_object(body.get("event")), team_of(body)
         user, channel = ident(event.get("user")), ident(event.get("channel"))
         if event.get("tab") == "home" and team and user:
             seat = Seat(person=Person(team, user), team=team)
@@ -145,7 +145,7 @@ class Events:
 
     async def stopped(self, body: Body, ack: AsyncAck) -> None:
         """Stores that somebody pressed stop. This happens before the ack, so it works wherever the agent runs."""
-        event, team = as_object(body.get("event")), ident(body.get("team_id"))
+        event, team = as_object(body.get("event")), team_of(body)
         channel, thread_ts, user = (ident(event.get(part)) for part in ("channel", "thread_ts", "user"))
         if team and channel and thread_ts and user:
             stop = StopPress(

@@ -84,10 +84,13 @@ def _workspace(*named: Json) -> str:
     return next((team for team in map(ident, named) if team and not team.startswith("E")), "")
 
 
-def team_of(body: Body) -> str:
-    """The workspace that installed the app, which may differ from the person's."""
+def team_of(body: Mapping[str, Json]) -> str:
+    """The workspace that installed the app, which may differ from the person's. `team_id` of an event in a shared
+    channel is the workspace that made the channel."""
     view, team, user = (as_object(body.get(part)) for part in ("view", "team", "user"))
-    return ident(view.get("app_installed_team_id")) or ident(team.get("id")) or ident(user.get("team_id"))
+    app = next(iter(objects(body.get("authorizations"))), body)
+    named = view.get("app_installed_team_id"), team.get("id"), app.get("team_id"), user.get("team_id")
+    return next(filter(None, map(ident, named)), "")
 
 
 def seat_of(body: Body) -> Seat:
@@ -164,10 +167,7 @@ def read_message_event(body: Mapping[str, Json], app: str, bot_user: str) -> Add
     event = as_object(body.get("event"))
     if _is_ignored(event):
         return None
-    team, channel, ts, user = (
-        ident(body.get("team_id")),
-        *(ident(event.get(part)) for part in ("channel", "ts", "user")),
-    )
+    team, (channel, ts, user) = team_of(body), (ident(event.get(part)) for part in ("channel", "ts", "user"))
     if not (team and channel and ts and user) or user == bot_user:
         return None  # one of our cards that is also shown in its channel comes back as a message
     text = as_text(event.get("text"))

@@ -25,7 +25,8 @@ class Payloads:
         event_id = f"Ev{secrets.token_hex(5).upper()}"
         event = {"event_ts": self._workspace.messages.next_ts(), **event}
         return {
-            "token": app.verification_token, "team_id": install.team_id, "api_app_id": app.id, "event": event,
+            "token": app.verification_token, "api_app_id": app.id, "event": event,
+            "team_id": channel.team_id if channel else install.team_id,  # of a shared channel: whoever made it
             "context_team_id": channel.team_id if channel else install.team_id,
             "context_enterprise_id": None,
             "type": "event_callback", "event_id": event_id, "event_time": int(self._workspace.clock.now()),

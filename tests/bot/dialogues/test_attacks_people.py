@@ -146,6 +146,18 @@ async def test_somebody_of_another_company_may_ask_and_take_it_back(at: Office) 
     assert at.ran() == []
 
 
+@pytest.mark.office(policy("user:U0LEAD", more="shared_channels = true"))
+async def test_in_a_channel_that_another_company_shares_with_us_our_people_decide(at: Office) -> None:
+    """Slack's events name the workspace that made the channel; `authorizations` says for whom they are."""
+    made_by = at.slack.workspace.directory.add_team("Globex").id
+    at.deploys.team_id, at.deploys.shared_with = made_by, frozenset({at.slack.team.id})
+
+    card = await at.ask(DINNER)
+    await at.lead.clicks(card, "Approve")
+
+    await at.sees(card, "I reimbursed 1500")
+
+
 @pytest.mark.office
 async def test_no_card_is_posted_where_another_company_can_read(at: Office) -> None:
     at.deploys.shared_with = frozenset({at.slack.workspace.directory.add_team("Globex").id})
