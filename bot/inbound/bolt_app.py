@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any
 
-import aiohttp
 from aiohttp import web
 from pydantic import SecretStr
 from slack_bolt.adapter.aiohttp import to_aiohttp_response
@@ -21,7 +20,6 @@ from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
-from slack_sdk.errors import SlackApiError
 from slack_sdk.signature import SignatureVerifier
 from slack_sdk.web.async_client import AsyncWebClient
 from yarl import URL
@@ -29,7 +27,7 @@ from yarl import URL
 from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.inbound.payloads import NotSlacks, is_ignored
 from adk_confirm.bot.slack.own_identity import APP_TOKEN_FIXES, BotIdentity
-from adk_confirm.bot.slack.troubles import Later, trouble_from
+from adk_confirm.bot.slack.troubles import UNANSWERED, Later, trouble_from
 from adk_confirm.bot.telemetry.readiness import Readiness, socket_probe
 from adk_confirm.bot.worker.supervision import LAST_REQUESTS, Shutdown, StopDeadline
 from adk_confirm.runtime.errors import reason
@@ -169,7 +167,7 @@ async def connect(stack: AsyncExitStack, token: SecretStr, app: AsyncApp, stop: 
     stack.push_async_callback(stop.close_part, "Socket Mode", handler.close_async, StopDeadline.SOCKET)
     try:
         handler.client.wss_uri = (await app.client.apps_connections_open(app_token=token.get_secret_value()))["url"]
-    except (SlackApiError, aiohttp.ClientError, OSError) as error:
+    except UNANSWERED as error:
         trouble = trouble_from("apps.connections.open", error, repeatable=True)
         if not isinstance(trouble, Later):
             fix = APP_TOKEN_FIXES.get(trouble.code, f"was refused ({trouble.code})")

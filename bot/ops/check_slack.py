@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
@@ -24,12 +23,10 @@ from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.policy.policies import CallFacts, Policy, may_decide
 from adk_confirm.bot.slack.names import handles, person_name
 from adk_confirm.bot.slack.own_identity import APP_TOKEN_FIXES, scopes_for
-from adk_confirm.bot.slack.troubles import PATIENT, code_of, why_slack_is_unreached
+from adk_confirm.bot.slack.troubles import PATIENT, UNANSWERED, code_of, why_slack_is_unreached
 from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.open import not_for
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text
-
-UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 async def check_app_token(environment: Environment) -> Finding:
@@ -61,7 +58,7 @@ async def check_workspace(
         yield fix("scopes", f"missing: {', '.join(missing)}; add them, and install the app again")
     elif granted:
         yield fine("scopes", "all there")
-    with suppress(SlackApiError, *UNREACHABLE):
+    with suppress(*UNANSWERED):
         groups = (await client.usergroups_list(include_disabled=True)).get("usergroups")
         names.update({group: f"@{handle}" for group, handle in handles(groups) if handle})
     for what, asked, decides in _questions(client, settings):
@@ -102,7 +99,7 @@ async def _ask(
     """Slack's answer, or the finding that there is none. `fixes`: what to do, by Slack's code."""
     try:
         return await asked
-    except (SlackApiError, *UNREACHABLE) as error:
+    except UNANSWERED as error:
         if isinstance(error, SlackApiError) and (code := code_of(error)):
             if code == "ratelimited":
                 return note(what, "not checked, since Slack wants to be asked less often: run this again in a minute")
@@ -172,7 +169,7 @@ async def _check_layouts(client: AsyncWebClient) -> Finding:
         for what, arguments in layouts():  # noqa: B007  (the refusal names it)
             await client.blocks_validate(**arguments)  # type: ignore[arg-type]
             count += 1
-    except (SlackApiError, *UNREACHABLE) as error:
+    except UNANSWERED as error:
         if isinstance(error, SlackApiError) and (code := code_of(error)):
             if code in ("unknown_method", "ratelimited", "missing_scope", "not_allowed_token_type"):
                 return note("layouts", f"not checked: Slack does not answer blocks.validate here ({code})")

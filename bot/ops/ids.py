@@ -6,7 +6,6 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 
-import aiohttp
 import click
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
@@ -17,7 +16,7 @@ from adk_confirm.bot.config.settings import Environment
 from adk_confirm.bot.ops.command import CommandLine, in_columns, options
 from adk_confirm.bot.slack.calls import pages
 from adk_confirm.bot.slack.names import person_name
-from adk_confirm.bot.slack.troubles import PATIENT, Later, code_of, trouble_from, why_slack_is_unreached
+from adk_confirm.bot.slack.troubles import PATIENT, UNANSWERED, Later, code_of, trouble_from, why_slack_is_unreached
 from adk_confirm.runtime.errors import ConfirmError, Invalid
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text, objects
 
@@ -54,7 +53,7 @@ async def _find(env: Mapping[str, str], wanted: str) -> list[JsonObject]:
             async for entry, name, note in _everything(client)
             if wanted.lower().lstrip("@#") in f"{entry} {name} {note}".lower()
         ]
-    except (SlackApiError, aiohttp.ClientError, OSError) as error:
+    except UNANSWERED as error:
         if isinstance(error, SlackApiError) and (code := code_of(error)):
             method = str(error.response.api_url).rpartition("/")[2]
             trouble = trouble_from(method, error, repeatable=True)

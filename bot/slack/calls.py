@@ -24,7 +24,6 @@ from http import HTTPStatus
 from typing import Any, cast
 
 import aiohttp
-from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
@@ -51,6 +50,7 @@ from adk_confirm.bot.slack.rate_limits import (
 )
 from adk_confirm.bot.slack.troubles import (
     OVERSIZE_OR_ODD,
+    UNANSWERED,
     Gone,
     Later,
     RefusedBySlack,
@@ -203,8 +203,7 @@ class Slack:
                 response = await asking
             outcome = "ok"
             return cast("JsonObject", response.data)
-        except (SlackClientError, aiohttp.ClientError, OSError, TimeoutError, AttributeError) as error:
-            # AttributeError: the SDK fails on a 200 whose body is plain text, such as a proxy's.
+        except UNANSWERED as error:
             trouble: SlackTrouble = trouble_from(method.name, error, repeatable=method.repeatable)
             outcome = trouble.code
             raise trouble from None  # the SDK's error quotes what Slack answered, which may be the message itself

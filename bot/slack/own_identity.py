@@ -6,13 +6,11 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-import aiohttp
-from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adk_confirm.bot.config.settings import Settings
 from adk_confirm.bot.config.settings import Slack as SlackSettings
-from adk_confirm.bot.slack.troubles import PATIENT, Later, trouble_from
+from adk_confirm.bot.slack.troubles import PATIENT, UNANSWERED, Later, trouble_from
 from adk_confirm.runtime.rest.listening import CannotServe
 
 log = logging.getLogger(__name__)
@@ -74,7 +72,7 @@ async def identify(client: AsyncWebClient) -> BotIdentity:
         try:
             answer = await client.auth_test()
             break
-        except (SlackApiError, aiohttp.ClientError, OSError) as error:
+        except UNANSWERED as error:
             trouble = trouble_from("auth.test", error, repeatable=True)
             if not isinstance(trouble, Later):
                 raise CannotServe(

@@ -17,7 +17,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 import aiohttp
-from slack_sdk.errors import SlackApiError
+from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.http_retry.async_handler import AsyncRetryHandler
 from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
@@ -27,6 +27,10 @@ from adk_confirm.runtime.store.jobs import PutOff
 
 PATIENT: list[AsyncRetryHandler] = [AsyncRateLimitErrorRetryHandler(max_retry_count=3)]
 """For the clients of commands: they wait as long as Slack says. The service has limits of its own."""
+
+
+UNANSWERED = (SlackClientError, aiohttp.ClientError, OSError, AttributeError)
+"""What the SDK raises where a call has no good answer. `AttributeError`: a 200 with plain text, such as a proxy's."""
 
 
 class SlackTrouble(ConfirmError):
@@ -167,7 +171,7 @@ def why_slack_is_unreached(error: BaseException) -> str:
     """Why nothing was heard from Slack, for an operator."""
     if isinstance(error, SlackApiError):
         return f"the answer is not Slack's (status {_status_and_headers(error.response)[0]})"
-    return why_unreached(error)
+    return "the answer is not Slack's" if isinstance(error, AttributeError) else why_unreached(error)
 
 
 def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTrouble:

@@ -82,9 +82,11 @@ class Faults:
     def slows(self, method: str, seconds: float, *, times: int | None = 1, where: Where | None = None) -> Fault:
         return self._add(Fault(method, "slow", seconds=seconds, left=times, where=where))
 
-    def garbles(self, method: str, *, acted: bool = True, times: int | None = 1, where: Where | None = None) -> Fault:
-        """A 200 whose body is not JSON."""
-        return self._add(Fault(method, "garble", acted=acted, left=times, where=where))
+    def garbles(
+        self, method: str, kind: str = "application/json", *, times: int | None = 1, where: Where | None = None
+    ) -> Fault:
+        """A 200 whose body is not JSON, and of this kind."""
+        return self._add(Fault(method, "garble", acted=True, left=times, where=where, code=kind))
 
     def refuses(self, method: str, code: str, *, times: int | None = 1, where: Where | None = None) -> Fault:
         return self._add(Fault(method, "refuse", code=code, left=times, where=where))

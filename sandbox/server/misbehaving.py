@@ -24,7 +24,7 @@ async def misbehave(fault: Fault, request: web.Request, act: Callable[[], web.Re
         case "fail":
             return web.Response(status=fault.status, text="<html>Server Error</html>", content_type="text/html")
         case "garble":
-            return web.Response(text='{"ok": tru', content_type="application/json")
+            return web.Response(text='{"ok": tru', content_type=fault.code)
         case "hang":
             await fault.hold()
         case "slow":

@@ -328,6 +328,11 @@ async def test_an_answer_that_is_not_slack_s(at: Setup) -> None:
     assert f"FIX SLACK_APP_TOKEN Slack could not be asked: {wrong}. Run this again" in said
     assert f"FIX Slack {at.slack.url} can't be reached: {wrong}. Check the network" in said
     at.slack.faults.clear()
+    at.slack.faults.garbles("a*", "text/plain", times=None)
+    said = await at.says()
+    assert "FIX SLACK_APP_TOKEN Slack could not be asked: the answer is not Slack's. Run this again" in said
+    assert f"FIX Slack {at.slack.url} can't be reached: the answer is not Slack's. Check the network" in said
+    at.slack.faults.clear()
     at.slack.faults.garbles("usergroups.users.list")
     at.slack.faults.fails("blocks.validate")
     said = await at.says()

@@ -87,6 +87,9 @@ async def test_ids_are_found_by_name(
         slack.faults.fails("users.list", status=502)
         assert await asyncio.to_thread(main, ["ids"]) == 2
         assert "Slack can't be reached: the answer is not Slack's (status 502)." in capsys.readouterr().err
+        slack.faults.garbles("users.list", "text/plain")
+        assert await asyncio.to_thread(main, ["ids"]) == 2
+        assert "Slack can't be reached: the answer is not Slack's. Check" in capsys.readouterr().err
         slack.install.scopes = slack.install.scopes - {"usergroups:read"}
         assert await asyncio.to_thread(main, ["ids"]) == 2
         assert "The app lacks a scope for usergroups.list (usergroups:read). Add it" in capsys.readouterr().err

@@ -31,9 +31,13 @@ OUTAGE = 10.0
 async def test_a_start_while_slack_is_away_says_when_it_asks_again(caplog: pytest.LogCaptureFixture) -> None:
     async with FakeSlack(our_app()) as slack:
         slack.faults.fails("auth.test", status=503)
+        slack.faults.garbles("auth.test", "text/plain")
         settings = configured(slack, "sqlite://")
         assert (await identify(slack_client(settings))).team == "T0ACME"
-    assert [record.message.partition(". ")[2] for record in caplog.records] == ["Trying again in 1 s."]
+    assert [record.message.partition(". ")[2] for record in caplog.records] == [
+        "Trying again in 1 s.",
+        "Trying again in 2 s.",
+    ]
 
 
 @pytest.mark.parametrize("method", ["users.info", "usergroups.users.list"])
