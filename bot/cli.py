@@ -132,6 +132,9 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
 
     `clock` replaces the time of day, for tests.
     """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # whoever started this has closed it
+            setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115  (until the process ends)
     given = list(sys.argv[1:] if argv is None else argv)
     if given[:1] == ["help"]:
         given = [*given[1:], "--help"]

@@ -122,7 +122,7 @@ def _bytes(text: str) -> bytes:
     except ValueError:
         key = b""
     if len(key) != 32:
-        raise Invalid("A key is 64 hexadecimal digits, as `adk-confirm init` prints it.")
+        raise Invalid("A key is 64 hexadecimal digits, as `adk-confirm check` prints it.")
     return key
 
 

@@ -93,7 +93,7 @@ def writing(path: Path | None) -> Iterator[TextIO]:
         return
     whole = path.resolve()
     if whole.exists() and not whole.is_file():  # such as /dev/null, which a file would replace
-        raise StoreError(f"{path} is not a file. Name another one with --output.")
+        raise StoreError(f"{path} is not a file. Name another one.")
     part = whole.with_name(f"{whole.name}.part")
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -106,7 +106,7 @@ def writing(path: Path | None) -> Iterator[TextIO]:
             raise
     except OSError as error:
         why = error.strerror or error
-        raise StoreError(f"{path} can't be written: {why}. Name another file with --output.") from error
+        raise StoreError(f"{path} can't be written: {why}. Name another file.") from error
 
 
 def _ids_in(content: Json) -> Iterator[str]:

@@ -111,11 +111,11 @@ async def test_a_file_is_whole_and_its_owners_own(at: Backoffice) -> None:
     said = await at.command("audit", "export", "--format", "csv", "--output", "ledger.csv")
     assert said.out == "7 lines are in ledger.csv.\n"
     assert await at.refusal("audit", "export", "--output", "none/ledger.csv") == (
-        "none/ledger.csv can't be written: No such file or directory. Name another file with --output."
+        "none/ledger.csv can't be written: No such file or directory. Name another file."
     )
     os.mkfifo(at.directory / "pipe")
     refused = await at.refusal("audit", "export", "--output", "pipe")
-    assert refused == "pipe is not a file. Name another one with --output."
+    assert refused == "pipe is not a file. Name another one."
     assert sorted(path.suffix for path in at.directory.glob("ledger*")) == [".csv", ".jsonl"]
 
 

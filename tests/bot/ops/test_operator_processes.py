@@ -63,6 +63,13 @@ async def test_a_disk_that_is_full(at: Backoffice) -> None:
         assert (code, err.partition(": ")[2]) == (2, "The output can't be written: No space left on device.\n")
 
 
+async def test_streams_that_are_closed(at: Backoffice) -> None:
+    """As a supervisor may start a command. What was done is done, and nobody takes it for a failure."""
+    await at.asks()
+    for command in ("pause", "pending --json", "audit export", "audit verify"):
+        assert await shell(at, f"adk-confirm {command} <&- >&- 2>&-") == (0, "", ""), command
+
+
 async def test_what_a_shell_completes(at: Backoffice) -> None:
     """Ids and tools as the store has them now, and the agent's tools; without a store nothing, and no error."""
     at.policies(f'{POLICIES}[agent]\ntarget = "adk_confirm.examples.garden:agent"\n')
