@@ -43,7 +43,8 @@ def backup(call: CommandLine, folder: Path) -> None:
             shutil.copytree(artifacts, make_private_folder(folder / artifacts.name), dirs_exist_ok=True)
             made.append(artifacts.name)
     except (OSError, sqlite3.Error) as error:
-        raise StoreError(f"{folder} can't be written: {error}.") from error
+        shutil.rmtree(folder, ignore_errors=True)  # or somebody would take it for a whole copy
+        raise StoreError(f"The copy in {folder} failed, and was removed: {error}.") from error
     call.tell({"files": [*made]}, f"{folder} has {', '.join(made)}.")
 
 

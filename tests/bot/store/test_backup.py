@@ -209,6 +209,18 @@ async def test_what_google_adk_keeps_is_copied_too(tmp_path: Path, monkeypatch: 
     assert await kept.get_session(app_name="clerk", user_id="ann", session_id="s") is not None
 
 
+async def test_nobody_takes_half_a_copy_for_a_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x-adk.db").touch()
+    (tmp_path / "x.db").write_text("no database at all")
+    (tmp_path / "adk-confirm.toml").write_text(f'[store]\nurl = "sqlite:///{tmp_path}/x.db"\n{ONE}')
+    copy = tmp_path / "copy"
+    assert await command("backup", str(copy), "--config", str(tmp_path / "adk-confirm.toml")) == 2
+    assert f"The copy in {copy} failed, and was removed: file is not a database." in capsys.readouterr().err
+    assert not copy.exists()
+
+
 async def test_a_card_that_is_newer_than_its_row_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url, copy = f"sqlite:///{tmp_path / 'x.db'}", tmp_path / "copy"
     async with FakeSlack(our_app()) as slack:
