@@ -30,9 +30,7 @@ def written(text: str) -> dict[str, list[str]]:
 
 
 def test_no_key_is_missing_and_none_is_made_up() -> None:
-    tables: dict[str, type[BaseModel]] = {
-        name: table for name, table in settings.TABLES.items() if isinstance(table, type)
-    }
+    tables = {**settings.tables_in(settings.File)}
     lists: dict[str, type[BaseModel]] = {
         "door.caller": settings.CallerSettings,
         "door.server": settings.McpServerSettings,

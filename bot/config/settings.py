@@ -374,14 +374,14 @@ class File(_Table):
     policy: tuple[Policy, ...] = ()
 
 
-TABLES: Mapping[str, type[BaseModel]] = {
-    name: next(
-        part
+def tables_in(table: type[BaseModel]) -> Mapping[str, type[BaseModel]]:
+    """The tables, and lists of tables, that stand in a table, by name."""
+    return {
+        name: part
+        for name, field in table.model_fields.items()
         for part in (field.annotation, *get_args(field.annotation))
         if isinstance(part, type) and issubclass(part, BaseModel)
-    )
-    for name, field in File.model_fields.items()
-}
+    }
 
 
 class Settings(File):
@@ -433,7 +433,7 @@ def load_what_fits(path: Path, env: Mapping[str, str]) -> tuple[Settings, tuple[
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # with the mark that Windows puts before a text, or without
     except FileNotFoundError as error:
         what = "there is no such file. Write one with `adk-confirm init`, or name another with --config"
         raise SettingsError([Problem(str(path), what)]) from error
@@ -461,7 +461,7 @@ def read_what_fits(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     policy is wrong, there are no policies."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SettingsError([Problem(name, f"is not TOML: {error}")]) from error
     if isinstance(tables.get("policy"), dict):
         raise SettingsError([Problem("policy", "is a list of tables; write [[policy]], with two brackets")])
@@ -471,7 +471,9 @@ def read_what_fits(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     try:
         file = File.model_validate(tables)
     except ValidationError as error:
-        problems += [from_pydantic(each, _known_keys(each["loc"]), lines) for each in error.errors()]
+        # Of a list whose parts are wrong, pydantic says as well that it is too short.
+        wrongs = (each for each in error.errors() if each["type"] != "too_short" or not each["input"])
+        problems += [from_pydantic(each, _known_keys(each["loc"]), lines) for each in wrongs]
         wrong = {str(each["loc"][0]) for each in error.errors()}
         file = File.model_validate({key: table for key, table in tables.items() if key not in wrong})
     problems += policy_problems(file.policy, lines)
@@ -516,5 +518,7 @@ def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Proble
 
 def _known_keys(loc: tuple[int | str, ...]) -> tuple[str, ...]:
     """The keys of the table that an error is about."""
-    table = TABLES.get(str(loc[0])) if len(loc) > 1 else None
-    return tuple(table.model_fields if table is not None else TABLES)
+    table: type[BaseModel] = File
+    for step in loc[:-1]:
+        table = tables_in(table).get(str(step), table)
+    return tuple(table.model_fields)

@@ -295,6 +295,11 @@ class TestFiles:
         path.write_text(policy("quorum = 2"), encoding="utf-8")
         assert load_settings(path, SECRETS) == parse(policy("quorum = 2"))
 
+    def test_a_file_as_windows_saves_it(self, tmp_path: Path) -> None:
+        path = tmp_path / "adk-confirm.toml"
+        path.write_text(policy("quorum = 2"), encoding="utf-8-sig", newline="\r\n")
+        assert load_settings(path, SECRETS) == parse(policy("quorum = 2"))
+
     def test_no_file(self, tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match="Write one with `adk-confirm init`, or name another with --config"):
             load_settings(tmp_path / "x.toml", SECRETS)

@@ -33,6 +33,14 @@ def test_a_mistake_in_the_table_is_a_sentence(change: tuple[str, str], said: str
         parse_settings(FILE.replace(*change, 1), {})
 
 
+def test_a_mistake_is_said_once_and_with_the_keys_of_its_own_table() -> None:
+    with pytest.raises(SettingsError) as wrong:
+        parse_settings(settings("C0DEPLOYS").replace("waiting = 20", "waitin = 20").replace('["*"]', "[3]"), {})
+    said = [*map(str, wrong.value.problems)]
+    assert "door.caller[0].waitin: is not a setting; did you mean waiting?" in said
+    assert not any("must not be empty" in one for one in said)
+
+
 def test_what_the_door_lacks_is_said_before_it_opens() -> None:
     found = [str(one) for one in serving_problems(parse_settings(FILE, {}), {"CI_TOKEN": TOKENS["CI_TOKEN"]})]
     assert "door.caller[1].token_env: the environment has no NIGHTLY_TOKEN; set it, or remove this" in found
