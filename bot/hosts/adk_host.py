@@ -334,7 +334,7 @@ class AdkHost:
 
     async def _read(self, session: SessionId) -> SessionReading:
         self._read_after.pop(session, None)
-        return session_reading.read(await self.server.events(session))
+        return await session_reading.read(await self.server.events(session))
 
     async def _read_in_doubt(self, cut: DeliveryUnknown, session: SessionId) -> SessionReading:
         """Reads the session after a run. If that fails, the message may have arrived, or may still arrive."""
@@ -378,6 +378,7 @@ class AdkHost:
         await control.sure()
         async for raw in self.server.run(session, message, extra):
             yield raw
+            await asyncio.sleep(0)  # a thousand may have come at once: others get their turn
 
     @contextmanager
     def _marked_running(self, session: SessionId, given: dict[str, int]) -> Iterator[None]:

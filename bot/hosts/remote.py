@@ -77,7 +77,7 @@ MOST_EVENT = 8 * 1024 * 1024
 """The largest event or line of a stream."""
 
 MOST_STREAM = 128 * 1024 * 1024
-DEEPEST = 100
+DEEPEST, MOST_VALUES = 100, 2_000_000
 
 
 class Unreadable(Exception):
@@ -145,7 +145,10 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def json_or_text(text: str) -> Json:
-    """The text as JSON, or as it is if it is none. Raises `Unreadable` for JSON that is nested too deep."""
+    """The text as JSON, or as it is if it is none. Raises `Unreadable` for JSON that is nested too deep, or has more
+    values than a process should hold."""
+    if sum(map(text.count, ",[{")) > MOST_VALUES:
+        raise Unreadable(f"it sent JSON of more than {MOST_VALUES:,} values")
     try:
         value: Json = json.loads(text)
     except ValueError:

@@ -8,6 +8,7 @@ the tool may have run. *Settled*: such a response follows the answer.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -254,10 +255,16 @@ class SessionReading:
         self._answered[asks.siblings] += 1
 
 
-def read(events: Sequence[JsonObject] | None) -> SessionReading:
+IN_ONE_GO = 100
+"""Events that are read before others get their turn: a server may send a million."""
+
+
+async def read(events: Sequence[JsonObject] | None) -> SessionReading:
     """Reads the session's events, oldest first. None is a session that does not exist."""
     found = SessionReading(exists=events is not None)
     for index, raw in enumerate(events or ()):
+        if index % IN_ONE_GO == IN_ONE_GO - 1:
+            await asyncio.sleep(0)
         try:
             found.add(event_from(raw, index))
         except Invalid as error:

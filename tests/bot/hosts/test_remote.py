@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,7 +13,7 @@ from aiohttp import web
 
 from adk_confirm.bot.config.settings import AgentSettings
 from adk_confirm.bot.hosts.adk_host import AdkHost
-from adk_confirm.bot.hosts.host import SENT_WITHIN, DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
+from adk_confirm.bot.hosts.host import SENT_WITHIN, DeliveryUnknown, HostFailed, RefusedByHost, Unreachable, UserWords
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.hosts.plugin import BROKEN, DENIALS, EDITS, PORT, TOGETHER
 from adk_confirm.bot.hosts.remote import DEEPEST, LONGEST_PAUSE, NO_ADK, NO_MARKS, RemoteServer
@@ -22,7 +23,7 @@ from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database
 from adk_confirm.runtime.wire import Content, SessionId
 from tests.support.foreign.ear import Ear, Handler, listening, saying
-from tests.support.foreign.visit import Visit
+from tests.support.foreign.visit import Visit, texts
 
 HELLO = Content.of_text("hello")
 OURS = SessionId("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
@@ -464,6 +465,36 @@ async def test_deep_json_is_a_refusal(ear: Ear, deep: str) -> None:
     ear.instead["/run_sse"] = saying(deep, 422)
     with pytest.raises(RefusedByHost, match="more than 100 levels"):
         await runs(server)
+
+
+async def test_what_has_very_many_parts_keeps_nobody_waiting(ear: Ear, host: AdkHost) -> None:
+    """Thirty megabytes hold ten million events, and reading them takes minutes."""
+    events = [json.loads(EVENT) | {"id": str(number)} for number in range(9000)]
+    ear.instead[SESSION] = saying(json.dumps({"id": OURS.id, "events": events}))
+    assert await turns_of_others(host.look(OURS)) > 80
+    ear.instead |= without_streams(saying(json.dumps(events)))
+    assert await turns_of_others(texts(host.say(OURS, UserWords(text="hello", mark="m1")))) > 9000
+
+
+async def turns_of_others(work: Awaitable[object]) -> int:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    waiting = asyncio.create_task(others())
+    await work
+    waiting.cancel()
+    return turns
+
+
+async def test_more_values_than_anybody_means_are_a_refusal(ear: Ear, server: RemoteServer) -> None:
+    ear.instead[SESSION] = streaming('{"events": [', "0," * 2_000_000, "0]}")
+    with pytest.raises(Unreachable, match="JSON of more than 2,000,000 values"):
+        await server.events(OURS)
 
 
 async def test_nothing_is_unpacked(ear: Ear) -> None:

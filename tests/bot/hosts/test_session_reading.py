@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 
 from adk_confirm.bot.confirmation.confirmation import Ask, HostRequest, OutcomeKind
 from adk_confirm.bot.confirmation.outcome import kind_of
+from adk_confirm.bot.hosts import session_reading
 from adk_confirm.bot.hosts.asked import RequestStatus
 from adk_confirm.bot.hosts.host import ServerInfo, SessionSnapshot
 from adk_confirm.bot.hosts.host_events import event_from
-from adk_confirm.bot.hosts.session_reading import SessionReading, read
+from adk_confirm.bot.hosts.session_reading import SessionReading
 from adk_confirm.runtime.adk.signing import MARK, Announcement, announcement_about, announcement_metadata
 from adk_confirm.runtime.calls.call import CallState
 from adk_confirm.runtime.errors import Invalid
@@ -30,6 +32,10 @@ CALL: JsonObject = {"id": "c1", "name": "reimburse", "args": {"amount": 1500}}
 HINT: JsonObject = {"hint": "Approve?", "confirmed": False}
 WAITS = "This tool call requires confirmation, please approve or reject."
 ADK = ServerInfo(name="")
+
+
+def read(events: Sequence[JsonObject] | None) -> SessionReading:
+    return asyncio.run(session_reading.read(events))
 
 
 def event(author: str, *parts: JsonObject, **more: Json) -> JsonObject:
@@ -727,7 +733,7 @@ def steps_of(work: Callable[[], object]) -> int:
         return in_reading
 
     def trace(frame: FrameType, what: str, arg: object) -> object:
-        return in_reading if frame.f_code.co_filename == read.__code__.co_filename else None
+        return in_reading if frame.f_code.co_filename == session_reading.__file__ else None
 
     before = sys.gettrace()
     sys.settrace(trace)  # type: ignore[arg-type]  # typeshed knows no nested ones
