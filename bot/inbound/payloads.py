@@ -84,7 +84,7 @@ def _workspace(*named: Json) -> str:
     return next((team for team in map(ident, named) if team and not team.startswith("E")), "")
 
 
-def team_of(body: Mapping[str, Json]) -> str:
+def team_of(body: Mapping[str, Any]) -> str:
     """The workspace that installed the app, which may differ from the person's. `team_id` of an event in a shared
     channel is the workspace that made the channel."""
     view, team, user = (as_object(body.get(part)) for part in ("view", "team", "user"))
