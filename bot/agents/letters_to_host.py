@@ -65,7 +65,8 @@ class Deliveries:
         stop: asyncio.Event | None = None,
     ) -> Exchange | None:
         """Starts the exchange with the host for this mail: one letter, or the answers of one turn. Returns None if
-        nothing needs to be sent any more. `stop` is set when somebody stops the run."""
+        nothing needs to be sent any more. A host that tells is asked even then: it ends what was begun. `stop` is set
+        when somebody stops the run."""
         letter, noted = mail.letters[0], self._lease.clocks()
         if letter.kind == "words":
             since = await self._first_attempt(session, letter)
@@ -77,7 +78,9 @@ class Deliveries:
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
         first = all(one.ago is None for one in answers)
         sure = self._sure(session, [one.mark for one in answers], noted if first else None)
-        return self._host.answer(session.session, answers, RunControl(stop, self._lease, sure)) if answers else None
+        if not answers and not self._host.tells:
+            return None
+        return self._host.answer(session.session, answers, RunControl(stop, self._lease, sure))
 
     async def record_not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """Records that the host did not get the letters. Approved calls are sent again, until the approval expires."""

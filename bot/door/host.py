@@ -214,7 +214,8 @@ class DoorHost(EmbeddedHost):
     ) -> AsyncIterator[RunOutput]:
         """Takes what people decided. An approval waits for its claim, which comes as a letter of its own."""
         waits = [one for one in answers if one.delivery.approves and not self.runs(one.asked.tool)]
-        if due := [one for one in answers if one not in waits or claimed(one.mark)]:
+        due = [one for one in answers if one not in waits or claimed(one.mark)]
+        if due or not answers:
             async for said in super().answer(session, due, control):
                 yield said
 

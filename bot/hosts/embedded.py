@@ -71,19 +71,20 @@ class EmbeddedHost:
     def answer(
         self, session: SessionId, answers: Sequence[HostAnswer], control: RunControl = FREE
     ) -> AsyncIterator[RunOutput]:
-        begin: Callable[[], Awaitable[Run | None]]
-        match answers[0].delivery.word:
+        begin: Callable[[], Awaitable[Run]]
+        match answers[0].delivery.word if answers else None:
             case "approved" | "denied":
                 begin = partial(self._give, session, answers, control)
+            case None:
+                begin = partial(self._take_up, session, control)
             case word:
                 begin = partial(self._pass_on, session, answers[0], word, control)
         return self._heard(session, begin, control)
 
     async def _heard(
-        self, session: SessionId, begin: Callable[[], Awaitable[Run | None]], control: RunControl
+        self, session: SessionId, begin: Callable[[], Awaitable[Run]], control: RunControl
     ) -> AsyncGenerator[RunOutput]:
-        if (run := await begin()) is None:
-            return
+        run = await begin()
         self._told.pop(session, None)
         try:
             async for event in run:
@@ -97,9 +98,8 @@ class EmbeddedHost:
         elif control.held is not None:  # the session will be read
             await control.held.write_carried()
 
-    async def _give(self, session: SessionId, answers: Sequence[HostAnswer], control: RunControl) -> Run | None:
-        """Gives the answers to the runner. None if a request has another answer already: `look` shows what
-        became of it."""
+    async def _give(self, session: SessionId, answers: Sequence[HostAnswer], control: RunControl) -> Run:
+        """Gives the answers to the runner. If a request has another answer already, `look` shows what became of it."""
         message = Content(role=USER, parts=[_as_answer(one).as_part() for one in answers])
         previews = {one.asked.request_id: seen for one in answers if (seen := Preview.of(one.delivery.preview))}
         try:
@@ -109,7 +109,7 @@ class EmbeddedHost:
                 raise SendSeparately(str(error)) from error
             if isinstance(error, NotFound):
                 raise RequestLost(str(error)) from error
-            return None
+            return await self._take_up(session, control)
 
     async def _pass_on(self, session: SessionId, answer: HostAnswer, word: Word, control: RunControl) -> Run:
         about, attempt = answer.asked.call_id, answer.delivery.lost_attempt
@@ -118,8 +118,11 @@ class EmbeddedHost:
                 **_named(session), call_id=about, word=word, attempt=attempt, control=control
             )
         except Conflict:
-            # Stored before. A process that died may have left the run unfinished.
-            return await self.runner.take_up(**_named(session), control=control)
+            return await self._take_up(session, control)
+
+    async def _take_up(self, session: SessionId, control: RunControl) -> Run:
+        """For what was stored before, or is too late: a process that died then may have left its run unfinished."""
+        return await self.runner.take_up(**_named(session), control=control)
 
     async def look(
         self, session: SessionId, *, after_exchange: bool = False, held: Lease | None = None

@@ -200,7 +200,8 @@ class Host(Protocol):
         self, session: SessionId, answers: Sequence[HostAnswer], control: RunControl = FREE
     ) -> AsyncIterator[RunOutput]:
         """Sends answers, and yields what the run says. Once `control.stop` is set, the host ends the run as far as it
-        can. The decisions are delivered anyway. Our own runtime works under the caller's lease on the session."""
+        can. The decisions are delivered anyway. Our own runtime works under the caller's lease on the session. Without
+        answers, it ends what a process that died left unfinished."""
         ...
 
     async def preview(self, asked: AskedCall, arguments: JsonObject) -> Preview:
