@@ -85,6 +85,24 @@ async def test_alone_it_goes_on_where_it_stood(at: Staff, database_url: str, tmp
             await is_posted_whole_and_once(at)
 
 
+async def test_the_agent_hears_that_its_call_was_late_though_the_bot_died_right_then(
+    at: Staff, database_url: str, tmp_path: Path
+) -> None:
+    async with serving(at.slack, database_url, tmp_path, f'{POLICY}start_within = "1s"\n') as bot:
+        await bot.starts("count_next,write")
+        card = await at.ask('pay {"to": "Ada", "amount": 20}')
+        await at.bob.clicks(card, "Approve")
+        assert await bot.reached() == "count_next"
+        await asyncio.sleep(1.2)  # what is awaited is that the approval's time is over
+        bot.thaws()
+        assert await bot.reached() == "write", "the call was to begin, and that it is too late is stored"
+        await bot.killed()
+
+        await bot.starts()
+        await at.sees(card, "Not started in time: Pay", "did not start within 1s")
+        assert at.ran() == []
+
+
 @pytest.mark.parametrize("stored", TAKEN_OVER)
 async def test_what_was_taken_over_it_leaves_alone(at: Staff, postgres_url: str, tmp_path: Path, stored: str) -> None:
     async with replicas(at, postgres_url, tmp_path, 3 if stored == "look_in_or_enter" else 2) as (first, *others):
