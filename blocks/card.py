@@ -477,9 +477,10 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
 def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
     """The people who can still decide. Somebody who is named and has approved, or can't any more, is left out."""
     approve = view.stage is State.WAITING and not (view.lacks_preview or view.too_few_may)  # else they answer or deny
+    named = (*view.approvers, *view.escalated_to)
     out = (*view.voted, *view.spoke) if approve else view.voted
-    left = [one for one in view.approvers if one.kind is not ApproverKind.USER or one.value not in out]
-    return say(template, approvers=approver_names((*(left or view.approvers), *view.escalated_to), most), **spans)
+    left = [one for one in named if one.kind is not ApproverKind.USER or one.value not in out]
+    return say(template, approvers=approver_names(left or named, most), **spans)
 
 
 def who_can(view: Shown) -> tuple[TextSpan, ...]:

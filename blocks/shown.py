@@ -242,7 +242,7 @@ class Voting:
     approvers: tuple[Approver, ...] = ()
     escalated_to: tuple[Approver, ...] = ()
     escalates_to: tuple[Approver, ...] = ()
-    escalates_at: int = 0  # 0: it is not going to
+    escalates_at: int = 0  # 0: it is not going to, or that will not be enough
     able: frozenset[str] = frozenset()
     """The values of those approvers who neither asked nor spoke to the agent. Members of groups are not looked up."""
     too_few_now: bool = False

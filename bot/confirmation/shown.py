@@ -143,15 +143,15 @@ def _voting(row: Confirmation, call: AskedFor, accounts: Mapping[str, str], spok
     now = (*named, *(leads if row.escalated else ()))
     able = frozenset(one.value for one in now) - barred
     too_few = waits and _too_few(now, barred, policy.quorum)
-    helped = able and later and not _too_few((*now, *leads), barred, policy.quorum)
+    helped = later and not _too_few((*now, *leads), barred, policy.quorum)
     return Voting(
         approvers=named,
         escalated_to=leads if row.escalated else (),
-        escalates_to=leads,
-        escalates_at=epoch(later) if later else 0,
+        escalates_to=tuple(one for one in leads if one.value not in barred),
+        escalates_at=epoch(later) if later and (helped or not too_few) else 0,
         able=able,
         too_few_now=too_few,
-        too_few_may=too_few and not helped,
+        too_few_may=too_few and not (able and helped),
         spoke=tuple(spoke),
         speaking_bars=policy.allow_requester is False,
         quorum=policy.quorum,

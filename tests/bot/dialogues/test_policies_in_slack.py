@@ -87,7 +87,9 @@ async def test_who_may_approve_now_need_not_wait_for_those_who_may_later(at: Off
     await at.sees(card, ", done")
 
 
-@pytest.mark.office(policy('"user:U0BOB"', 'escalate_after = "20m"\nescalate_to = ["user:U0LEAD"]'), target=LAB)
+@pytest.mark.office(
+    policy('"user:U0BOB"', 'escalate_after = "20m"\nescalate_to = ["user:U0ANN", "user:U0LEAD"]'), target=LAB
+)
 async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_when(at: Office) -> None:
     card = await at.ask(PAY)
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
@@ -99,6 +101,16 @@ async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_whe
     await at.sees(card, "*Needs 1 approval* from")
     await at.lead.clicks(at.lead.now(card), "Approve")
     await at.sees(card, ", done")
+
+
+@pytest.mark.office(
+    policy('"user:U0BOB"', 'quorum = 2\nescalate_after = "20m"\nescalate_to = ["user:U0ANN"]'), target=LAB
+)
+async def test_if_those_who_may_later_are_too_few_as_well_a_card_says_what_to_do(at: Office) -> None:
+    """ann asked for it, so she can't approve it later either."""
+    said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
+    card = await at.sees(said, "*Needs 2 approvals, but only 1 person can approve* · @bob can deny · expires")
+    assert "Whoever keeps the policy file can add approvers." in card
 
 
 @pytest.mark.office(policy('"user:U0ANN"', 'allow_requester = "speakers"'), target=LAB)
