@@ -483,9 +483,10 @@ def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[
     return say(template, approvers=approver_names(left or named, most), **spans)
 
 
-def who_can(view: Shown) -> tuple[TextSpan, ...]:
-    """`@oncall, and @lead from 14:11`: after why somebody else can't decide."""
-    able = () if view.too_few_may else (*view.approvers, *view.escalated_to)
+def who_can(view: Shown, voter: str) -> tuple[TextSpan, ...]:
+    """`@oncall, and @lead from 14:11`: after why the voter can't decide."""
+    named = () if view.too_few_may else (*view.approvers, *view.escalated_to)
+    able = [one for one in named if one.value != voter]
     row = approver_names(able) or say("the card says who can")
     if able and view.escalates_at and (leads := approver_names(view.escalates_to)):
         near = When(view.escalates_at, lead="from ", clock=view.escalates_at - view.asked_at < SAME_DAY)

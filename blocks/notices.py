@@ -46,7 +46,7 @@ def verdict_message(call: Shown, made: Verdict, voter: str = "") -> Message:
     """The answer to a voter. A person who asked and therefore can't vote gets a button to withdraw the call."""
     own = made.refusal is not None and call.stage is State.WAITING and call.asked_by == voter
     row = actions([withdraw_button(call)], f"verdict.{call.id}") if own else []
-    return message([verdict(call, made)], "verdict", *row)
+    return message([verdict(call, made, voter)], "verdict", *row)
 
 
 def notice_modal(sentence: str, title: str = NOT_POSSIBLE) -> JsonObject:
@@ -70,10 +70,10 @@ def agent_failure_message(retry: str, why: str | None) -> Message:
     return message([*pieces, tell], f"failed.{retry}", *row)
 
 
-def verdict(call: Shown, made: Verdict) -> Line:
+def verdict(call: Shown, made: Verdict, voter: str) -> Line:
     """Whether the vote counts, and what to do next, in one or two sentences."""
     if made.refusal is not None:
-        return Line(_refusal(call, made.refusal))
+        return Line(_refusal(call, made.refusal, voter))
     votes, tool = f"{made.votes} of {call.quorum}", name(call.tool)
     if call.question and made.kind in (LineKind.APPROVAL, LineKind.EDITED):
         return line("Your answer counts. {tool} gets it.", tool=tool)
@@ -102,7 +102,7 @@ _QUESTION = {"decide": "answer", "decides": "answers", "approved": "answered", "
 """What a voter does, in `words.WHY`."""
 
 
-def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
+def _refusal(call: Shown, refusal: Refusal, voter: str) -> tuple[TextSpan, ...]:
     """Why the vote does not count, and who can decide, from when, or what was decided."""
     names = [name(one) for one in refusal.fields[:10]]
     stage = refusal.state or call.stage
@@ -125,7 +125,7 @@ def _refusal(call: Shown, refusal: Refusal) -> tuple[TextSpan, ...]:
         needed = (Say(words.needed(len(call.voted), call.quorum)),)
         row += (Say(" "), *deciders(call, "{needed} from {approvers}", needed=needed), Say("."))
     if why in _NOT_YOURS:
-        who = Line(who_can(call)).spans
+        who = Line(who_can(call, voter)).spans
         row = (*row[:-1], Say(f"{getattr(row[-1], 'text', '').rstrip('.')}: "), *who, Say("."))
     return row
 

@@ -103,6 +103,15 @@ async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_whe
     await at.sees(card, ", done")
 
 
+@pytest.mark.office(policy('"user:U0BOB", "user:U0LEAD"'), target=LAB)
+async def test_whoever_spoke_is_told_who_else_decides(at: Office) -> None:
+    card = await at.ask(PAY)
+    await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
+    await at.sees(card, "bob can't approve: they spoke to the agent here.")
+    await at.bob.clicks(at.bob.now(card), "Approve")
+    await at.bob.gets_modal("You spoke to the agent in this conversation, so somebody else decides: @lead.")
+
+
 @pytest.mark.office(
     policy('"user:U0BOB"', 'quorum = 2\nescalate_after = "20m"\nescalate_to = ["user:U0ANN"]'), target=LAB
 )
