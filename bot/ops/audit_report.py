@@ -6,13 +6,15 @@ It claims no more than the ledger proves: that somebody pressed a button is know
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
+from importlib.metadata import version
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, compress, zip_longest
 from pathlib import Path
 from statistics import median
 from string import Template
@@ -27,7 +29,7 @@ from adk_confirm.bot.audit.ledger import LedgerLine, LineKind, stamp
 from adk_confirm.bot.audit.verification import Integrity, Report
 from adk_confirm.bot.confirmation.shown_lines import read_seconds, shown_line
 from adk_confirm.bot.ops.audit_export import writing
-from adk_confirm.bot.ops.audit_verify import ANCHOR, PUBLIC_KEY, verification_results, verified
+from adk_confirm.bot.ops.audit_verify import ANCHOR, NOT_SEALED, PUBLIC_KEY, SET_IT, verification_results, verified
 from adk_confirm.bot.ops.command import (
     COLUMNS,
     DATES,
@@ -46,17 +48,19 @@ from adk_confirm.bot.store.known_names import KnownNames
 from adk_confirm.bot.store.ledger_rows import content_of
 from adk_confirm.runtime.errors import Invalid, StoreError
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, as_text, objects
-from adk_confirm.runtime.store.tables import SEALED_OTHERWISE, belongs_to
+from adk_confirm.runtime.store.tables import belongs_to
 
 QUICK = 5.0
-"""Seconds. The report counts the approvals that came within this time: nobody can have read the call."""
+"""Seconds. The report counts the votes to approve that came within this time: nobody can have read the call."""
 
 _VOTES = {LineKind.APPROVAL: "approvals", LineKind.EDITED: "edits", LineKind.DENIED: "denials"}
-_DECIDED = (LineKind.APPROVED, LineKind.DENIED, LineKind.EXPIRED, LineKind.WITHDRAWN, LineKind.ELSEWHERE)
+_DECIDED = [*map(LineKind, ("approved", "denied", "expired", "withdrawn", "asked anew", "answered elsewhere"))]
 _ENDS = (LineKind.DONE, LineKind.FAILED, LineKind.REFUSED, LineKind.LAPSED, LineKind.UNKNOWN, LineKind.NOBODY_KNOWS)
+_LOOK_AT = ("failed", "lapsed", "unknown", "nobody knows")
 _OTHER = (LineKind.ESCALATED, LineKind.REMINDED, LineKind.RUN_AGAIN, LineKind.STOPPED, LineKind.BEGUN_CHANGED)
-_ALARMS = (LineKind.UNSEALED, LineKind.ALTERED)
-_OPERATED = (LineKind.PAUSED, LineKind.RESUMED, LineKind.RETRIED, LineKind.REAPPLIED, LineKind.PURGED)
+_AFTER = "answered outside after a decision"
+_ALARMS = (LineKind.UNSEALED, LineKind.ALTERED, LineKind.ELSEWHERE, _AFTER)
+_OPERATED = [*map(LineKind, ("paused", "resumed", "retried", "reapplied", "purged", "sealed anew"))]
 
 
 @click.command()
@@ -94,9 +98,10 @@ async def report(
     async with call.reading() as database:
         found = await verified(call, database, anchor, public_keys, begin)
         if found.broken is not None and not public_keys and not await database.read(belongs_to, call.seal):
-            raise StoreError(f"{SEALED_OTHERWISE} No report was made. `adk-confirm audit verify` says more.")
+            raise StoreError(f"No report was made: {NOT_SEALED}. {SET_IT}")
         names = await call.known_names(database)
-    done = tallies[-1].result(found)
+    made: JsonObject = {"made": stamp(at), "store": database.url, "version": version("adk-confirm")}
+    done = made | tallies[-1].result(found)
     if html is not None:
         with writing(html) as out:
             out.write(report_page(done, names))
@@ -116,47 +121,52 @@ class Tally:
     lines: int = 0
     unproven: int = 0
     purged: int = 0
-    kinds: Counter[LineKind] = field(default_factory=Counter)
-    tools: defaultdict[str, Counter[LineKind]] = field(default_factory=lambda: defaultdict(Counter))
-    people: defaultdict[str, _Person] = field(default_factory=lambda: defaultdict(_Person))
+    tools: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    waiting: dict[str, bool] = field(default_factory=dict)  # by call: whether it was asked about in the period
+    people: defaultdict[str, _Person] = field(default_factory=lambda: defaultdict(_Person))  # "": everybody
     callers: Counter[str] = field(default_factory=Counter)
     free: Counter[str] = field(default_factory=Counter)  # calls of callers about which nobody is asked
     uncounted: Counter[str] = field(default_factory=Counter)
     denials: list[JsonObject] = field(default_factory=list)
     grants: dict[str, JsonObject] = field(default_factory=dict)
     operated: list[JsonObject] = field(default_factory=list)
-    ends: dict[str, str] = field(default_factory=dict)  # how each call ended, as it was known last
+    ends: dict[str, JsonObject] = field(default_factory=dict)  # how each call ended, as it was known last
 
     def hear(self, line: LedgerLine, proven: bool) -> None:
-        if not self.since <= line.at < self.until:
+        here, call, of_tool = self.since <= line.at < self.until, line.confirmation or "", self.tools[line.tool or ""]
+        if not proven or line.at >= self.until:
+            self.unproven += here
             return
-        if proven:
+        waited = self.waiting.pop(call, None) if line.kind in _DECIDED else None
+        if line.kind is LineKind.ASKED:
+            self.waiting[call] = here
+        if here:
+            of_tool[line.kind if waited is not None or line.kind not in _DECIDED else _AFTER] += 1
+            of_tool["open"] += (line.kind is LineKind.ASKED) - bool(waited)
+            of_tool["asked before"] += waited is False
             self._add(line, content_of(line))
-        else:
-            self.unproven += 1
 
     def _add(self, line: LedgerLine, content: JsonObject | None) -> None:
         self.lines += 1
         self.purged += content is None
-        self.kinds[line.kind] += 1
-        if line.tool is not None and line.kind is not LineKind.FREE_CALL:
-            self.tools[line.tool][line.kind] += 1
         said, call = content or {}, line.confirmation or ""
         who = as_text(as_object(said.get("who")).get("user"))
+        why = as_text(as_object(said.get("refusal")).get("reason"))
         about: JsonObject = {"at": stamp(line.at), "tool": line.tool, "confirmation": line.confirmation, "who": who}
         if line.kind in _VOTES and who:
-            self.people[who].voted(line.kind, read_seconds(said.get("seconds")), opened=said.get("way") == "form")
+            for one in (self.people[who], self.people[""]):
+                one.voted(line.kind, read_seconds(said.get("seconds")), opened=said.get("way") == "form")
         match line.kind:
-            case LineKind.ASKED | LineKind.RUN_AGAIN:
-                if line.kind is LineKind.ASKED and (way := as_text(said.get("way"))):
-                    self.callers[way.removeprefix("caller ")] += 1
+            case LineKind.ASKED if way := as_text(said.get("way")):
+                self.callers[way.removeprefix("caller ")] += 1
+            case LineKind.RUN_AGAIN:
                 self.ends.pop(call, None)
             case kind if kind in _ENDS:
-                self.ends[call] = str(kind)
+                self.ends[call] = {**about, "ended": str(kind)}
             case LineKind.FREE_CALL:
                 self.free[who.removeprefix("caller ")] += 1
             case LineKind.VOTE_REFUSED:
-                self.uncounted[as_text(as_object(said.get("refusal")).get("reason")) or "purged"] += 1
+                self.uncounted[why or "purged"] += 1
             case LineKind.DENIED:
                 self.denials.append({**about, "reason": as_text(said.get("reason"))})
             case LineKind.GRANTED:
@@ -166,9 +176,9 @@ class Tally:
             case LineKind.GRANT_USED if grant := self.grants.get(as_text(said.get("grant"))):
                 grant["used"] = int(str(grant["used"])) + 1
             case LineKind.GRANT_REVOKED if grant := self.grants.get(call):
-                grant["ended"] = as_text(as_object(said.get("refusal")).get("reason")) or "revoked"
-            case LineKind.SETTLED:
-                self.ends[call] = "it happened" if said.get("yes") else "it did not"
+                grant |= {"ended": why or "revoked", "ended_by": who}
+            case LineKind.SETTLED if "yes" in said:
+                self.ends[call] = {**about, "ended": "it happened" if said["yes"] else "it did not"}
             case _:
                 pass
         if line.kind in _OPERATED or who.split(" ")[0] == OPERATOR.user:
@@ -177,10 +187,13 @@ class Tally:
             self.operated.append({**about, "kind": str(line.kind), "reason": reason or ""})
 
     def result(self, found: Report) -> JsonObject:
-        times = [took for one in self.people.values() for took in one.approved_after]
+        total = sum(self.tools.values(), Counter[str]())
         for grant in self.grants.values():
             if not grant["ended"] and (until := as_text(grant["until"])) and read_stamp(until) <= self.until:
                 grant["ended"] = str(LineKind.EXPIRED)
+        withdrew = sum(one["kind"] == LineKind.WITHDRAWN for one in self.operated)
+        ended = Counter(one["ended"] for one in self.ends.values())
+        people: list[JsonObject] = [{"who": who, **one.result()} for who, one in sorted(self.people.items()) if who]
         return {
             "since": stamp(self.since),
             "until": stamp(self.until),
@@ -192,30 +205,31 @@ class Tally:
                 "purged": self.purged,
                 "unproven": self.unproven,
             },
-            "asked": self.kinds[LineKind.ASKED],
-            "let_through_by_grants": self.kinds[LineKind.GRANT_USED],
-            "refused_without_asking": self.kinds[LineKind.CALL_REFUSED],
+            "asked": total[LineKind.ASKED],
+            "still_open": total["open"],
+            "decided_but_asked_before": total["asked before"],
+            "let_through_by_grants": total[LineKind.GRANT_USED],
+            "refused_without_asking": total[LineKind.CALL_REFUSED],
             **({"callers": dict(sorted(self.callers.items()))} if self.callers else {}),
             **({"free_calls_of_callers": dict(sorted(self.free.items()))} if self.free else {}),
-            "decisions": self._counts(_DECIDED),
-            "ends": {kind: count for kind in words.STATES if (count := [*self.ends.values()].count(kind))},
-            "other": self._counts(_OTHER),
-            "approvals": _speed(times) | {"on_the_card": sum(one.pressed for one in self.people.values())},
+            "decisions": {str(kind): total[kind] for kind in _DECIDED},
+            "ends": {state: ended[state] for state in words.STATES if ended[state]},
+            "to_look_at": _by_time(one for one in self.ends.values() if one["ended"] in _LOOK_AT),
+            "other": {"withdrawn by operators": withdrew, **{str(kind): total[kind] for kind in _OTHER}},
+            "approvals": self.people[""].result(),
             "tools": [
-                {"tool": tool, "asked": of[LineKind.ASKED], **{str(kind): of[kind] for kind in _DECIDED}}
+                {"tool": tool, **{column: of[column] for column in _TABLES["Tools", "tools"][1:]}}
                 for tool, of in sorted(self.tools.items())
+                if any(of[column] for column in _TABLES["Tools", "tools"][1:])
             ],
-            "people": [one.result(who) for who, one in sorted(self.people.items())],
+            "people": [*sorted(people, key=lambda one: -int(str(one["within_5_s"])))],
             "votes_that_did_not_count": dict(sorted(self.uncounted.items())),
             "denials": _by_time(self.denials),
             "grants": _by_time(self.grants.values()),
             "operators": _by_time(self.operated),
-            "alarms": self._counts(_ALARMS),
+            "alarms": {str(kind): total[kind] for kind in _ALARMS},
             "demands": [{"part": part, "demand": demand, "shows": shows} for part, demand, shows in DEMANDS],
         }
-
-    def _counts(self, kinds: Iterable[LineKind]) -> JsonObject:
-        return {str(kind): self.kinds[kind] for kind in kinds}
 
 
 def _by_time(found: Iterable[JsonObject]) -> list[Json]:
@@ -235,30 +249,27 @@ class _Person:
             self.pressed += not opened
             self.approved_after += [] if took is None else [took]
 
-    def result(self, who: str) -> JsonObject:
-        votes: JsonObject = {name: self.votes[kind] for kind, name in _VOTES.items()}
-        return {"who": who, **votes, "on_the_card": self.pressed, **_speed(self.approved_after)}
-
-
-def _speed(times: list[float]) -> JsonObject:
-    """How long people could see the call, at most, before they approved it."""
-    quick = sum(took <= QUICK for took in times)
-    return {"timed": len(times), "median_seconds": round(median(times), 1) if times else None, "within_5_s": quick}
+    def result(self) -> JsonObject:
+        """Also how long people could see the call, at most, before they approved it."""
+        times, votes = self.approved_after, {name: self.votes[kind] for kind, name in _VOTES.items()}
+        quick = sum(round(took, 1) <= QUICK for took in times)  # as the median is shown
+        speed = {"median_seconds": round(median(times), 1) if times else None, "within_5_s": quick}
+        return {**votes, "on_the_card": self.pressed, "timed": len(times), **speed}
 
 
 DEMANDS = (
-    ("Calls", "AI Act Art. 12(1), 12(2)", "How many were recorded in the period."),
+    ("Calls, Tools", "AI Act Art. 12(1), 12(2)", "How many were recorded in the period."),
     ("Ledger", "AI Act Art. 12(1); SOC 2 CC7.2", "Whether anybody changed later what the checkpoints cover."),
-    ("Denials, People", "AI Act Art. 14(4)(d)", "Who stopped a call before it ran, and why."),
-    ("Calls, Operators, Grants", "AI Act Art. 14(4)(e)", "What people ended: a request, an agent's run, a permission."),
+    ("Denials, People", "AI Act Art. 14(4)(d)", "Who denied a call, and why, if they gave a reason."),
+    ("Calls, Operators, Grants", "AI Act Art. 14(4)(e)", "How many were withdrawn. Who paused runs, or ended a grant."),
     ("How fast", "AI Act Art. 14(4)(b)", "How long people could see a call at most. Not whether they read it."),
-    ("People: edits", "AI Act Art. 14(4)(d)", "What people changed before it ran."),
-    ("Calls: votes that did not count", "SOC 2 CC6.1, CC6.3", "Whose votes were refused, and why."),
-    ("Calls, People", "SOC 2 CC8.1", "How many calls each person approved."),
-    ("Grants", "SOC 2 CC6.3, CC8.1", "How often each grant was used, who gave it, until when."),
-    ("Calls: alarms", "SOC 2 CC7.2, CC7.3", "Where the service noticed that something stored had been changed."),
-    ("Calls: how they ended", "SOC 2 CC7.3", "What came of calls, as a machine or people said."),
-    ("Operators", "SOC 2 CC7.2, CC8.1", "What operators did, under the names that they typed."),
+    ("People: edits", "AI Act Art. 14(4)(d)", "How often each person changed a call, or filled in an answer."),
+    ("Calls: refused votes", "SOC 2 CC6.1, CC6.3", "How many votes were recorded as refused, by reason."),
+    ("Calls, People", "SOC 2 CC8.1", "How many calls were approved. How often each person voted to approve."),
+    ("Grants", "SOC 2 CC6.3, CC8.1", "Of each grant of the period: who gave it, until when, how often it was used."),
+    ("Calls: alarms", "SOC 2 CC7.2, CC7.3", "How often something stored was changed, or a call answered elsewhere."),
+    ("Calls, Calls to look at", "SOC 2 CC7.3", "What came of calls, as a machine or people said."),
+    ("Operators", "SOC 2 CC7.2, CC8.1", "What operators did, under the name that they gave or their account has."),
 )
 """Which part of the report bears on which demand. The sentence says all that it shows."""
 
@@ -268,96 +279,111 @@ DEMANDS = (
 
 class Section(NamedTuple):
     title: str
-    sentences: tuple[str, ...]
-    table: tuple[tuple[str, ...], ...] = ()
+    sentences: Sequence[str]
+    table: Sequence[tuple[str, ...]] = ()
+    numbers: Collection[str] = ()  # the heads of columns of numbers
 
 
 def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
-    ledger = as_object(found["ledger"])
-    empty = [title.lower() for title, key in _TABLES if not found[key]]
-    yield Section(
-        "Ledger",
-        (
-            str(ledger["said"]),
-            f"Lines in the period: {ledger['lines']}, of which {ledger['purged']} were purged.",
-            *([f"Left out, because nothing proves them: {ledger['unproven']}."] if ledger["unproven"] else []),
-        ),
-    )
-    yield Section(
-        "Calls",
-        (
-            f"People were asked about: {found['asked']}. Let through by grants: {found['let_through_by_grants']}. "
-            f"Refused without asking anybody: {found['refused_without_asking']}.",
-            *([_counted("Of these, programs asked at the door", found["callers"])] if "callers" in found else []),
-            *([_counted("Programs made free calls", free)] if (free := found.get("free_calls_of_callers")) else []),
-            _counted("Decisions", found["decisions"]),
-            _counted("How they ended", found["ends"]),
-            *([_counted("Besides", other)] if any(as_object(other := found["other"]).values()) else []),
-            _counted("Votes that did not count", found["votes_that_did_not_count"]),
-            _counted("Alarms", found["alarms"]),
-            *([f"None in the period: {', '.join(empty)}."] if empty else []),
-        ),
-    )
-    yield Section("How fast", tuple(_how_fast(as_object(found["approvals"]))))
-    for (title, key), columns in _TABLES.items():
-        rows = objects(found[key])
-        head = tuple(column.replace("_", " ").capitalize() for column in columns)
-        cells = [tuple(_said(column, row[column], names) for column in columns) for row in rows]
-        if rows:
-            yield Section(title, (), (head, *cells))
+    ledger, (look, *tables) = as_object(found["ledger"]), _tables(found, names)
+    purged = f", of which {ledger['purged']} were purged" if ledger["purged"] else ""
+    unproven = [f"Left out, because nothing proves them: {ledger['unproven']}."] if ledger["unproven"] else []
+    yield Section("Ledger", (str(ledger["said"]), f"Lines in the period: {ledger['lines']}{purged}.", *unproven))
+    calls, speed = [*_calls(found)], [*_how_fast(as_object(found["approvals"]))]
+    if ledger["lines"]:
+        parts = (Section("Calls", calls), look, Section("How fast", speed), *tables)
+        yield from (one for one in parts if one.table or one.sentences)
+    alarms, *others = any(as_object(found["alarms"]).values()), *((one.title, one.table) for one in tables[2:])
+    empty = [("Calls", calls), ("Refused votes", found["votes_that_did_not_count"]), ("Alarms", alarms), *others]
+    if titles := [title.lower() for title, there in empty if not there]:
+        yield Section("", (f"None in the period: {', '.join(titles)}.",))
+
+
+def _calls(found: JsonObject) -> Iterator[str]:
+    keys = ("asked", "still_open", "decided_but_asked_before", "let_through_by_grants", "refused_without_asking")
+    yield from _counted("In the period", {key.replace("_", " "): found[key] for key in keys})
+    yield from _counted("Of these, programs asked at the door", found.get("callers"))
+    yield from _counted("Programs made free calls", found.get("free_calls_of_callers"))
+    yield from _counted("Decided", found["decisions"])
+    yield from (f"{name.capitalize()}: {count}." for name, count in as_object(found["other"]).items() if count)
+    yield from _counted("Of those that could run", found["ends"])
+    yield from _counted("Refused votes", found["votes_that_did_not_count"])
+    yield from _counted("Alarms", found["alarms"])
 
 
 def _how_fast(speed: JsonObject) -> Iterator[str]:
-    timed, pressed = int(str(speed["timed"])), int(str(speed["on_the_card"]))
+    votes, timed, pressed = (int(str(speed[name])) for name in ("approvals", "timed", "on_the_card"))
     if not timed:
-        yield "Nobody approved anything in the period."
         return
-    half = words.duration(float(str(speed["median_seconds"])))
-    yield f"Half of the {timed} approvals came within {half}." if timed > 1 else f"The one approval came after {half}."
-    ways = f"Pressed on the card: {pressed}; in a form: {timed - pressed}."
-    yield f"Within {QUICK:g} s: {speed['within_5_s']}. {ways}"
+    half, them = words.duration(float(str(speed["median_seconds"]))), f"{timed} of them" if timed < votes else "them"
+    came = f"Half of {them} came within {half}." if timed > 1 else f"One came after {half}."
+    yield f"Votes to approve: {votes}. {came}"
+    yield f"Within {QUICK:g} s: {speed['within_5_s']}. Pressed on the card: {pressed}; in a form: {votes - pressed}."
     yield "The ledger does not know when Slack showed a card: if it was late, people had less time to read it."
 
 
-def _counted(title: str, counts: Json) -> str:
+def _counted(title: str, counts: Json) -> list[str]:
     shown = Counter[str]()
     for name, count in as_object(counts).items():
         shown[_CALLED.get(name, name)] += int(str(count))
-    return f"{title}: {', '.join(f'{name} {count}' for name, count in shown.items() if count) or 'none'}."
+    said = ", ".join(f"{name} {count}" for name, count in shown.items() if count)
+    return [f"{title}: {said}."] if said else []
 
 
-_CALLED = {**words.STATES, str(LineKind.ELSEWHERE): words.STATES["elsewhere"]}
+_CALLED = {**words.STATES, "answered elsewhere": words.STATES["elsewhere"], "asked for it": "on their own request"}
 
 _ON_THE_PAGE = "Which part answers what"
 """The table for auditors, which a terminal does not show."""
 
 _TABLES: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("Tools", "tools"): ("tool", "asked", *map(str, _DECIDED)),
+    ("Calls to look at", "to_look_at"): ("at", "tool", "confirmation", "ended"),
+    ("Tools", "tools"): ("tool", "asked", "asked before", *_DECIDED, "open", "grant used", "call refused"),
     ("People", "people"): ("who", *_VOTES.values(), "on_the_card", "median_seconds", "within_5_s"),
     ("Denials", "denials"): ("at", "tool", "confirmation", "who", "reason"),
     ("Grants", "grants"): ("at", "tool", "confirmation", "given_by", "until", "used", "ended"),
-    ("Operators", "operators"): ("at", "kind", "tool", "who", "reason"),
+    ("Operators", "operators"): ("at", "kind", "tool", "confirmation", "who", "reason"),
     (_ON_THE_PAGE, "demands"): ("part", "demand", "shows"),
+}
+_HEADS = {
+    **{"at": "At ({})", "until": "Until ({})", "kind": "What", "approvals": "Votes to approve"},
+    **{"median_seconds": "Median", "answered elsewhere": "Elsewhere"},
+    **{"grant used": "By grant", "call refused": "Refused"},
 }
 
 
-def _said(column: str, value: Json, names: KnownNames) -> str:
-    match column, value:
-        case (("at" | "until"), str()) if value:
-            said = _time(value)
-        case "confirmation", str():
+def _tables(found: JsonObject, names: KnownNames) -> Iterator[Section]:
+    for (title, key), columns in _TABLES.items():
+        rows = objects(found[key])
+        times = [row[name] for row in rows for name in ("at", "until") if row.get(name)]
+        zone = "/".join(dict.fromkeys(_time(one).rpartition(" ")[2] for one in times))
+        shown = [name for name in columns if rows and (title != "Tools" or any(row[name] for row in rows))]
+        cells = [tuple(_said(name, row, names) for name in shown) for row in rows]
+        heads = tuple(_HEADS.get(name, name.replace("_", " ").capitalize()).format(zone) for name in shown)
+        counts = (any(isinstance(row[name], int | float) for row in rows) for name in shown)
+        numbers = [*compress(heads, counts)]
+        yield Section(title, (), [heads, *cells] if rows else (), numbers)
+
+
+def _said(column: str, row: JsonObject, names: KnownNames) -> str:
+    match column, row[column]:
+        case (("at" | "until"), str() as value) if value:
+            said = _time(value).rpartition(" ")[0]
+        case "confirmation", str() as value:
             said = value[:8]
-        case _, list():
-            said = ", ".join(names.of(str(one)) for one in value)
-        case "who", str():
+        case _, list() as people:
+            said = ", ".join(names.of(str(one)) for one in people)
+        case "who", str() as value:
             said = names.of(value)
-        case _, bool():
-            said = words.YES if value else words.NO
+        case "ended", str() as value:
+            by = as_text(row.get("ended_by"))
+            said = f"{value} by {names.of(by)}" if by else words.STATES.get(value, value)
+        case "median_seconds", float() as value:
+            said = words.duration(value)
         case "reason", "":
             said = "none recorded"
         case _, None:
             said = ""
-        case _:
+        case _, value:
             said = str(value)
     return visible(said)
 
@@ -368,41 +394,51 @@ def _time(value: Json) -> str:
 
 def report_text(found: JsonObject, names: KnownNames) -> Iterator[str]:
     """The report for a terminal: paragraphs and tables."""
-    yield f"Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
-    for title, sentences, table in _sections(found, names):
+    title = f"Approvals of agents' calls, {_time(found['since'])} to {_time(found['until'])}"
+    yield "\n".join([title, *wrapped(_source(found))])
+    for title, sentences, table, _ in _sections(found, names):
         if title != _ON_THE_PAGE:
             said = chain.from_iterable(wrapped(visible(sentence)) for sentence in sentences)
-            yield "\n".join([title.upper(), *said, *in_columns([*_folded(table)])])
+            yield "\n".join([*([title.upper()] if title else []), *said, *in_columns([*_folded(table)])])
+
+
+def _source(found: JsonObject) -> str:
+    return visible(f"Made {_time(found['made'])} from {found['store']} by adk-confirm {found['version']}")
 
 
 def _folded(table: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """The table's rows, with the last column on as many lines as it needs."""
-    before = sum(2 + max(map(len, column)) for column in [*zip(*table, strict=True)][:-1])
-    for *cells, last in table:
-        first, *more = wrap(last, max(COLUMNS - before, 20)) or [""]
-        yield (*cells, first)
-        yield from ((*("" for _ in cells), one) for one in more)
+    """The table's rows, on as many lines as they need to fit a terminal. Short words and times are kept
+    whole if possible."""
+    columns = [*zip(*table, strict=True)]
+    widths = [max(map(len, column)) for column in columns]
+    parts = [[len(one) for cell in column for one in re.findall(r"[\d-]+ [\d:]+|\S+", cell)] for column in columns]
+    whole = [max(one for one in found if one <= COLUMNS // 3) for found in parts]
+    while sum(widths) + 2 * len(widths) - 2 > COLUMNS:
+        widths[max(range(len(widths)), key=lambda at: (widths[at] > whole[at], widths[at]))] -= 1
+    for row in table:
+        cells = (wrap(cell, width, break_on_hyphens=False) or [""] for cell, width in zip(row, widths, strict=True))
+        yield from zip_longest(*cells, fillvalue="")
 
 
 def report_page(found: JsonObject, names: KnownNames) -> str:
     """The report as one HTML page, which loads nothing and runs nothing."""
     page = Template((files(__package__) / "audit_report.html").read_text(encoding="utf-8"))
-    ledger = as_object(found["ledger"])
-    intact, verified = bool(ledger["intact"]), str(ledger["said"]).partition(":")[0].lower()
-    since, until = _time(found["since"]), _time(found["until"])
-    body = "".join(chain.from_iterable(_html(one) for one in _sections(found, names)))
-    state, verdict = ("intact", f"The ledger is {verified}") if intact else ("broken", "Somebody changed the ledger")
-    return page.substitute(since=escape(since), until=escape(until), verdict=verdict, state=state, body=body)
+    verified = str(as_object(found["ledger"])["said"]).partition(":")[0].lower()
+    verdict = "Somebody changed the ledger" if verified == "broken" else f"The ledger is {verified}"
+    since, until, source = map(escape, (_time(found["since"]), _time(found["until"]), _source(found)))
+    body = "".join(chain.from_iterable(map(_html, _sections(found, names))))
+    return page.substitute(since=since, until=until, source=source, verdict=verdict, state=verified, body=body)
 
 
 def _html(section: Section) -> Iterator[str]:
-    yield f"<section><h2>{escape(section.title)}</h2>"
+    yield f"<section><h2>{escape(section.title)}</h2>" if section.title else "<section>"
     yield from (f"<p>{escape(visible(one))}</p>" for one in section.sentences)
-    if section.table:
-        head, *rows = section.table
-        yield f"<div><table><tr>{''.join(f'<th>{escape(one)}</th>' for one in head)}</tr>"
-        for row in rows:
-            cells = [f'<td data-is="{escape(name)}">{escape(cell)}</td>' for name, cell in zip(head, row, strict=True)]
-            yield f"<tr>{''.join(cells)}</tr>"
-        yield "</table></div>"
-    yield "</section>"
+    yield "<div><table>" if section.table else ""
+    for row in section.table:
+        yield "<tr>"
+        for name, cell in zip(section.table[0], row, strict=True):
+            tag = "th" if row is section.table[0] else "td"
+            kind = "number" if name in section.numbers else "short" if len(cell) <= COLUMNS // 3 else "long"
+            yield f'<{tag} class="{kind}" data-is="{escape(name)}">{escape(cell)}</{tag}>'
+        yield "</tr>"
+    yield "</table></div></section>" if section.table else "</section>"

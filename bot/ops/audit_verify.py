@@ -16,7 +16,7 @@ from adk_confirm.bot.ops.command import CommandLine, options, paint, progress
 from adk_confirm.bot.store.audit_log import LineFilter, Listener, count_lines, verify_ledger
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database
-from adk_confirm.runtime.store.tables import SEALED_OTHERWISE, belongs_to
+from adk_confirm.runtime.store.tables import belongs_to
 
 
 def _read(ctx: click.Context, _: click.Parameter, name: str | None) -> str | None:
@@ -39,6 +39,11 @@ ANCHOR = click.option(
     metavar="FILE",
     callback=_read,
     help="The checkpoint lines that you keep elsewhere; - for standard input.",
+)
+NOT_SEALED = "this secret did not seal the store, or somebody changed it"
+SET_IT = (
+    "Set ADK_CONFIRM_SECRET to what it was (or the SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN that the service used "
+    "instead). To change the secret, set the old one as ADK_CONFIRM_SECRET_ACCEPTED."
 )
 PUBLIC_KEY = click.option(
     "--public-key",
@@ -64,8 +69,8 @@ async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, 
     first, *more = map(visible, verification_results(report))
     verdict = [paint("OK: no change was found", "green"), first] if report.broken is None else [paint(first, "red")]
     if report.broken is not None and not known:  # a store that verifies is ours, whatever its owner's mark says
-        more.append(SEALED_OTHERWISE)
-        verdict = [paint("Not checked: the secret is another, or somebody changed the store", "red"), first]
+        first, more = first.removeprefix("broken: "), [SET_IT]
+        verdict = [paint(f"Not checked: {NOT_SEALED}", "red"), first]
     call.tell({**asdict(report), "said": [first, *more]}, "\n  ".join((*verdict, *more)))
     return 0 if report.broken is None else 1
 
@@ -106,7 +111,7 @@ def verification_results(report: Report) -> Iterator[str]:
         which = "them" if report.loose == report.lines else _lines_of(report.loose, report.loose_chains)
         yield f"no checkpoint covers {which} yet{nothing}"
     if report.finding is not Integrity.UNTAMPERED:
-        yield "only an anchor (--anchor FILE) shows that none were cut off at the end"
+        yield "only an anchor (--anchor FILE) shows that none were cut off"
 
 
 def _lines_of(lines: int, chains: int) -> str:

@@ -303,7 +303,7 @@ def in_columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """A table. The last column is not padded."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield "  ".join((*map(str.ljust, row[:-1], widths), row[-1]))
+        yield "  ".join((*map(str.ljust, row[:-1], widths), row[-1])).rstrip()
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:

@@ -34,14 +34,14 @@ from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.known_names import MOST, keep_names, read_names
 from adk_confirm.bot.store.ledger_rows import find_head, write_steps
 from adk_confirm.bot.store.repository import find_session, save
-from adk_confirm.bot.store.transactions import save_preview
+from adk_confirm.bot.store.transactions import follow_outcome, save_preview
 from adk_confirm.bot.worker.checkpoint_job import seal_moved
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store import transaction
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal
 from tests.support.backoffice import Backoffice
-from tests.support.deciding import ANNA, BEN, MALLORY, every_state, full_member
+from tests.support.deciding import ANNA, ASKER, BEN, MALLORY, call_that_became, every_state, full_member
 from tests.support.office import ON_POSTGRES, POLICY, Opens, config, environment
 from tests.support.postgres import ALONE
 from tests.support.stores import KEYS
@@ -282,7 +282,7 @@ async def test_a_report_counts_a_call_once_and_tells_what_operators_did_and_why(
     assert [(one["kind"], one["who"], one["reason"]) for one in found["operators"]] == [
         ("withdrawn", "operator olivia", "asked twice")
     ]
-    assert "How they ended: took effect 1.\n" in (await at.command("audit", "report")).out
+    assert "Of those that could run: took effect 1.\n" in (await at.command("audit", "report")).out
 
 
 async def test_a_report_as_a_page_stands_alone_and_nothing_in_it_is_markup(at: Backoffice) -> None:
@@ -295,7 +295,8 @@ async def test_a_report_as_a_page_stands_alone_and_nothing_in_it_is_markup(at: B
     assert "&lt;script&gt;alert(1)&lt;/script&gt; $since" in page
     assert re.findall(r"<script|<link|<img|https?:|url\(", page) == []
     assert "default-src 'none'" in page
-    assert '<td data-is="Part">Denials, People</td><td data-is="Demand">AI Act Art. 14(4)(d)</td>' in page
+    assert '<td class="short" data-is="Part">Denials, People</td><td class="short" data-is="Demand">AI Act Art.' in page
+    assert '<td class="number" data-is="Denied">1</td>' in page
 
 
 async def test_a_call_that_nobody_edited_is_no_edited_version(at: Backoffice) -> None:
@@ -319,7 +320,7 @@ async def test_it_verifies(at: Backoffice) -> None:
     assert (await at.command("audit", "verify")).lines == [
         "OK: no change was found",
         "  empty: no lines, so nothing to check",
-        "  only an anchor (--anchor FILE) shows that none were cut off at the end",
+        "  only an anchor (--anchor FILE) shows that none were cut off",
     ]
     await deployed(at)
     said = await at.command("audit", "verify")
@@ -360,7 +361,8 @@ async def test_no_report_accuses_anybody_because_the_secret_is_another(
     await deployed(at)
     monkeypatch.setenv("ADK_CONFIRM_SECRET", "another secret, as long as one has to be")
     said = await at.refusal("audit", "report", "--html", "report.html")
-    assert "The store belongs to another secret: " in said
+    assert said.startswith("No report was made: this secret did not seal the store, or somebody changed it. Set ADK_")
+    assert "SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN" in said
     assert not (at.directory / "report.html").exists()
 
 
@@ -538,7 +540,87 @@ async def test_people_see_an_edited_call_when_its_preview_is_known(at: Backoffic
         await at.vote(deploy, who)
     at.clock.passes(seconds=1)
     found = json.loads((await at.command("audit", "report", "--from", "1d", "--json")).out)
-    assert found["approvals"] == {"timed": 2, "median_seconds": 1.0, "within_5_s": 2, "on_the_card": 2}
+    fast = {"timed": 2, "median_seconds": 1.0, "within_5_s": 2, "on_the_card": 2}
+    assert found["approvals"] == {"approvals": 2, "edits": 1, "denials": 0, **fast}
+
+
+async def test_a_report_tells_what_was_asked_from_what_was_decided(at: Backoffice) -> None:
+    """What still waits, what was asked before the period, and what somebody outside answered after the decision."""
+    at.policies('[[policy]]\ntools = ["refund", "lookup"]\napprovers = ["user:U0ANNA"]\n')
+    old, left = await at.asks("refund", {"amount": 1}), await at.asks("refund", {"amount": 2})
+    await at.vote(old, BEN)  # is none of its approvers
+    at.clock.passes(minutes=1)
+    since = at.clock.now.isoformat()
+    await at.vote(old, ANNA)
+    mine, theirs, outside = [await at.asks("lookup", {"row": row}) for row in range(3)]
+    await at.vote(mine, ASKER, VoteKind.WITHDRAW)
+    await at.command("withdraw", theirs, "--as", "olivia")
+    await at.database.run(follow_outcome, outside, call_that_became(OutcomeKind.DONE))
+    denied, waits = await at.asks("lookup", {}), await at.asks("lookup", {})
+    await at.vote(denied, ANNA, VoteKind.DENY)
+    await at.database.run(follow_outcome, denied, call_that_became(OutcomeKind.DONE))
+    await at.refuses("rotate_key", {})
+    at.clock.passes(minutes=1)
+    until = at.clock.now.isoformat()
+    for later in (left, waits):
+        await at.vote(later, ANNA)
+    shown = await at.command("audit", "report", "--from", since, "--to", until)
+    assert shown.out.partition("CALLS\n")[2].partition("\n\n")[0].splitlines() == [
+        "In the period: asked 5, still open 1, decided but asked before 1, refused without asking 1.",
+        "Decided: approved 1, denied 1, withdrawn 2, answered outside this app 1.",
+        "Withdrawn by operators: 1.",
+        "Of those that could run: done 1.",
+        "Alarms: answered outside this app 1, answered outside after a decision 1.",
+    ]
+    head, *tools = shown.out.partition("TOOLS\n")[2].partition("\n\n")[0].splitlines()
+    assert head == "Tool        Asked  Asked before  Approved  Denied  Withdrawn  Elsewhere  Open  Refused"
+    assert [line.split() for line in tools] == [
+        ["lookup", "5", "0", "0", "1", "2", "1", "1", "0"],
+        ["refund", "0", "1", "1", "0", "0", "0", "0", "0"],
+        ["rotate_key", "0", "0", "0", "0", "0", "0", "0", "1"],
+    ]
+    assert shown.lines[-1] == "None in the period: refused votes, grants."
+
+
+async def test_a_median_and_the_votes_within_five_seconds_agree_as_they_are_shown(at: Backoffice) -> None:
+    for seconds in (1, 5.04, 20):
+        refund = await at.asks("refund", {"amount": seconds})
+        at.clock.passes(seconds=seconds)
+        await at.vote(refund, ANNA)
+    at.clock.passes(seconds=1)
+    found = json.loads((await at.command("audit", "report", "--json")).out)
+    assert (found["approvals"]["median_seconds"], found["approvals"]["within_5_s"]) == (5.0, 2)
+
+
+async def test_a_period_in_which_nothing_happened_is_a_short_report(at: Backoffice) -> None:
+    anchor = "Only an anchor (--anchor FILE) shows that none were cut off."
+    one = "Consistent: 1 line in 1 chain. No checkpoint covers them yet."
+    for ledger in ("Empty: no lines, so nothing to check.", one):
+        shown = await at.command("audit", "report", "--from", "1h")
+        said = " ".join(shown.lines[shown.lines.index("LEDGER") + 1 :])
+        nothing = "None in the period: calls, refused votes, alarms, denials, grants, operators."
+        assert said == f"{ledger} {anchor} Lines in the period: 0.  {nothing}"
+        await at.command("audit", "report", "--from", "1h", "--html", "report.html")
+        verdict = ledger.partition(":")[0].lower()
+        page = (at.directory / "report.html").read_text()
+        assert f'<p class="verdict {verdict}">The ledger is {verdict}</p>' in page
+        assert "<table>" not in page
+        await at.asks("refund", {})
+        at.clock.passes(hours=2)
+
+
+async def test_a_table_fits_the_terminal_and_cuts_a_word_only_if_it_must(at: Backoffice) -> None:
+    await at.database.run(keep_names, {ANNA.user: "anna.with-a.name", BEN.user: "n" * 200})
+    await at.asks("deploy_" + "x" * 200)
+    denied = await at.asks("transfer_between_accounts", {})
+    await at.vote(denied, ANNA, VoteKind.DENY, reason="it is the nightly-smoke-tests account " + "y" * 300)
+    await at.command("pause", "--as", "o" * 60, "--reason", "an outage")
+    at.clock.passes(seconds=1)
+    shown = await at.command("audit", "report")
+    assert max(map(len, shown.lines)) <= 100
+    table = shown.out.partition("DENIALS\n")[2].partition("\n\n")[0]
+    for word in (f"{at.clock.now:%Y-%m-%d}", "transfer_between_accounts", "anna.with-a.name", "nightly-smoke-tests"):
+        assert word in table
 
 
 async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
@@ -560,10 +642,12 @@ async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
     assert said.code == 0
     found = json.loads(said.out)
     assert (found["asked"], found["ledger"]["intact"], found["ledger"]["lines"]) == (3, True, 15)
+    assert (found["made"], found["store"]) == (stamp(at.clock.now), at.database.url)  # without a password
     assert (found["decisions"]["approved"], found["decisions"]["denied"]) == (2, 1)
     assert (found["ends"]["done"], found["ends"]["failed"]) == (1, 1)
-    assert found["approvals"] == {"timed": 2, "median_seconds": 20.0, "within_5_s": 1, "on_the_card": 2}
-    anna, ben = found["people"]
+    fast = {"timed": 2, "median_seconds": 20.0, "within_5_s": 1, "on_the_card": 2}
+    assert found["approvals"] == {"approvals": 2, "edits": 1, "denials": 1, **fast}
+    ben, anna = found["people"]
     assert (anna["who"], anna["approvals"], anna["edits"], anna["denials"]) == ("U0ANNA", 1, 1, 1)
     assert (ben["who"], ben["approvals"], ben["median_seconds"], ben["within_5_s"]) == ("U0BEN", 1, 0.0, 1)
     assert found["votes_that_did_not_count"] == {"not an approver": 1}
@@ -574,10 +658,16 @@ async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
     assert {one["tool"]: one["approved"] for one in found["tools"]} == {"deploy_api": 1, "re|fund": 1, "refund": 0}
 
     shown = await at.command("audit", "report", "--from", before, "--to", now)
+    assert shown.lines[1].startswith("Made ")
     assert "LEDGER\nConsistent: " in shown.out
     assert max(map(len, shown.lines)) <= 100
-    assert "Half of the 2 approvals came within 20 s.\nWithin 5 s: 1. Pressed on the card: 2; in" in shown.out
-    assert "How they ended: done 1, failed 1.\n" in shown.out
+    assert "Votes to approve: 2. Half of them came within 20 s.\nWithin 5 s: 1. Pressed on the card: 2; in" in shown.out
+    assert "CALLS\nIn the period: asked 3.\nDecided: approved 2, denied 1.\n" in shown.out
+    assert "Of those that could run: done 1, failed 1.\n" in shown.out
+    (failed,) = found["to_look_at"]
+    assert (failed["confirmation"], failed["ended"]) == (two, "failed")
+    assert f"  re|fund  {two[:8]}      failed\n" in shown.out
+    assert shown.lines[-1] == "None in the period: alarms, grants."
     assert "refund  " in shown.out
     assert "too much | [click](x)" in shown.out
     assert "AI Act" not in shown.out, "that is for auditors, on the page"
@@ -600,6 +690,7 @@ async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
     found = json.loads((await at.command("audit", "report", "--from", now, "--json")).out)
     told = [(one["confirmation"], one["given_by"], one["used"], one["ended"]) for one in found["grants"]]
     assert told == [(grants[0], ["U0ANNA"], 1, "used up"), (grants[1], ["U0ANNA"], 0, "revoked")]
+    assert "  revoked by operator" in (await at.command("audit", "report", "--from", now)).out
     assert found["let_through_by_grants"] == 1
 
     assert "is not before --to" in await at.refusal("audit", "report", "--from", now, "--to", before)

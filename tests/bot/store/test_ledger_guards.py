@@ -10,6 +10,7 @@ import pytest
 from adk_confirm.bot.audit.ledger import SYSTEM, LineKind
 from adk_confirm.bot.audit.verification import Integrity
 from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.ops.audit_verify import SET_IT
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.audit_log import verify_ledger
@@ -18,7 +19,6 @@ from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.worker.checkpoint_job import seal_moved
 from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.tables import SEALED_OTHERWISE
 from tests.bot.store.conftest import decide_two
 from tests.support.backoffice import Backoffice
 from tests.support.deciding import NOON
@@ -132,9 +132,9 @@ async def test_with_another_secret_no_seal_fits(at: Backoffice, monkeypatch: pyt
     assert (said.code, said.lines) == (
         1,
         [
-            "Not checked: the secret is another, or somebody changed the store",
-            "  broken: checkpoints: checkpoint 1 was not sealed with this secret",
-            f"  {SEALED_OTHERWISE}",
+            "Not checked: this secret did not seal the store, or somebody changed it",
+            "  checkpoints: checkpoint 1 was not sealed with this secret",
+            f"  {SET_IT}",
         ],
     )
 
