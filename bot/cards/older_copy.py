@@ -24,7 +24,7 @@ from adk_confirm.bot.store.repository import read_confirmation
 from adk_confirm.runtime.errors import Invalid
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.seal import Seal
-from adk_confirm.runtime.store.tables import belongings, forget, take
+from adk_confirm.runtime.store.tables import note, noted
 
 THREADS = 20
 """The most threads that are looked at: those in which something was asked last and may still run."""
@@ -85,7 +85,7 @@ async def _thread_is_newer(database: Database, slack: Slack, thread: _Thread) ->
 
 def _knows_less(tx: Tx, key: str, sent: Sequence[SentMessage]) -> bool:
     """Whether Slack shows more than the store knows. A pause redraws cards only: lines noticed before do not count."""
-    seen = belongings(tx).get(_SEEN, "")
+    seen = noted(tx, _SEEN) or ""
     for one in sent:
         mark = parse_mark(one.metadata)
         newer = isinstance(mark, LineMark) and mark.session == key and mark.told_seq > find_head(tx, key).seq
@@ -98,9 +98,8 @@ def _knows_less(tx: Tx, key: str, sent: Sequence[SentMessage]) -> bool:
 
 
 def _note_seen(tx: Tx, ts: str) -> None:
-    if ts > belongings(tx).get(_SEEN, ""):
-        forget(tx, _SEEN)
-        take(tx, {_SEEN: ts})
+    if ts > (noted(tx, _SEEN) or ""):
+        note(tx, {_SEEN: ts})
 
 
 async def _anchor_is_newer(database: Database, slack: Slack, seal: Seal, channel: str) -> bool:
@@ -114,9 +113,8 @@ async def _anchor_is_newer(database: Database, slack: Slack, seal: Seal, channel
 
 def _note_newer(tx: Tx, number: int) -> bool:
     last = last_checkpoint(tx)
-    known = int(belongings(tx).get(_ANCHORED, "0"))
+    known = int(noted(tx, _ANCHORED) or 0)
     if number <= max(known, last.number if last else 0):
         return False
-    forget(tx, _ANCHORED)
-    take(tx, {_ANCHORED: str(number)})
+    note(tx, {_ANCHORED: str(number)})
     return True

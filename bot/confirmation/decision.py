@@ -138,7 +138,7 @@ def approve(row: Confirmation, now: datetime) -> Transition:
     if grant is not None:
         granting = step_of(row, LineKind.GRANTED, now)
         steps.append(replace(granting, people=grant.given_by, until=grant.until, grant=grant.id))
-    return Transition(row=row, steps=tuple(steps), delivery=delivery_of(row, "approved"), grant=grant)
+    return Transition(row=row, steps=tuple(steps), delivery=delivery_of(row, "approved"))
 
 
 def approve_by_grant(confirmation_id: str, asked: AskedCall, policy: Policy, now: datetime, grant: Grant) -> Transition:

@@ -12,7 +12,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from adk_confirm.blocks.shown import SAID_BY_PEOPLE
-from adk_confirm.bot.confirmation.confirmation import Confirmation, Decision, Grant, Outcome, OutcomeKind, State
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Decision, Outcome, OutcomeKind, State
 from adk_confirm.bot.confirmation.effects import Delivery, Step
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.runtime.errors import Conflict
@@ -65,7 +65,6 @@ class Transition:
     row: Confirmation
     steps: tuple[Step, ...] = ()
     delivery: Delivery | None = None
-    grant: Grant | None = None
 
     def then(self, later: Transition) -> Transition:
         """This change, and then `later`, which began from its row. Only one of the two may deliver something."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Reason, Refusal
@@ -13,15 +14,14 @@ from adk_confirm.bot.confirmation.grants import Rights, is_for, lets_through
 from adk_confirm.bot.policy.approvers import SLACK, Person
 from adk_confirm.bot.policy.policies import Policy
 from adk_confirm.bot.store.ledger_rows import content_of, unbroken_lines
-from adk_confirm.bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
+from adk_confirm.bot.store.repository import chain_of, lock_confirmation, now, save
+from adk_confirm.bot.store.sealed_rows import STORED, load
 from adk_confirm.runtime.store.database import Tx
 
 
 def grants_in(tx: Tx, key: str) -> list[Grant]:
     """The grants of a session that have not ended."""
-    ids = tx.column("SELECT id FROM bot_grants WHERE session = :key AND until > :now", key=key, now=tx.now())
-    found = _granted(tx, ids)
-    return [grant for grant in found if chain_of(grant.session) == key]
+    return _granted(tx, tx.all(f"{_IN_FORCE} AND c.session = :key", key=key, now=tx.now()))
 
 
 def grants_by(tx: Tx, person: Person) -> list[Grant]:
@@ -31,12 +31,15 @@ def grants_by(tx: Tx, person: Person) -> list[Grant]:
 
 def all_grants(tx: Tx) -> list[Grant]:
     """The grants of all sessions that have not ended. Those that end first come first."""
-    return _granted(tx, tx.column("SELECT id FROM bot_grants WHERE until > :now ORDER BY until, id", now=tx.now()))
+    return _granted(tx, tx.all(f"{_IN_FORCE} ORDER BY c.granted_until, c.id", now=tx.now()))
 
 
-def _granted(tx: Tx, ids: Iterable[str]) -> list[Grant]:
-    """The grants in these confirmations. The table of grants only says where to look."""
-    rows = (read_confirmation(tx, confirmation) for confirmation in ids)
+_IN_FORCE = f"{STORED} WHERE c.granted_until > :now"
+
+
+def _granted(tx: Tx, stored: Iterable[Any]) -> list[Grant]:
+    """The grants in these confirmations. The column only says where to look."""
+    rows = (load(tx, found) for found in stored)
     return [_with_uses(tx, row.grant) for row in rows if row is not None and row.grant is not None]
 
 

@@ -41,6 +41,7 @@ from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.jsontypes import JsonObject, canonical, objects
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import NotNow, owe, settle
+from adk_confirm.runtime.store.tables import noted
 from adk_confirm.runtime.wire import SessionId
 
 ANSWERS = ("answer", "refusal")
@@ -92,7 +93,7 @@ class DecisionsAhead:
 _WAITING = "SELECT * FROM bot_mail WHERE session = :key AND done_at IS NULL ORDER BY id"
 _NEXT = f"{_WAITING} LIMIT :most"
 _PAUSED_OR_STOPPED = """
-    SELECT EXISTS (SELECT 1 FROM bot_switches WHERE name = :paused) AS paused,
+    SELECT EXISTS (SELECT 1 FROM adk_confirm_store WHERE name = :paused) AS paused,
         EXISTS (SELECT 1 FROM bot_attempts WHERE scope = :key AND mark = :stopped) AS stopped
 """
 
@@ -244,7 +245,7 @@ def _set_due(tx: Tx, key: str, due_at: float | None) -> None:
 
 
 PAUSED = "paused"
-"""The name of the switch that pauses runs."""
+"""The name under which a store notes that runs are paused."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,7 @@ class RunsPaused(NotNow):
 
 def read_pause(tx: Tx) -> PausedRuns | None:
     """Returns the pause if `adk-confirm pause` stopped all runs, otherwise None."""
-    found = tx.value("SELECT value FROM bot_switches WHERE name = :name", name=PAUSED)
+    found = noted(tx, PAUSED)
     if found is None:
         return None
     try:
@@ -366,7 +367,7 @@ def receive_reply(tx: Tx, heard: SlackMessage, stops: bool) -> MessageResult:
 
 
 _WAITING_TO_SPEAK = """
-    SELECT mark, EXISTS (SELECT 1 FROM bot_switches WHERE name = :switch) AS paused FROM bot_mail
+    SELECT mark, EXISTS (SELECT 1 FROM adk_confirm_store WHERE name = :switch) AS paused FROM bot_mail
     WHERE session = :key AND done_at IS NULL ORDER BY id
 """
 

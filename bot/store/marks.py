@@ -70,7 +70,7 @@ def begin_attempt(tx: Tx, scope: str, mark: str) -> float | None:
     if before is not None:
         return before
     tx.run("DELETE FROM bot_attempts WHERE scope = :scope AND at < :before", scope=scope, before=now - KEPT)
-    tx.insert("bot_attempts", {"scope": scope, "mark": mark, "at": now, "tries": 1})
+    tx.insert("bot_attempts", {"scope": scope, "mark": mark, "at": now})
     return None
 
 

@@ -14,7 +14,7 @@ from adk_confirm.runtime.errors import StoreError
 from adk_confirm.runtime.store.database import Database, Tx, sqlite_path
 from adk_confirm.runtime.store.seal import Seal, seal_of
 from adk_confirm.runtime.store.tables import SCHEMA as RUNTIME_SCHEMA
-from adk_confirm.runtime.store.tables import StoreSchema, belongings, forget, secret_seals, take
+from adk_confirm.runtime.store.tables import StoreSchema, belongings, note, secret_seals, take
 from adk_confirm.runtime.store.tables import open_store as open_laid_out
 
 SCHEMA = StoreSchema("bot", TABLES, UPGRADES, fits=secret_fits, secret_changed=note_new_secret)
@@ -35,13 +35,11 @@ def take_store(tx: Tx, team: str, agent: str, settings: Settings, renamed_from: 
     if "agent" not in owner:
         owner = take(tx, owner_in_sessions(tx, team, agent))
     if renamed_from is not None and owner["agent"] == renamed_from:
-        tx.run("UPDATE adk_confirm_store SET value = :agent WHERE name = 'agent'", agent=agent)
+        note(tx, {"agent": agent})
         owner["agent"] = agent
     if (why := not_for(owner, team=team, agent=agent)) is not None:
         raise StoreError(f"{why} Nothing was done.")
-    marks = {name: seal_of(tx).of(name, "", said) for name, said in _said(settings).items()}
-    forget(tx, *marks)
-    take(tx, marks)
+    note(tx, {name: seal_of(tx).of(name, "", said) for name, said in _said(settings).items()})
 
 
 def may_change(tx: Tx, settings: Settings) -> None:

@@ -115,7 +115,7 @@ def note_lost_answer(tx: Tx, key: str, late: float = 0.0) -> None:
     be there twice. The thread is due anyway, after a pause."""
     tx.run(
         """
-        INSERT INTO bot_attempts (scope, mark, at, tries) VALUES (:key, :mark, :at, 1)
+        INSERT INTO bot_attempts (scope, mark, at) VALUES (:key, :mark, :at)
         ON CONFLICT (scope, mark) DO UPDATE SET at = excluded.at
         """,
         key=key,

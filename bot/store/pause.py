@@ -15,6 +15,7 @@ from adk_confirm.bot.store.repository import lock_confirmation, now, save
 from adk_confirm.runtime.jsontypes import canonical
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.lease import topic_of
+from adk_confirm.runtime.store.tables import forget
 
 AT_ONCE = 50
 """How many cards one transaction marks for drawing. Clicks get their turn between two transactions."""
@@ -38,7 +39,7 @@ def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
     """Stops starting calls; running calls may finish. Returns False if runs were paused already."""
     named = by.user if by != OPERATOR else None
     row = {"name": PAUSED, "value": canonical({"at": stamp(now(tx)), "by": named, "reason": reason})}
-    if not tx.insert("bot_switches", row, if_absent=True):
+    if not tx.insert("adk_confirm_store", row, if_absent=True):
         return False
     write_operation(tx, LineKind.PAUSED, by, reason)
     return True
@@ -46,7 +47,7 @@ def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
 
 def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
     """Ends the pause: the letters that agents have still to get are due now. Returns False if runs were not paused."""
-    if not tx.run("DELETE FROM bot_switches WHERE name = :name", name=PAUSED):
+    if not forget(tx, PAUSED):
         return False
     tx.run(_NO_LONGER_PUT_OFF, now=tx.now())
     tx.notify(topic_of("session"))

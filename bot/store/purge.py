@@ -1,7 +1,7 @@
 """`adk-confirm audit purge`: deletes the contents of sessions that ended before a given day. The ledger still shows
 that something happened.
 
-Deleted, session by session: the contents of ledger lines with their salts, confirmations, letters and grants, and the
+Deleted, session by session: the contents of ledger lines with their salts, confirmations and letters, and the
 agent's own record: events, calls, and its notes about people who have no other session.
 
 Kept: each line's kind, time, tool and session, so that every chain still verifies. The same transaction writes a ledger
@@ -47,7 +47,6 @@ class PurgeResult:
     lines: int = 0
     confirmations: int = 0
     letters: int = 0
-    grants: int = 0
     histories: int = 0
     kept: int = 0
 
@@ -76,7 +75,6 @@ _ONE = {
     "lines": "line",
     "confirmations": "confirmation",
     "letters": "letter",
-    "grants": "grant",
     "histories": "history",
 }
 
@@ -193,7 +191,6 @@ def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) 
     gone = PurgeResult(
         lines=len(lines),
         letters=tx.run("DELETE FROM bot_mail WHERE session = :key", key=key),
-        grants=tx.run("DELETE FROM bot_grants WHERE session = :key", key=key),
         confirmations=tx.run("DELETE FROM bot_confirmations WHERE session = :key", key=key),
         histories=int(forgotten),
     )
@@ -224,7 +221,7 @@ _IN_USE = """
     UNION ALL SELECT 1 FROM bot_mail WHERE session = :key AND (stored_at >= :at OR (done_at IS NULL AND NOT EXISTS (
         SELECT 1 FROM jobs WHERE kind = 'session' AND key = :key AND parked_at IS NOT NULL
     )))
-    UNION ALL SELECT 1 FROM bot_grants WHERE session = :key AND until >= :at
+    UNION ALL SELECT 1 FROM bot_confirmations WHERE session = :key AND granted_until >= :at
     LIMIT 1
 """
 

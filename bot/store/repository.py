@@ -79,7 +79,7 @@ _LOCK_CONFIRMATION = f"{_FIND_CONFIRMATION} FOR UPDATE"
 _SAVE = """
     UPDATE bot_confirmations SET
         state = :state, outcome = :outcome, decided_at = :decided_at, version = :version, body = :body,
-        sealed = :sealed
+        sealed = :sealed, granted_until = :granted_until
     WHERE id = :id
 """
 _WHOSE_TURN = """
@@ -245,8 +245,8 @@ def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
 
 
 def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, draws: bool = True) -> Confirmation:
-    """Saves a change: the row, its ledger lines, its message to the session, and its grant. `draws`: whether cards
-    that are out of date are due now."""
+    """Saves a change: the row, its ledger lines, and its message to the session. `draws`: whether cards that are out of
+    date are due now."""
     row = change.row
     wait = SOON if row.runs and any(step.kind is LineKind.APPROVED for step in change.steps) else 0.0
     write_steps(tx, session.key, *change.steps, confirmation=row.id, tool=row.asked.tool, wait=wait)
@@ -271,9 +271,6 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False, dra
     update_waiting_index(tx, before and before[1], row, new=new)
     if change.delivery is not None:
         deliver(tx, session, change.delivery, row.id)
-    if change.grant is not None:
-        until = seconds(change.grant.until)
-        tx.insert("bot_grants", {"id": change.grant.id, "session": session.key, "until": until})
     settle(tx, "confirmation", row.id, seconds(next_due(row)), owner=session.key, turn=session.key)
     if change.steps:
         tx.report(change)
@@ -305,6 +302,7 @@ def _columns(tx: Tx, session: Session, row: Confirmation) -> dict[str, object]:
         "outcome": str(row.outcome.kind) if row.outcome else None,
         "decided_at": seconds(row.decision.at) if row.decision else None,
         "version": row.version,
+        "granted_until": seconds(row.grant_until),
         **sealed_body(tx, session.key, row),
     }
 

@@ -22,7 +22,7 @@ from adk_confirm.bot.store.sealed_rows import STORED, letter_is_sealed, letter_s
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal, seal_of
 from adk_confirm.runtime.store.stored_session import call_key
-from adk_confirm.runtime.store.tables import BEFORE, belongings, forget, take
+from adk_confirm.runtime.store.tables import BEFORE, forget, note, noted
 from adk_confirm.runtime.wire import SessionId
 
 PAGE = 500
@@ -160,8 +160,8 @@ def cover_chains(tx: Tx, key: CheckpointKey | None, after: str | None, first: in
     made = store_checkpoint(tx, checkpoint(last_checkpoint(tx), heads, now(tx), seal_of(tx), key))
     if len(rows) < PAGE:
         number = first or made.number
-        forget(tx, NEWER, BEFORE)
-        take(tx, {NEWER: f"{number} {seal_of(tx).of(NEWER, '', number)}"})
+        forget(tx, BEFORE)
+        note(tx, {NEWER: f"{number} {seal_of(tx).of(NEWER, '', number)}"})
     return made, len(rows) == PAGE
 
 
@@ -170,5 +170,5 @@ _CHAINS = "SELECT chain, seq, hash FROM bot_chains WHERE chain > :after ORDER BY
 
 def first_of_secret(tx: Tx, seal: Seal) -> int:
     """The number of the first checkpoint that counts for this secret. An earlier secret sealed those before."""
-    number, _, sealed = belongings(tx).get(NEWER, "").partition(" ")
+    number, _, sealed = (noted(tx, NEWER) or "").partition(" ")
     return int(number) if number.isdigit() and seal.fits(sealed, NEWER, "", int(number)) else 1

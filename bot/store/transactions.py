@@ -51,7 +51,7 @@ from adk_confirm.runtime.store.jobs import settle
 from adk_confirm.runtime.wire import SessionId
 
 _ASKED = """
-    SELECT id, EXISTS (SELECT 1 FROM bot_switches WHERE name = 'paused') AS paused
+    SELECT id, EXISTS (SELECT 1 FROM adk_confirm_store WHERE name = 'paused') AS paused
     FROM bot_confirmations WHERE session = :session AND request_id = :request
 """
 

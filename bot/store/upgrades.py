@@ -74,4 +74,25 @@ def _index_what_runs(tx: Tx) -> None:
     tx.run("CREATE INDEX bot_confirmations_running ON bot_confirmations (created) WHERE outcome = 'running'")
 
 
-UPGRADES = (_list_turns, _index_by_deadline, _let_lines_be_sealed_anew, _threads_own_their_jobs, _index_what_runs)
+def _fewer_tables(tx: Tx) -> None:
+    """A pause is a fact about the store, and until when a grant lasts is in the row that it came with."""
+    tx.run("INSERT INTO adk_confirm_store (name, value) SELECT name, value FROM bot_switches")
+    tx.run("DROP TABLE bot_switches")
+    tx.run("ALTER TABLE bot_confirmations ADD COLUMN granted_until DOUBLE PRECISION")
+    tx.run(
+        """
+        UPDATE bot_confirmations SET granted_until = (
+            SELECT until FROM bot_grants WHERE bot_grants.id = bot_confirmations.id
+        )
+        """
+    )
+    tx.run("DROP TABLE bot_grants")
+    granted = "ON bot_confirmations (session, granted_until) WHERE granted_until IS NOT NULL"
+    tx.run(f"CREATE INDEX bot_confirmations_granted {granted}")
+    tx.run("ALTER TABLE bot_attempts DROP COLUMN tries")
+
+
+UPGRADES = (
+    *(_list_turns, _index_by_deadline, _let_lines_be_sealed_anew, _threads_own_their_jobs, _index_what_runs),
+    _fewer_tables,
+)

@@ -60,10 +60,11 @@ CREATE TABLE runtime_shared_state (
     PRIMARY KEY (app, user_id)
 ) WITHOUT ROWID;
 
-CREATE TABLE runtime_desks (
-    app VARCHAR(256) PRIMARY KEY,
-    prefix VARCHAR(64) NOT NULL -- names that begin with it are the desk's
-) WITHOUT ROWID;
+-- what holds for the whole store: whose it is, each desk's prefix, whether runs are paused. `tables.py`: `note`
+CREATE TABLE adk_confirm_store (
+    name VARCHAR(512) PRIMARY KEY,
+    value TEXT NOT NULL
+);
 
 -- what is due, and who works on it: `jobs.py`
 CREATE TABLE jobs (

@@ -33,6 +33,7 @@ from adk_confirm.runtime.store.stored_session import (
     read_shared,
     split_state,
 )
+from adk_confirm.runtime.store.tables import note, noted
 from adk_confirm.runtime.wire import Event, SessionId, is_storable_id, json_text
 
 _EVENTS = "SELECT body FROM runtime_events WHERE session = :key AND seq >= :after ORDER BY seq"
@@ -206,13 +207,8 @@ ANYBODY = Writer()
 
 def open_desk(tx: Tx, app: str, prefix: str) -> None:
     """Reserves names that begin with `prefix` for the desk."""
-    if _prefix(tx, app) != prefix:
-        tx.run(
-            "INSERT INTO runtime_desks (app, prefix) VALUES (:app, :prefix)"
-            " ON CONFLICT (app) DO UPDATE SET prefix = excluded.prefix",
-            app=app,
-            prefix=prefix,
-        )
+    if noted(tx, _desk(app)) != prefix:
+        note(tx, {_desk(app): prefix})
 
 
 def check_sender(
@@ -221,7 +217,7 @@ def check_sender(
     """Raises `Forbidden` for what only the desk may write. `session` is the existing session of that name, `keys` are
     those of the state that would be written."""
     if not sender.desk:
-        check_against(_prefix(tx, name.app), sender, name, session, keys)
+        check_against(noted(tx, _desk(name.app)), sender, name, session, keys)
 
 
 def check_against(
@@ -249,9 +245,9 @@ def check_against(
         )
 
 
-def _prefix(tx: Tx, app: str) -> str | None:
-    prefix: str | None = tx.value("SELECT prefix FROM runtime_desks WHERE app = :app", app=app)
-    return prefix
+def _desk(app: str) -> str:
+    """The name under which a store notes the prefix of the names that are the desk's."""
+    return f"desk {app}"
 
 
 OnChange = Callable[[Tx, SessionId, Call | None, Call], Call]
@@ -290,13 +286,13 @@ def list_sessions(tx: Tx, app: str, user_id: str) -> list[StoredSession]:
 
 _FIND = "SELECT * FROM runtime_sessions WHERE app = :app AND user_id = :user_id AND id = :id"
 _LOCK = """
-    SELECT *, (SELECT prefix FROM runtime_desks WHERE runtime_desks.app = runtime_sessions.app) AS reserved
+    SELECT *, (SELECT value FROM adk_confirm_store WHERE name = :desk) AS reserved
     FROM runtime_sessions WHERE app = :app AND user_id = :user_id AND id = :id FOR UPDATE
 """
 
 
 def _lock(tx: Tx, name: SessionId) -> Any:
-    return tx.first(_LOCK, app=name.app, user_id=name.user_id, id=name.id)
+    return tx.first(_LOCK, app=name.app, user_id=name.user_id, id=name.id, desk=_desk(name.app))
 
 
 def as_stored(tx: Tx, row: Any) -> StoredSession:

@@ -67,7 +67,16 @@ def _jobs_have_owners(tx: Tx) -> None:
     tx.run("CREATE INDEX jobs_owner ON jobs (owner) WHERE owner IS NOT NULL AND due_at IS NOT NULL")
 
 
-SCHEMA = StoreSchema("runtime", Path(__file__).with_name("schema.sql"), (_jobs_have_owners,))
+def _desks_are_facts(tx: Tx) -> None:
+    """Moves the desks' prefixes to the other facts about the store. The first release has no table of those yet."""
+    tx.run("CREATE TABLE IF NOT EXISTS adk_confirm_store (name VARCHAR(512) PRIMARY KEY, value TEXT NOT NULL)")
+    if tx.dialect == "postgresql":
+        tx.run("ALTER TABLE adk_confirm_store ALTER COLUMN name TYPE VARCHAR(512), ALTER COLUMN value TYPE TEXT")
+    tx.run("INSERT INTO adk_confirm_store (name, value) SELECT 'desk ' || app, prefix FROM runtime_desks")
+    tx.run("DROP TABLE runtime_desks")
+
+
+SCHEMA = StoreSchema("runtime", Path(__file__).with_name("schema.sql"), (_jobs_have_owners, _desks_are_facts))
 
 
 _LEASED = "SELECT count(*) AS jobs, max(lease_until) AS until FROM jobs WHERE lease_until > :now"
@@ -103,7 +112,7 @@ def _leased(tx: Tx) -> tuple[int, float]:
 
 async def lay_out(database: Database, *schemas: StoreSchema) -> None:
     """Creates or upgrades the tables. Raises `StoreError` if the store can't be used; then nothing was written. A store
-    belongs to the secret of the process that first opens it with one."""
+    belongs to the secret of the process that first opens it with one, as the runtime's tables say."""
     seal = seal_in(database.context)
     if not (database.read_only and seal is None) and not await database.read(secret_fits, schemas):
         raise StoreError(f"{SEALED_OTHERWISE} Nothing was done.")
@@ -129,7 +138,6 @@ _MARK = ("store", "", "")
 BEFORE = "secret before"
 """The name of the mark of the old secret, until everything is sealed anew."""
 _STORE = "adk_confirm_store"
-_MAKE_STORE = f"CREATE TABLE IF NOT EXISTS {_STORE} (name VARCHAR(32) PRIMARY KEY, value VARCHAR(512) NOT NULL)"
 
 
 def secret_fits(tx: Tx, schemas: Sequence[StoreSchema]) -> bool:
@@ -155,14 +163,30 @@ def _belong_to_secret(tx: Tx, schemas: Sequence[StoreSchema]) -> None:
     mark, before = owner["secret"], owner.get(BEFORE)
     if seal.made(mark, *_MARK) or not seal.fits(mark, *_MARK) or (before and seal.made(before, *_MARK)):
         return
-    forget(tx, "secret", BEFORE)
-    take(tx, {"secret": seal.of(*_MARK), BEFORE: mark})
+    note(tx, {"secret": seal.of(*_MARK), BEFORE: mark})
     for schema in schemas:
         schema.secret_changed(tx)
 
 
-def forget(tx: Tx, *names: str) -> None:
-    tx.run("DELETE FROM adk_confirm_store WHERE name IN :names", names=[*names])
+def note(tx: Tx, facts: Mapping[str, str]) -> None:
+    """Stores facts about the whole store, each in place of the one of the same name."""
+    tx.many(_NOTE, [{"name": name, "value": value} for name, value in facts.items()])
+
+
+_NOTE = """
+    INSERT INTO adk_confirm_store (name, value) VALUES (:name, :value)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
+
+
+def noted(tx: Tx, name: str) -> str | None:
+    found: str | None = tx.value("SELECT value FROM adk_confirm_store WHERE name = :name", name=name)
+    return found
+
+
+def forget(tx: Tx, name: str) -> bool:
+    """Returns False if nothing was noted under the name."""
+    return tx.run("DELETE FROM adk_confirm_store WHERE name = :name", name=name) == 1
 
 
 def secret_seals(tx: Tx) -> bool:
@@ -181,7 +205,6 @@ def belongings(tx: Tx) -> dict[str, str]:
 def take(tx: Tx, whose: Mapping[str, str]) -> dict[str, str]:
     """Writes down to whom the store belongs, as far as nobody did. Returns to whom it belongs now."""
     tx.lock("SELECT pg_advisory_xact_lock(:number)", number=_ONE_AT_A_TIME)
-    tx.run(_MAKE_STORE)  # a store of an earlier release has no such table yet
     for name, value in whose.items():
         tx.insert(_STORE, {"name": name, "value": value}, if_absent=True)
     return belongings(tx)
@@ -208,7 +231,6 @@ def _lay_out(tx: Tx, schema: StoreSchema) -> int:
     tx.run(
         "CREATE TABLE IF NOT EXISTS adk_confirm_versions (package VARCHAR(32) PRIMARY KEY, version INTEGER NOT NULL)"
     )
-    tx.run(_MAKE_STORE)
     at = version(tx, schema)
     if at is None:
         _create(tx, schema)

@@ -90,7 +90,11 @@ class Watch:
         if not confirmation:
             return
         ours = self._office.agents is None  # of others' servers it is heard later
-        if kind == "begun" and ours and self._office.store.look("SELECT name FROM bot_switches WHERE name = 'paused'"):
+        if (
+            kind == "begun"
+            and ours
+            and self._office.store.look("SELECT name FROM adk_confirm_store WHERE name = 'paused'")
+        ):
             self._find("nothing begins in a pause", "begun", confirmation)
         if kind == "begun" and ours:
             lease = self._office.store.look(
@@ -226,7 +230,7 @@ class Watch:
     def reaches(self, parts: Sequence[Mapping[str, Any]]) -> None:
         """An agent gets this. Nobody who looks whether runs are paused can have missed a pause that is older."""
         look = self._office.store.look
-        for pause in look("SELECT value FROM bot_switches WHERE name = 'paused'"):
+        for pause in look("SELECT value FROM adk_confirm_store WHERE name = 'paused'"):
             since = datetime.fromisoformat(json.loads(pause.value)["at"]).timestamp()
             for part in parts:
                 request, text = (part.get("functionResponse") or {}).get("id"), part.get("text")

@@ -129,8 +129,8 @@ class Desk:
         self.steps += change.steps
         if change.delivery is not None:
             self.deliveries.append(change.delivery)
-        if change.grant is not None:
-            self.grants.append(change.grant)
+        if self.row.grant is not None and self.row.grant not in self.grants:
+            self.grants.append(self.row.grant)
 
     def facts(self, who: Person) -> Facts:
         others = {vote.voter: self.account(vote.voter) for vote in self.row.votes}

@@ -357,7 +357,7 @@ async def test_i_change_a_grant(at: Office, other: JsonObject) -> None:
 
     def changes(tx: Tx) -> None:
         rewrite(tx, ASKED, lambda body: body["grant"].update(other))  # type: ignore[union-attr]
-        tx.run("UPDATE bot_grants SET until = :until", until=tx.now() + 1000000.0)
+        change(tx, "bot_confirmations", granted_until=tx.now() + 1000000.0)
 
     await at.bot.database.run(changes)
     if "until" in other:
@@ -371,19 +371,16 @@ async def test_i_change_a_grant(at: Office, other: JsonObject) -> None:
 async def test_i_bring_back_a_grant_that_was_revoked(at: Office, name: str) -> None:
     card = await granted(at)
     before = await at.bot.database.read(lambda tx: tx.first("SELECT * FROM bot_confirmations")._asdict())
-    given = await at.bot.database.read(lambda tx: tx.first("SELECT * FROM bot_grants")._asdict())
     await at.bob.clicks(at.bob.now(card), "Stop allowing…", sure=True)
     await at.sees(card, "stopped allowing more")
     await at.rests()
 
     def brings_back(tx: Tx) -> None:
-        tx.run("DELETE FROM bot_grants")
-        tx.insert("bot_grants", {**given, "until": tx.now() + 900})
+        change(tx, "bot_confirmations", granted_until=tx.now() + 900)
         if name == "its row":
             change(tx, "bot_confirmations", **before)
         elif name == "for another row":
             tx.insert("bot_confirmations", {**before, "id": "copy", "request_id": "copy"})
-            tx.insert("bot_grants", {**given, "id": "copy", "until": tx.now() + 900})
 
     await at.bot.database.run(brings_back)
     await asks_again(at, card)

@@ -174,7 +174,7 @@ class _SlowTx(Tx):
 
     def _execute(self, sql: str, values: dict[str, object]) -> Any:
         found = super()._execute(sql, values)
-        if "bot_switches" in sql:
+        if "adk_confirm_store" in sql:
             self.read()
             super()._execute("SELECT pg_sleep(0.5)", {})
         return found

@@ -188,22 +188,17 @@ async def test_nothing_of_a_session_goes_that_is_owed_something(at: Backoffice) 
     assert (await purged(at)).lines[0].endswith("is purged: 2 lines, 1 confirmation, 2 letters.")
 
 
-async def test_grants_that_have_ended_go(at: Backoffice) -> None:
-    def give(tx: Tx, name: str, until: datetime) -> None:
-        tx.run(
-            "INSERT INTO bot_grants (id, session, until) VALUES (:id, :session, :until)",
-            id=name,
-            session=at.key,
-            until=until.timestamp(),
-        )
+async def test_a_session_is_kept_until_its_grant_has_ended(at: Backoffice) -> None:
+    def give(tx: Tx, until: float) -> None:
+        tx.run("UPDATE bot_confirmations SET granted_until = :until", until=until)
 
-    await at.database.run(give, "ended", at.clock.now + timedelta(hours=1))
-    await at.database.run(give, "holds", at.clock.now + timedelta(days=200))
+    await deployed(at)
     await at.is_posted()
+    await at.database.run(give, (at.clock.now + timedelta(days=200)).timestamp())
     at.clock.passes(days=100)
     assert (await purged(at)).lines[1] == IN_USE, "a grant is in force"
     at.clock.passes(days=200)
-    assert "2 grants" in (await purged(at)).lines[0]
+    assert "1 confirmation" in (await purged(at)).lines[0]
 
 
 async def test_sessions_that_came_over_rest_go_too(at: Backoffice) -> None:

@@ -317,7 +317,7 @@ async def test_i_say_that_a_desk_s_session_is_anybody_s(run: MakeRunner) -> None
 
     def lies(tx: Tx) -> None:
         tx.run("UPDATE runtime_sessions SET opened_by = 'anyone' WHERE id = :id", id=desk.session)
-        tx.run("DELETE FROM runtime_desks WHERE app = :app", app=desk.runner.app_name)
+        tx.run("DELETE FROM adk_confirm_store WHERE name = :name", name=f"desk {desk.runner.app_name}")
 
     await (await desk.runner.open()).run(lies)
     await desk.runner.close()

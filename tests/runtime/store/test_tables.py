@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,14 @@ SECOND = StoreSchema("example", Path(__file__).with_name("notes_2.sql"), (add_co
 def database_url(blank_url: str) -> str:
     """What is laid out here starts from nothing."""
     return blank_url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """Without a secret, which is noted in the runtime's tables."""
+    opened = await Database.open(database_url)
+    yield opened
+    await opened.close()
 
 
 def shape(tx: Tx) -> object:
