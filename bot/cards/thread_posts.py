@@ -144,8 +144,8 @@ class Thread:
         retry: str | None = None,
         into: str | None = None,
         doubt: float | None = None,
-    ) -> str:
-        """Posts what the agent said, in as many messages as needed, and returns the first.
+    ) -> None:
+        """Posts what the agent said, in as many messages as needed.
 
         What the policies of `rows` hide is masked. `retry`: a failed turn gets a button to try again. `into`: the
         message that showed it while it was written. `doubt`: until when some of it may have been posted already.
@@ -162,7 +162,6 @@ class Thread:
             posted.append(ts or await self._post(lease, session, message, begun=bool(posted)))
         if into is not None and into not in posted:
             await lease.run(note_possible_copies, session.key)
-        return posted[0] if posted else ""
 
     async def _fill(self, lease: Lease, session: Session, ts: str, message: Message) -> bool:
         """Puts the whole reply, or its first part, into the message that showed it while it was written. Returns

@@ -15,13 +15,7 @@ from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.confirmation.confirmation import Confirmation, State
 from adk_confirm.bot.confirmation.shown import is_drift, newer_of
 from adk_confirm.bot.store.marks import CARDS_FIRST, SOON
-from adk_confirm.bot.store.outbox import (
-    NextPost,
-    SaidInThread,
-    ThreadDone,
-    ThreadLook,
-    note_and_look,
-)
+from adk_confirm.bot.store.outbox import NextPost, ThreadDone, ThreadLook, note_and_look
 from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import Lease
 
@@ -50,10 +44,10 @@ class ThreadWorker:
         if look.card_under_way and any(map(_has_no_card, rows)):
             raise NotNow(CARDS_FIRST, "A card of the session is about to be posted.")
         if said is not None and not post.tells:
-            ts = await self._thread.say(
+            await self._thread.say(
                 lease, session, said, rows=rows, retry=post.retry, into=post.into, doubt=look.copies_until
             )
-            return replace(done, seq=lines[-1].seq if lines else None, said=SaidInThread(said.event, ts))
+            return replace(done, seq=lines[-1].seq if lines else None, said=said.event)
         if (wait := _seconds_until_next(lines, rows) - look.at.timestamp()) > 0:
             raise NotNow(wait, "A call was approved or asked about anew just now: more of it may follow in a moment.")
         return replace(done, seq=await self._thread.post_lines(lease, session, lines, rows, look.copies_until))

@@ -46,14 +46,6 @@ class NextPost:
         return any(map(is_told, self.lines))
 
 
-@dataclass(frozen=True)
-class SaidInThread:
-    """An agent's message and the Slack message that shows it."""
-
-    event: str
-    ts: str
-
-
 def say_later(tx: Tx, key: str, said: AgentMessage) -> bool:
     return say(tx, key, NextPost(said=said))
 
@@ -69,7 +61,7 @@ def say(tx: Tx, key: str, post: NextPost) -> bool:
     after = find_head(tx, key).seq
     said = replace(said, event=storable(said.event))
     body = to_json(replace(post, said=said), exclude_defaults=True)
-    row = {"session": key, "event": said.event, "ts": "", "body": body, "after_seq": after, "number": number}
+    row = {"session": key, "event": said.event, "body": body, "after_seq": after, "number": number}
     tx.insert("bot_spoken", row)
     mark_thread_due(tx, key)
     return True
@@ -148,16 +140,13 @@ def spoken_events(tx: Tx, key: str) -> set[str]:
     return set(tx.column("SELECT event FROM bot_spoken WHERE session = :key", key=key))
 
 
-def mark_posted(tx: Tx, key: str, seq: int | None, said: SaidInThread | None = None) -> None:
-    """Marks the lines up to `seq`, a message, or both as posted."""
+def mark_posted(tx: Tx, key: str, seq: int | None, said: str | None = None) -> None:
+    """Marks the lines up to `seq`, what the agent said with an event, or both as posted."""
     if seq is not None:
         posted_up_to(tx, key, seq)
     if said is not None:
         tx.run(
-            "UPDATE bot_spoken SET ts = :ts, body = NULL WHERE session = :key AND event = :event",
-            key=key,
-            event=storable(said.event),
-            ts=said.ts,
+            "UPDATE bot_spoken SET body = NULL WHERE session = :key AND event = :event", key=key, event=storable(said)
         )
 
 
@@ -230,11 +219,11 @@ def look_at_thread(tx: Tx, key: str) -> ThreadLook:
 
 @dataclass(frozen=True)
 class ThreadDone:
-    """What was done in a thread while its lease is held. `seq`, `said`: what was posted last. `searched`: copies were
-    looked for. `asked`: the status that Slack was asked to show."""
+    """What was done in a thread while its lease is held. `seq`, `said`: the line and the agent's event that were posted
+    last. `searched`: copies were looked for. `asked`: the status that Slack was asked to show."""
 
     seq: int | None = None
-    said: SaidInThread | None = None
+    said: str | None = None
     searched: bool = False
     asked: AgentStatus | None = None
 

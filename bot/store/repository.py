@@ -78,8 +78,8 @@ _FIND_CONFIRMATION = f"{STORED} WHERE c.id = :id"
 _LOCK_CONFIRMATION = f"{_FIND_CONFIRMATION} FOR UPDATE"
 _SAVE = """
     UPDATE bot_confirmations SET
-        state = :state, outcome = :outcome, decided_at = :decided_at, version = :version, body = :body,
-        sealed = :sealed, granted_until = :granted_until
+        state = :state, outcome = :outcome, decided_at = :decided_at, granted_until = :granted_until, body = :body,
+        sealed = :sealed
     WHERE id = :id
 """
 _WHOSE_TURN = """
@@ -301,7 +301,6 @@ def _columns(tx: Tx, session: Session, row: Confirmation) -> dict[str, object]:
         "state": str(row.state),
         "outcome": str(row.outcome.kind) if row.outcome else None,
         "decided_at": seconds(row.decision.at) if row.decision else None,
-        "version": row.version,
         "granted_until": seconds(row.grant_until),
         **sealed_body(tx, session.key, row),
     }

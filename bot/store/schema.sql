@@ -39,7 +39,6 @@ CREATE INDEX bot_mail_waiting ON bot_mail (session, id) WHERE done_at IS NULL;
 CREATE TABLE bot_spoken (
     session VARCHAR(512) NOT NULL REFERENCES bot_sessions (key),
     event VARCHAR(256) NOT NULL, -- the agent's event whose text is posted in the thread
-    ts VARCHAR(32) NOT NULL,
     body TEXT, -- until it is posted: the text, after which line, and in which order
     after_seq INTEGER,
     number INTEGER,
@@ -57,7 +56,6 @@ CREATE TABLE bot_confirmations (
     state VARCHAR(16) NOT NULL,
     outcome VARCHAR(16),
     decided_at DOUBLE PRECISION,
-    version INTEGER NOT NULL,
     body TEXT NOT NULL, -- stored_json
     sealed VARCHAR(64) NOT NULL, -- `rows.sealed_body`
     places TEXT, -- where its cards are

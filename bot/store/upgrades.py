@@ -80,16 +80,14 @@ def _fewer_tables(tx: Tx) -> None:
     tx.run("DROP TABLE bot_switches")
     tx.run("ALTER TABLE bot_confirmations ADD COLUMN granted_until DOUBLE PRECISION")
     tx.run(
-        """
-        UPDATE bot_confirmations SET granted_until = (
-            SELECT until FROM bot_grants WHERE bot_grants.id = bot_confirmations.id
-        )
-        """
+        "UPDATE bot_confirmations SET granted_until ="
+        " (SELECT until FROM bot_grants WHERE bot_grants.id = bot_confirmations.id)"
     )
     tx.run("DROP TABLE bot_grants")
     granted = "ON bot_confirmations (session, granted_until) WHERE granted_until IS NOT NULL"
     tx.run(f"CREATE INDEX bot_confirmations_granted {granted}")
-    tx.run("ALTER TABLE bot_attempts DROP COLUMN tries")
+    for table, column in (("bot_attempts", "tries"), ("bot_spoken", "ts"), ("bot_confirmations", "version")):
+        tx.run(f"ALTER TABLE {table} DROP COLUMN {column}")
 
 
 UPGRADES = (

@@ -17,7 +17,7 @@ from adk_confirm.bot.hosts import host
 from adk_confirm.bot.ops.command import open_for_reading
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.marks import begin_attempt
-from adk_confirm.bot.store.outbox import SaidInThread, ThreadDone, note_and_look, say_later
+from adk_confirm.bot.store.outbox import ThreadDone, note_and_look, say_later
 from adk_confirm.bot.store.purge import purge_sessions
 from adk_confirm.bot.store.repository import find_session, lock_confirmation, now
 from adk_confirm.bot.worker.worker import mark_shown
@@ -227,7 +227,7 @@ async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) ->
     name = session.session
     await at.database.run(create, name, "oncall", {}, "desk")
     await at.database.run(say_later, at.key, host.AgentMessage(event="e1", author="oncall", text="Hello."))
-    await at.database.run(note_and_look, at.key, ThreadDone(said=SaidInThread("e1", "1.2")))
+    await at.database.run(note_and_look, at.key, ThreadDone(said="e1"))
     await at.database.run(lambda tx: tx.run("UPDATE runtime_sessions SET updated = :updated", updated=at.clock.at))
     at.clock.passes(days=100)
     assert (await purged(at)).lines[0].endswith("is purged: 7 lines, 1 confirmation, 2 letters, 1 history.")
