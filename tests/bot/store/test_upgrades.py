@@ -35,7 +35,7 @@ async def test_it_goes_on_where_the_release_was_killed(
         assert await asyncio.to_thread(main, ["pending", *told]) == 0
         assert "(did it take effect?)" in capsys.readouterr().out
         # What was approved runs once people resume, once.
-        await switch_runs(at.bot.database, resume_runs)
+        assert await switch_runs(at.bot.database, resume_runs), "it was still paused"
         await at.have_run(1)
         # What was running when it was killed does not run again: people look.
         await at.bob.clicks(running, words.HAPPENED, sure=True)
