@@ -90,13 +90,9 @@ class Watch:
         if not confirmation:
             return
         ours = self._office.agents is None  # of others' servers it is heard later
-        if (
-            kind == "begun"
-            and ours
-            and self._office.store.look("SELECT name FROM adk_confirm_store WHERE name = 'paused'")
-        ):
-            self._find("nothing begins in a pause", "begun", confirmation)
         if kind == "begun" and ours:
+            if self._office.store.look("SELECT name FROM adk_confirm_store WHERE name = 'paused'"):
+                self._find("nothing begins in a pause", "begun", confirmation)
             lease = self._office.store.look(
                 "SELECT lease_until AS at FROM jobs WHERE kind = 'session' AND key = :k", k=chain
             )
