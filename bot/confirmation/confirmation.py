@@ -382,10 +382,8 @@ class Confirmation:
 
     @property
     def givers(self) -> frozenset[Person]:
-        """The people whose approvals made the decision."""
-        here = self.decision.revision if self.decision else None
-        approvals = (v for v in self.votes if v.kind is VoteKind.APPROVE and v.state is VoteState.STANDING)
-        return frozenset(vote.voter for vote in approvals if vote.stands_on == here)
+        """The people who gave the grant that is in force."""
+        return frozenset(self.grant.given_by) if self.grant else frozenset()
 
     @property
     def quiet(self) -> bool:

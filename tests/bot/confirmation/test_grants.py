@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation import grants
 from adk_confirm.bot.confirmation.authorise import Facts
-from adk_confirm.bot.confirmation.confirmation import Ask, AskedCall, Confirmation, Grant, OutcomeKind, Place, State
+from adk_confirm.bot.confirmation.confirmation import (
+    Ask,
+    AskedCall,
+    Confirmation,
+    Grant,
+    OutcomeKind,
+    Place,
+    State,
+    VoteKind,
+)
 from adk_confirm.bot.confirmation.decision import approve_by_grant, revoke
 from adk_confirm.bot.confirmation.grants import is_for
 from adk_confirm.bot.confirmation.outcome import DueWork, copy_outcome, due_work, tick
@@ -186,6 +195,17 @@ def test_a_giver_who_could_not_approve_it_now_gives_nothing(now: Facts | None) -
 
     rights = {**as_they_were, ANNA: now} if now else {BEN: as_they_were[BEN]}
     assert not lets_through(grant, desk.asked, policy, rights)
+
+
+def test_whoever_gave_it_ends_it_also_after_the_call_was_run_again_and_they_may_decide_no_more() -> None:
+    desk = Desk(make_policy(grant="30m"))
+    desk.approve(ANNA, grant=True)
+    desk.begin()
+    desk.host_says(OutcomeKind.UNKNOWN)
+    desk.vote(VoteKind.RUN_AGAIN, BEN)
+    desk.barred = (parse_approver("user:U0ANNA"),)
+    assert desk.vote(VoteKind.REVOKE, ANNA) is None
+    assert desk.row.grant is None
 
 
 def test_fewer_givers_than_the_quorum_give_nothing() -> None:
