@@ -48,7 +48,8 @@ def _entries(row: Confirmation) -> dict[str, datetime]:
     """For whom it is listed, and at what time."""
     names = dict.fromkeys(sorted(index_entries(row)), due(row))
     if row.decision is not None:
-        votes = (vote for vote in row.votes if vote.state is VoteState.STANDING and vote.kind is not VoteKind.WITHDRAW)
+        others = (VoteKind.WITHDRAW, VoteKind.REVOKE)
+        votes = (vote for vote in row.votes if vote.state is VoteState.STANDING and vote.kind not in others)
         names |= {decider(vote.voter): row.decision.at for vote in votes}
     return names
 

@@ -132,6 +132,7 @@ async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> No
 
     await at.sees(card, "stopped allowing more")
     await at.slack.until(lambda: "Stop allowing…" not in at.ann.now(card).buttons or None)
+    assert "Decided by you" not in await at.cyd.opens_home("Nothing waits for you.")
     await again(at, card)
     await waiting(at, card)
     assert len(at.ran()) == 1
