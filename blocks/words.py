@@ -165,7 +165,7 @@ EDIT_INTRO = "The card then has the new plan. Approve it there."
 def edit_counts(quorum: int) -> str:
     """What an edit does that needs no new plan."""
     more = f"Your edit counts as your approval. {quorum - 1} more {'is' if quorum == 2 else 'are'} needed."
-    return more if quorum > 1 else "It runs with your edit at once."
+    return more if quorum > 1 else "It runs with your edit: nobody else has to approve."
 
 
 SUBMIT_EDIT = {False: "Approve edit", True: "Edit"}  # by whether there will be a plan to approve
