@@ -208,7 +208,7 @@ async def test_what_is_picked_is_run_and_what_is_not_touched_comes_back_exactly(
     card = await at.ask(f"launch {json.dumps(LAUNCH)}")
     await at.bob.clicks(card, "Edit…")
     form = await at.bob.gets_modal("Edit")
-    assert "It runs with your edit: nobody else has to approve." in form.text, "nobody else is needed, so this is the only warning"
+    assert "It runs with your edit: nobody else has to approve." in form.text, "the only warning"
     await form.submits()
     assert "Nothing has changed yet. Change a field, or go back." in form.errors.values()
     await form.submits(entered)
