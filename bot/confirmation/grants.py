@@ -84,9 +84,10 @@ def lets_through(grant: Grant, asked: AskedCall, policy: Policy, rights: Rights)
 
 def bound_arguments(row: Confirmation) -> JsonObject | None:
     """The arguments that a grant would bind, if one can be given: the policy offers it, and nobody approved without it.
-    A caller's requests each have a session of their own."""
+    A caller's requests each have a session of their own. Who may decide since the escalation may not decide the next
+    call, so a grant of theirs would let nothing through."""
     asked = row.asked
-    unfit = asked.wants_payload or asked.by_caller or asked.preview is not None
+    unfit = asked.wants_payload or asked.by_caller or asked.preview is not None or row.escalated
     if row.policy.grant is None or unfit or not all(vote.grant for vote in row.approvals):
         return None
     return fixed_arguments(row.revision.arguments, row.policy)

@@ -321,6 +321,18 @@ async def test_once_somebody_approved_without_allowing_more_nobody_is_offered_to
         await at.sees(card, "Done: Pay")
 
 
+async def test_whoever_may_decide_only_after_the_escalation_is_not_offered_to_allow_more(open_office: Opens) -> None:
+    """The next call is not escalated yet: they could not approve it, so their grant would let none through."""
+    later = 'grant = "30m"\nescalate_after = "20m"\nescalate_to = ["user:U0LEAD"]\n'
+    async with open_office(f'[[policy]]\ntools = ["*"]\napprovers = ["user:U0BOB"]\n{later}', target=LAB) as at:
+        card = await at.ask(PAY)
+        assert "Allow more…" in card.buttons
+        await at.later(minutes=21)
+        escalated = await at.sees(card, "*Needs 1 approval* from @bob or @lead")
+        assert "Allow more…" not in escalated.buttons
+        assert "stops asking" not in escalated.text
+
+
 def scale(service: str, **options: object) -> str:
     """Takes more names than it declares."""
     return f"{service} is scaled with {len(options)} options"
