@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -39,6 +39,8 @@ from adk_confirm.runtime.wire import Content, Part, SessionId
 
 log = logging.getLogger(__name__)
 
+SOON = 1.0
+"""Seconds that a call waits for the list of a server's tools that it is not about."""
 LOOK_AGAIN = 5.0
 """Seconds between two looks for a report, in case its notification was lost."""
 
@@ -140,17 +142,30 @@ class _Caller(Agent):
             tools=[*map(_toolset_of, servers)],
         )
         self._host = host
+        self._listing: dict[str, asyncio.Task[Sequence[Tool]]] = {}
 
-    async def resolve_tools(self) -> dict[str, Tool]:
-        """The tools of the caller's MCP servers, as far as they can be listed, and any other name."""
+    async def resolve_tools(self, wanted: str | None = "") -> dict[str, Tool]:
+        """The tools of the caller's MCP servers, as far as they can be listed, and any other name. Only the server of
+        the `wanted` tool is waited for, since any other one may hang; with None all are."""
         found = _Anything(self._host)
-        for server in self.tools:
+        for prefix, server in zip(self._host.prefixes, self.tools, strict=True):
             assert isinstance(server, McpToolset)
+            if (listing := self._listing.get(prefix)) is None:
+                listing = self._listing[prefix] = asyncio.create_task(server.tools())
+            await asyncio.wait({listing}, timeout=None if wanted is None or wanted.startswith(prefix) else SOON)
+            if not listing.done():
+                continue
+            self._listing.pop(prefix, None)
             try:
-                found.update({tool.name: tool for tool in await server.tools()})
+                found.update({tool.name: tool for tool in listing.result()})
             except ConfirmError as error:
                 log.warning("the tools of %s can't be listed, so its calls are refused: %s", server, error)
         return found
+
+    async def close(self) -> None:
+        for listing in self._listing.values():
+            listing.cancel()
+        await super().close()
 
 
 @dataclass(frozen=True)
@@ -195,16 +210,22 @@ class DoorHost(EmbeddedHost):
             raise CannotServe("The door signs permits: set ADK_CONFIRM_CHECKPOINT_KEY to 64 hexadecimal digits.")
         self.database, self.stopping, self.signer = database, stopping, key
         self.report_within = door.report_within.total_seconds()
-        self._prefixes = tuple(f"{server.name}." for server in door.server)
-        agent = _Caller(self, door.server)
-        super().__init__(agent, database, clock, on_change, lease_term=settings.store.lease.total_seconds())
+        self.prefixes = tuple(f"{server.name}." for server in door.server)
+        self._caller = _Caller(self, door.server)
+        super().__init__(self._caller, database, clock, on_change, lease_term=settings.store.lease.total_seconds())
 
     def runs(self, tool: str) -> bool:
         """Whether the tool is one of our servers', and so runs here."""
-        return tool.startswith(self._prefixes)
+        return tool.startswith(self.prefixes)
 
-    async def tools(self) -> dict[str, Tool]:
-        return await self.runner.agent.resolve_tools()
+    async def tools(self, wanted: str | None = None) -> dict[str, Tool]:
+        return await self._caller.resolve_tools(wanted)
+
+    async def _heard(self, session: SessionId, *how: Any) -> AsyncGenerator[RunOutput]:
+        if (ask := await self.database.read(read_ask, chain_of(session))) and self.runs(ask.tool):
+            await self.tools(ask.tool)
+        async for said in super()._heard(session, *how):
+            yield said
 
     async def capabilities(self) -> Capabilities:
         return replace(await super().capabilities(), name="the door for callers")

@@ -246,7 +246,7 @@ class DoorApi:
             raise Forbidden(f"{by.name} may not ask for {body.tool}. The settings say for what: {', '.join(by.tools)}.")
         tool: Tool | None = None
         if self._host.runs(body.tool):
-            tool = own = (await self._host.tools()).get(body.tool)
+            tool = own = (await self._host.tools(body.tool)).get(body.tool)
             if own is None:
                 gone = f"There is no tool {body.tool}, or its server can't be reached now. GET /v1/tools lists them."
                 raise NotFound(gone)

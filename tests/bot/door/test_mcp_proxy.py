@@ -197,6 +197,18 @@ async def test_a_tool_of_a_server_that_is_away_is_never_handed_over(
         assert as_object((await ask.becomes("done")).body["task"])["over"] is True
 
 
+async def test_a_server_that_hangs_keeps_no_other_call_waiting(
+    watched: Watched, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = '[[door.server]]\nname = "mute"\ncommand = ["sleep", "1000"]\n'
+    slow = server(watched, monkeypatch).replace("command = [", 'command = ["bash", "-c", "sleep 3; exec \\"$@\\"", "",')
+    async with door(database_url, tmp_path / "log", monkeypatch, servers=f"{hangs}{slow}") as at:
+        asks = [await at.nightly.asks("deploy", env=env) for env in ("dev", "staging", "prod")]
+        await at.slack.until(lambda: len(at.cards()) == 3 or None, timeout=20, what="three cards")
+        assert (await at.nightly.asks("files.list_files", folder="/tmp", wait="20s")).answer.is_now == "approved"
+        assert [(await ask.now()).is_now for ask in asks] == 3 * ["pending"]
+
+
 async def test_over_http_each_client_is_its_own_caller(at: AtTheDoor, watched: Watched) -> None:
     import httpx2 as httpx
     from mcp import Client
