@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.errors import ConfirmError, Invalid, why_unreached
 from adk_confirm.runtime.jsontypes import JsonObject, as_object, as_text
 
 WAIT = 45.0
@@ -40,12 +41,14 @@ class DoorClient:
         while True:
             try:
                 async with self.http.request(method, f"{self.url}{path}", json=body, headers=headers) as answer:
-                    said, status = as_object(await answer.json()), answer.status
-            except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-                said, status = {"error": {"message": f"No answer from {self.url}: {type(error).__name__}."}}, 503
-            if status < 400:
+                    said, status = as_object(await answer.json(content_type=None)), answer.status
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                why = "what answers there sends no JSON" if isinstance(error, ValueError) else why_unreached(error)
+                said, status = {"error": {"message": f"No answer from {self.url}: {why}."}}, 503
+            if status < 400 and said.keys() & {"task", "tools"}:
                 return said
-            why = as_text(as_object(said.get("error")).get("message")) or f"The door answered {status}."
+            sentence = as_text(as_object(said.get("error")).get("message"))
+            why = sentence or f"What answers at {self.url} is no door ({status})."
             if status == 409:
                 raise Refused(why)
             if status not in (429, 503) or time.monotonic() >= until:
@@ -74,6 +77,8 @@ def is_over(said: JsonObject, until: str = "decided") -> bool:
 
 @asynccontextmanager
 async def door_client(url: str, token: str, patience: float) -> AsyncIterator[DoorClient]:
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", url):
+        raise Invalid(f"{url!r} is no address of a door. Write one such as http://127.0.0.1:3001.")
     timeout = aiohttp.ClientTimeout(total=_LONGEST)
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}, timeout=timeout) as http:
         yield DoorClient(http, url.rstrip("/"), patience)

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.cli import main
@@ -104,6 +106,30 @@ def test_a_mistake_is_2(line: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("ADK_CONFIRM_DOOR", "http://127.0.0.1:9")
     monkeypatch.setenv("ADK_CONFIRM_DOOR_TOKEN", "a token that is long enough")
     assert main(["ask", *line]) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "ends"),
+    [
+        ("127.0.0.1:3001", (2, "'127.0.0.1:3001' is no address of a door. Write one such as http://127.0.0.1:3001.")),
+        ("{other}", (4, "What answers at {other} is no door (200).")),
+    ],
+)
+async def test_an_address_at_which_there_is_no_door(
+    url: str, ends: tuple[int, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = web.Application()
+    site.router.add_post("/v1/asks", something_else)
+    async with TestServer(site) as server:
+        other = str(server.make_url("")).rstrip("/")
+        monkeypatch.setenv("ADK_CONFIRM_DOOR", url.format(other=other))
+        monkeypatch.setenv("ADK_CONFIRM_DOOR_TOKEN", "a token that is long enough")
+        assert await asyncio.to_thread(main, ["ask", *DEPLOY]) == ends[0]
+    assert capsys.readouterr().err == f"adk-confirm ask: {ends[1].format(other=other)}\n"
+
+
+async def something_else(_: web.Request) -> web.Response:
+    return web.json_response({"ok": True})
 
 
 @ON_EITHER
