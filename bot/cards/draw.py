@@ -26,7 +26,7 @@ from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.names import NameLookup
-from adk_confirm.bot.slack.troubles import Gone, Later, NoAnswer, SlackTrouble, Unsure
+from adk_confirm.bot.slack.troubles import Gone, Later, NoAnswer, RefusedBySlack, SlackTrouble, Unsure
 from adk_confirm.bot.store.repository import Session, read_confirmation, session_confirmations
 from adk_confirm.bot.store.transactions import draw_again_late
 from adk_confirm.runtime.store.lease import Lease
@@ -198,7 +198,7 @@ class Drawing:
         if place.ts is not None and waits and place.drawn_version > 0 and not self._row.doubt:
             return replace(place, drawn_version=drawn)
         trouble = None if there else self.trouble
-        if not there and not isinstance(trouble, Gone):
+        if not there and not isinstance(trouble, Gone | RefusedBySlack):
             return place  # there may be a card in a moment
         message = await self._pointer(place, there or cards, str(trouble) if trouble else None)
         place = await self._show(place, message)

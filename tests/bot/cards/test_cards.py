@@ -197,6 +197,20 @@ async def test_a_channel_that_the_app_is_not_in_is_reported_in_the_thread_until_
     assert len(out.cards_in(leads, out.lead)) == 1
 
 
+async def test_whatever_slack_refuses_a_card_for_is_said_in_the_thread(out: Outgoing) -> None:
+    """Whoever asked would wait until it expires, and would not know for what."""
+    out.slack.channel("leads", out.lead, id="C0LEADS")
+    out.open(make_policy(approvers=["user:U0LEAD"], channel="C0LEADS"), [Place(channel="C0LEADS")])
+    new = "a_code_that_slack_has_since_today"
+    out.slack.faults.refuses("chat.postMessage", new, where=lambda args: args["channel"] == "C0LEADS", times=3)
+
+    with pytest.raises(AssertionError):
+        await out.drawn(tries=3)
+
+    why = f"Slack does not take chat.postMessage: {new}."
+    assert out.posted() == [f"The card for Deploy: 2.4.1, 3 replicas can't be posted in #leads. {why}"]
+
+
 async def test_approvers_in_direct_messages(out: Outgoing) -> None:
     people = {who: await out.api.open_dm(who.user) for who in (ANNA, LEAD)}
     places = [Place(channel=channel, person=who) for who, channel in people.items()]
