@@ -39,12 +39,14 @@ async def _attachment(client: AsyncWebClient, file: JsonObject) -> Blob:
             return Blob(display_name=name, mime_type=_kind(file), data=await _download(client, file))
     except Unread as error:
         return _in_words(name, str(error))
-    except (aiohttp.ClientError, OSError, TimeoutError):
+    except (aiohttp.ClientError, OSError, ValueError):  # the last for an address that is none
         return _in_words(name, "Slack did not hand it out in time")
 
 
 async def _download(client: AsyncWebClient, file: JsonObject) -> bytes:
     address = as_text(file.get("url_private_download"))
+    if not address:  # such as in a channel that another company shares
+        raise Unread("Slack does not say where it is")
     if not _is_slacks(address, client.base_url):
         raise Unread("it is not kept at Slack")  # the token is sent only to Slack
     async with (
@@ -57,8 +59,10 @@ async def _download(client: AsyncWebClient, file: JsonObject) -> bytes:
             proxy=client.proxy,
         ) as answer,
     ):
-        if answer.status != 200 or (answer.content_type == "text/html" and _kind(file) != "text/html"):
+        if answer.status in (302, 401, 403) or (answer.content_type == "text/html" and _kind(file) != "text/html"):
             raise Unread("Slack does not hand it out to this app, which lacks the scope files:read")
+        if answer.status != 200:
+            raise Unread(f"Slack does not hand it out ({answer.status})")
         data = await answer.content.read(MOST_BYTES + 1)
         while len(data) <= MOST_BYTES and (more := await answer.content.read(MOST_BYTES + 1 - len(data))):
             data += more

@@ -50,10 +50,22 @@ async def test_what_can_not_be_read_is_reported_in_its_place(out: Outgoing, monk
     ]
 
 
+async def test_a_file_that_somebody_deleted_meanwhile(out: Outgoing) -> None:
+    file = attached(out, "a.txt", b"a")
+    out.slack.workspace.files.clear()
+    assert await in_words(out, file) == ["The file a.txt could not be read: Slack does not hand it out (404)."]
+
+
 async def test_the_token_goes_to_nobody_but_slack(out: Outgoing) -> None:
-    for address in ("https://evil.example/a", "http://files.slack.com/a", "https://slack.com.evil.example/a", ""):
+    foreign = ("https://evil.example/a", "http://files.slack.com/a", "https://slack.com.evil.example/a")
+    for address in foreign:
         texts = await in_words(out, {"name": "a", "url_private_download": address})
         assert texts == ["The file a could not be read: it is not kept at Slack."]
+    texts = await in_words(out, {"name": "a", "url_private_download": "https://[a"})
+    assert texts == ["The file a could not be read: Slack did not hand it out in time."]
+    # As of a file in a channel that another company shares.
+    texts = await in_words(out, {"id": "F1", "file_access": "check_file_info"})
+    assert texts == ["The file file could not be read: Slack does not say where it is."]
 
 
 async def test_ten_files_are_read_and_the_others_named(out: Outgoing) -> None:
