@@ -246,7 +246,7 @@ def _what_is_shown(policy: Policy, call: CallFacts, names: KnownNames, given: Co
     nothing = "every argument" if policy.edit is True and not shown else "nothing"
     if not call.question:
         yield f"May be edited: {', '.join(map(masked.mask_text, fields)) or nothing}."
-    if policy.grant is not None:
+    if policy.grant is not None and not row.asked.by_caller:
         terms = policy.grant
         length = "the session" if terms.length == "session" else words.duration(terms.length.total_seconds())
         length += f", {terms.uses} at most" if terms.uses else ""

@@ -51,7 +51,7 @@ def test_what_the_door_lacks_is_said_before_it_opens() -> None:
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     path = tmp_path / "adk-confirm.toml"
-    path.write_text(FILE.replace('tools = ["*"]\napprovers', 'tools = ["deploy*"]\napprovers'))
+    path.write_text(FILE.replace('tools = ["*"]\napprovers', 'tools = ["deploy*"]\ngrant = "30m"\napprovers'))
     for name, value in {**ENV, **TOKENS, "CI_TOKEN": "short"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/store.db")
@@ -61,7 +61,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_explain_says_who_decides_on_a_callers_call(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     line = ["explain", "--config", file, "--caller", "ci", "--tool"]
     assert main([*line, "deploy", "--args", '{"env": "prod"}']) == 0
-    assert "members of the group S0ONCALL" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "members of the group S0ONCALL" in said
+    assert "allow the next calls" not in said, "a caller's requests each have a session of their own"
     assert main([*line, "pay"]) == 1
     assert "refused at once" in capsys.readouterr().out
     assert main([*line, "delete_project"]) == 2
