@@ -350,9 +350,10 @@ class Policies:
         return frozenset(entry.value for entry in self.named if entry.kind is ApproverKind.PYTHON)
 
     def same_policy(self, policy: Policy, edited: CallFacts) -> bool:
-        """Whether the edited call falls under this very policy. Otherwise the editor could choose the rules."""
-        found = self.resolve(edited)
-        return isinstance(found, GoverningPolicy) and found.policy.fingerprint == policy.fingerprint
+        """Whether the edited call falls under this very policy, but for whom it bars, since the file's own bars count
+        anyway. Otherwise the editor could choose the rules."""
+        found, bars = self.resolve(edited), {"barred": policy.barred}
+        return isinstance(found, GoverningPolicy) and found.policy.model_copy(update=bars) == policy
 
     def barred(self, call: CallFacts) -> tuple[Approver, ...]:
         """The people who may not touch this tool's confirmations *now*, including waiting ones.

@@ -118,6 +118,8 @@ class TestEditsAndPolicies:
         strict, lenient = self.FILE.entries
         assert self.FILE.same_policy(lenient, call(env="dev"))
         assert not self.FILE.same_policy(strict, call(env="dev"))
+        assert self.FILE.same_policy(make_policy(barred=["user:U1"]), call(env="dev")), "the file's bars count anyway"
+        assert not self.FILE.same_policy(make_policy(quorum=2), call(env="dev"))
         assert not self.FILE.same_policy(lenient, call(env="prod"))
 
     def test_an_edit_that_no_policy_can_judge_is_another_one(self) -> None:
