@@ -209,11 +209,11 @@ def _delivery(letter: Letter) -> Delivery:
 def unreachable_line(letter: Letter, error: Unreachable) -> AgentMessage:
     """The thread's line when a letter can't be delivered, with the reason: the agent is down, or refuses it."""
     if isinstance(error, RefusedByHost):
-        return AgentMessage(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
+        return AgentMessage(event=f"refused:{letter.mark}", author="", text=error.words, failed=True)
     approves = letter.confirmation is not None and _delivery(letter).approves
     text = decision_texts.UNREACHABLE_APPROVED if approves else decision_texts.UNREACHABLE
     if isinstance(error, Misconfigured):
-        text = decision_texts.MISCONFIGURED.format(why=error)
+        text = decision_texts.MISCONFIGURED.format(why=error.words)
     return AgentMessage(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
 
 

@@ -186,13 +186,15 @@ class AdkHost:
             async for said in self._run(session, message, mark, control):
                 yield said
         except RefusedByHost as refused:
-            yield AgentMessage(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
+            yield AgentMessage(
+                event=f"refused:{mark}", author="", text=f"{refused.words} Say it differently.", failed=True
+            )
         except DeliveryUnknown as cut:
             self._sent[mark] = sent
             heard = (await self._read_in_doubt(cut, session)).heard(mark, message.text, began - CLOCK_TOLERANCE)
             if heard is None:
                 raise DeliveryUnknown(str(cut), min(RESEND_AFTER, self.patience)) from cut
-            for said in _after_break(heard, control.stop, str(cut)):
+            for said in _after_break(heard, control.stop, cut.words):
                 yield said
 
     def _tell(
@@ -305,7 +307,7 @@ class AdkHost:
                 raise DeliveryUnknown(str(cut), self.patience) from cut
             yield RunBroken()
             if isinstance(cut, HostFailed):
-                yield AgentMessage(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
+                yield AgentMessage(event=f"cut:{marks[0]}", author=self.app, text=cut.words, failed=True)
         else:
             if not await self._has_arrived(DeliveryUnknown(NOT_KEPT), session, given):
                 self._sent.update(dict.fromkeys(marks, began))

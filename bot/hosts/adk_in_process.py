@@ -205,7 +205,7 @@ class AdkServer:
                 yield _json(event)
         except Exception as error:
             # The agent, its tools or its session service may raise anything. The session shows how far the run got.
-            raise HostFailed(f"The agent failed: {type(error).__name__}: {str(error)[:300]}") from error
+            raise HostFailed(f"The agent failed: {type(error).__name__}.").quoting(str(error)[:300]) from error
         finally:
             await running.aclose()
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 from adk_confirm.bot.confirmation.confirmation import AskedCall, HostRequest
 from adk_confirm.bot.confirmation.effects import Delivery
@@ -33,7 +33,22 @@ from adk_confirm.runtime.store.lease import Lease
 from adk_confirm.runtime.wire import USER, Blob, Content, FunctionCall, Part, SessionId
 
 
-class Unreachable(ConfirmError):
+class HostError(ConfirmError):
+    """`said`: the host's own words, which may repeat a call. So `str()`, which is logged, is without them."""
+
+    said = ""
+
+    def quoting(self, said: str) -> Self:
+        self.said = said
+        return self
+
+    @property
+    def words(self) -> str:
+        """The error as the thread has it, where policies hide values."""
+        return f"{str(self).rstrip('.')}: {self.said.rstrip('.')}." if self.said else str(self)
+
+
+class Unreachable(HostError):
     """The host did not get the message. It is safe to send it again, preferably after this many seconds."""
 
     def __init__(self, why: str, again_after: float = 5.0) -> None:
@@ -49,7 +64,7 @@ class Misconfigured(Unreachable):
     """The host does not take what the settings say. The error says what is wrong, and everybody may read it."""
 
 
-class DeliveryUnknown(ConfirmError):
+class DeliveryUnknown(HostError):
     """The host may have got the message: read the session before anything else.
 
     `again_after` is given if the session does not have the message yet, but it may still arrive. It can be sent again

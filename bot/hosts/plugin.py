@@ -109,4 +109,4 @@ class Signer:
 
 def was_refused(cut: DeliveryUnknown) -> bool:
     """Whether the plugin refused the answer. The server may have wrapped the plugin's message."""
-    return isinstance(cut, HostFailed) and PluginSays.NOT_SIGNED in str(cut)
+    return isinstance(cut, HostFailed) and PluginSays.NOT_SIGNED in cut.words

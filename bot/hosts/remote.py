@@ -244,7 +244,7 @@ class RemoteServer:
             if listing == HTTPStatus.OK and isinstance(listed, list | None) and session.id not in known:
                 return None
         if status != HTTPStatus.OK or not isinstance(body, dict):
-            raise self._unreachable(_refusal("its session could not be read", status, body))
+            raise self._unreachable(f"its session could not be read, {status}")
         return objects(body.get("events"))
 
     async def create(self, session: SessionId) -> None:
@@ -262,7 +262,7 @@ class RemoteServer:
             async for _ in self.run(session, Content(role=USER, parts=[Part(function_call=call)]), {}):
                 pass
         except (DeliveryUnknown, Unreachable) as refused:
-            return str(refused)
+            return refused.words
         finally:
             await self._ask("DELETE", _path(session))
         return ""
@@ -333,12 +333,12 @@ class RemoteServer:
         except Unreadable as error:
             body = str(error)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise HostFailed(_refusal("The run broke off", response.status, body))
+            raise HostFailed(f"The run broke off, {response.status}.").quoting(_detail(body))
         if response.status not in PASSING:
-            raise RefusedByHost(
-                _refusal("The agent's server did not take this", response.status, body) + ".", REFUSED_FOR
-            )
-        raise self._not_taken("it did not take the message", response.status, body)
+            why = f"The agent's server did not take this, {response.status}."
+            raise RefusedByHost(why, REFUSED_FOR).quoting(_detail(body))
+        why = f"it did not take the message, {response.status}"
+        raise self._not_taken(why, response.status).quoting(_detail(body))
 
     def _check_place(self, response: aiohttp.ClientResponse) -> None:
         """Refuses redirects: the request and its headers are meant for this server only."""
@@ -366,7 +366,7 @@ class RemoteServer:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(_words(error)) from error
         if status in (*REFUSED, *GATEWAYS):
-            raise self._not_taken("it could not be asked", status, answer)
+            raise self._not_taken(_refusal("it could not be asked", status, answer).rstrip("."), status)
         if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._failures = 0
         return status, answer
@@ -382,8 +382,7 @@ class RemoteServer:
             )
         return self._http
 
-    def _not_taken(self, what: str, status: int, body: Json) -> Unreachable:
-        why = _refusal(what, status, body).rstrip(".")
+    def _not_taken(self, why: str, status: int) -> Unreachable:
         if status in REFUSED:
             return self._unreachable(f"{why}; check [agent] token_env and headers", Misconfigured)
         return self._unreachable(why)
@@ -419,12 +418,11 @@ async def _event_stream(response: aiohttp.ClientResponse) -> AsyncIterator[JsonO
             continue
         why = value.get("error") if isinstance(value, dict) and "author" not in value else None
         if kind == "error" or why:
-            failed = failed or HostFailed(f"The agent's server failed: {_shorten(why or value)}")
+            failed = failed or HostFailed("The agent's server failed.").quoting(_shorten(why or value))
         elif isinstance(value, dict):
             yield value
         else:
-            said = f"The agent's server sent something that is not an event: {_shorten(value)}"
-            failed = failed or DeliveryUnknown(said)
+            failed = failed or DeliveryUnknown(_NO_EVENT).quoting(_shorten(value))
     if failed is not None:
         raise failed
 
@@ -432,13 +430,19 @@ async def _event_stream(response: aiohttp.ClientResponse) -> AsyncIterator[JsonO
 async def _event_list(response: aiohttp.ClientResponse) -> list[JsonObject]:
     events = json_or_text(await body_of(response))
     if not isinstance(events, list | None):
-        raise DeliveryUnknown(f"The agent's server sent something that is not a list of events: {_shorten(events)}")
+        raise DeliveryUnknown(_NO_EVENT).quoting(_shorten(events))
     return [event for event in events or [] if isinstance(event, dict)]
 
 
+_NO_EVENT = "The agent's server sent something that is no event."
+
+
 def _refusal(what: str, status: int, body: Json) -> str:
-    detail = body.get("detail", body) if isinstance(body, dict) else body
-    return f"{what}, {status}: {_shorten(detail)}"
+    return f"{what}, {status}: {_detail(body)}"
+
+
+def _detail(body: Json) -> str:
+    return _shorten(body.get("detail", body) if isinstance(body, dict) else body)
 
 
 def _shorten(value: Json) -> str:

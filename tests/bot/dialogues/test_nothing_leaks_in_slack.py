@@ -16,12 +16,13 @@ from adk_confirm.bot.policy.redaction import MASK
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.telemetry.logs import JsonFormatter
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.foreign.ear import Ear, listening
+from tests.support.foreign.ear import Ear, listening, saying
 from tests.support.foreign.java import Java
 from tests.support.leaky import SECRETS
-from tests.support.office import Office, Opens
+from tests.support.office import ONE, Office, Opens
 from tests.support.scraping import get
 from tests.support.stores import change
+from tests.support.waiting import until
 
 POLICY = """
 [[policy]]
@@ -191,3 +192,22 @@ async def test_what_a_call_hid_stays_hidden_after_somebody_changed_its_row(open_
         await at.rests()
         posted = {f"{number} {made.method}": str(made.args) for number, made in enumerate(at.slack.calls)}
     assert {where: leaks(text) for where, text in posted.items() if leaks(text)} == {}
+
+
+@pytest.mark.parametrize("status", [422, 429, 500])
+async def test_what_a_server_repeats_of_a_call_is_in_no_log_and_no_list_of_failed_work(
+    open_office: Opens, logged: io.StringIO, status: int
+) -> None:
+    async with listening(Ear()) as ear, open_office(ONE, target=f'url = "{ear.url}"\napp = "clerk"') as at:
+        card = await at.ask("please deploy search")
+        await at.rests()
+        ear.instead["/run_sse"] = saying(json.dumps({"detail": [{"input": {"token": SECRETS[0]}}]}), status)
+        await at.bob.clicks(card, "Approve")
+        trouble = await until(lambda: at.bot.database.read(read_trouble))
+    assert str(status) in trouble
+    assert leaks(trouble) == leaks(logged.getvalue()) == []
+
+
+def read_trouble(tx: Tx) -> str:
+    """Why the work on a session was put off."""
+    return tx.value("SELECT trouble FROM jobs WHERE kind = 'session'") or ""
