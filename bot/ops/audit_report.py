@@ -259,17 +259,17 @@ class _Person:
 
 DEMANDS = (
     ("Calls, Tools", "AI Act Art. 12(1), 12(2)", "How many were recorded in the period."),
-    ("Ledger", "AI Act Art. 12(1); SOC 2 CC7.2", "Whether anybody changed later what the checkpoints cover."),
+    ("Ledger", "AI Act Art. 12(1); SOC 2 CC7.2", "Whether anybody changed these lines later."),
+    ("How fast", "AI Act Art. 14(4)(b)", "How long people had a call before them, at most. Not whether they read it."),
     ("Denials, People", "AI Act Art. 14(4)(d)", "Who denied a call, and why, if they gave a reason."),
-    ("Calls, Operators, Grants", "AI Act Art. 14(4)(e)", "How many were withdrawn. Who paused runs, or ended a grant."),
-    ("How fast", "AI Act Art. 14(4)(b)", "How long people could see a call at most. Not whether they read it."),
     ("People: edits", "AI Act Art. 14(4)(d)", "How often each person changed a call, or filled in an answer."),
+    ("Calls, Operators, Grants", "AI Act Art. 14(4)(e)", "How many were withdrawn. Who paused runs, or ended a grant."),
     ("Calls: refused votes", "SOC 2 CC6.1, CC6.3", "How many votes were recorded as refused, by reason."),
-    ("Calls, People", "SOC 2 CC8.1", "How many calls were approved. How often each person voted to approve."),
     ("Grants", "SOC 2 CC6.3, CC8.1", "Of each grant of the period: who gave it, until when, how often it was used."),
     ("Calls: alarms", "SOC 2 CC7.2, CC7.3", "How often something stored was changed, or a call answered elsewhere."),
-    ("Calls, Calls to look at", "SOC 2 CC7.3", "What came of calls, as a machine or people said."),
     ("Operators", "SOC 2 CC7.2, CC8.1", "What operators did, under the name that they gave or their account has."),
+    ("Calls, Calls to look at", "SOC 2 CC7.3", "How calls ended, as a machine or people said."),
+    ("Calls, People", "SOC 2 CC8.1", "How many calls were approved. How often each person voted to approve."),
 )
 """Which part of the report bears on which demand. The sentence says all that it shows."""
 
@@ -291,12 +291,14 @@ def _sections(found: JsonObject, names: KnownNames) -> Iterator[Section]:
     yield Section("Ledger", (str(ledger["said"]), f"Lines in the period: {ledger['lines']}{purged}.", *unproven))
     calls, speed = [*_calls(found)], [*_how_fast(as_object(found["approvals"]))]
     if ledger["lines"]:
-        parts = (Section("Calls", calls), look, Section("How fast", speed), *tables)
+        parts = (Section("Calls", calls), look, Section("How fast", speed), *tables[:-1])
         yield from (one for one in parts if one.table or one.sentences)
     alarms, *others = any(as_object(found["alarms"]).values()), *((one.title, one.table) for one in tables[2:])
     empty = [("Calls", calls), ("Refused votes", found["votes_that_did_not_count"]), ("Alarms", alarms), *others]
     if titles := [title.lower() for title, there in empty if not there]:
         yield Section("", (f"None in the period: {', '.join(titles)}.",))
+    if ledger["lines"]:
+        yield tables[-1]
 
 
 def _calls(found: JsonObject) -> Iterator[str]:
@@ -306,7 +308,7 @@ def _calls(found: JsonObject) -> Iterator[str]:
     yield from _counted("Programs made free calls", found.get("free_calls_of_callers"))
     yield from _counted("Decided", found["decisions"])
     yield from (f"{name.capitalize()}: {count}." for name, count in as_object(found["other"]).items() if count)
-    yield from _counted("Of those that could run", found["ends"])
+    yield from _counted("Outcomes", found["ends"])
     yield from _counted("Refused votes", found["votes_that_did_not_count"])
     yield from _counted("Alarms", found["alarms"])
 
@@ -316,7 +318,7 @@ def _how_fast(speed: JsonObject) -> Iterator[str]:
     if not timed:
         return
     half, them = words.duration(float(str(speed["median_seconds"]))), f"{timed} of them" if timed < votes else "them"
-    came = f"Half of {them} came within {half}." if timed > 1 else f"One came after {half}."
+    came = f"Half of {them} came within {half} of the ask." if timed > 1 else f"One came {half} after the ask."
     yield f"Votes to approve: {votes}. {came}"
     yield f"Within {QUICK:g} s: {speed['within_5_s']}. Pressed on the card: {pressed}; in a form: {votes - pressed}."
     yield "The ledger does not know when Slack showed a card: if it was late, people had less time to read it."
@@ -330,7 +332,10 @@ def _counted(title: str, counts: Json) -> list[str]:
     return [f"{title}: {said}."] if said else []
 
 
-_CALLED = {**words.STATES, "answered elsewhere": words.STATES["elsewhere"], "asked for it": "on their own request"}
+_CALLED = {
+    **{**words.STATES, "answered elsewhere": words.STATES["elsewhere"], "asked for it": "on their own request"},
+    **{"it happened": "people said it took effect", "it did not": "people said it had no effect"},
+}
 
 _ON_THE_PAGE = "Which part answers what"
 """The table for auditors, which a terminal does not show."""
@@ -338,7 +343,7 @@ _ON_THE_PAGE = "Which part answers what"
 _TABLES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Calls to look at", "to_look_at"): ("at", "tool", "confirmation", "ended"),
     ("Tools", "tools"): ("tool", "asked", "asked before", *_DECIDED, "open", "grant used", "call refused"),
-    ("People", "people"): ("who", *_VOTES.values(), "on_the_card", "median_seconds", "within_5_s"),
+    ("People", "people"): ("who", "approvals", "on_the_card", "median_seconds", "within_5_s", "edits", "denials"),
     ("Denials", "denials"): ("at", "tool", "confirmation", "who", "reason"),
     ("Grants", "grants"): ("at", "tool", "confirmation", "given_by", "until", "used", "ended"),
     ("Operators", "operators"): ("at", "kind", "tool", "confirmation", "who", "reason"),
@@ -430,9 +435,13 @@ def report_page(found: JsonObject, names: KnownNames) -> str:
     return page.substitute(since=since, until=until, source=source, verdict=verdict, state=verified, body=body)
 
 
+_COUNT, _TIED = r" (?=[0-9]+[,.;])", "\N{NO-BREAK SPACE}"
+"""A number stays on the line of its word."""
+
+
 def _html(section: Section) -> Iterator[str]:
     yield f"<section><h2>{escape(section.title)}</h2>" if section.title else "<section>"
-    yield from (f"<p>{escape(visible(one))}</p>" for one in section.sentences)
+    yield from (f"<p>{re.sub(_COUNT, _TIED, escape(visible(one)))}</p>" for one in section.sentences)
     yield "<div><table>" if section.table else ""
     for row in section.table:
         yield "<tr>"

@@ -40,7 +40,7 @@ ANCHOR = click.option(
     callback=_read,
     help="The checkpoint lines that you keep elsewhere; - for standard input.",
 )
-NOT_SEALED = "this secret did not seal the store, or somebody changed it"
+NOT_SEALED = "this is not the store's secret, or the store was changed"
 SET_IT = (
     "Set ADK_CONFIRM_SECRET to what it was (or the SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN that the service used "
     "instead). To change the secret, set the old one as ADK_CONFIRM_SECRET_ACCEPTED."
@@ -69,7 +69,7 @@ async def verify(call: CommandLine, anchor: str | None, public_keys: tuple[str, 
     first, *more = map(visible, verification_results(report))
     verdict = [paint("OK: no change was found", "green"), first] if report.broken is None else [paint(first, "red")]
     if report.broken is not None and not known:  # a store that verifies is ours, whatever its owner's mark says
-        first, more = first.removeprefix("broken: "), [SET_IT]
+        first, more = first.removeprefix("broken: ").removeprefix("checkpoints: "), [SET_IT]
         verdict = [paint(f"Not checked: {NOT_SEALED}", "red"), first]
     call.tell({**asdict(report), "said": [first, *more]}, "\n  ".join((*verdict, *more)))
     return 0 if report.broken is None else 1

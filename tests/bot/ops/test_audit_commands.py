@@ -282,7 +282,7 @@ async def test_a_report_counts_a_call_once_and_tells_what_operators_did_and_why(
     assert [(one["kind"], one["who"], one["reason"]) for one in found["operators"]] == [
         ("withdrawn", "operator olivia", "asked twice")
     ]
-    assert "Of those that could run: took effect 1.\n" in (await at.command("audit", "report")).out
+    assert "Outcomes: people said it took effect 1.\n" in (await at.command("audit", "report")).out
 
 
 async def test_a_report_as_a_page_stands_alone_and_nothing_in_it_is_markup(at: Backoffice) -> None:
@@ -361,7 +361,7 @@ async def test_no_report_accuses_anybody_because_the_secret_is_another(
     await deployed(at)
     monkeypatch.setenv("ADK_CONFIRM_SECRET", "another secret, as long as one has to be")
     said = await at.refusal("audit", "report", "--html", "report.html")
-    assert said.startswith("No report was made: this secret did not seal the store, or somebody changed it. Set ADK_")
+    assert said.startswith("No report was made: this is not the store's secret, or the store was changed. Set ADK_")
     assert "SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN" in said
     assert not (at.directory / "report.html").exists()
 
@@ -569,7 +569,7 @@ async def test_a_report_tells_what_was_asked_from_what_was_decided(at: Backoffic
         "In the period: asked 5, still open 1, decided but asked before 1, refused without asking 1.",
         "Decided: approved 1, denied 1, withdrawn 2, answered outside this app 1.",
         "Withdrawn by operators: 1.",
-        "Of those that could run: done 1.",
+        "Outcomes: done 1.",
         "Alarms: answered outside this app 1, answered outside after a decision 1.",
     ]
     head, *tools = shown.out.partition("TOOLS\n")[2].partition("\n\n")[0].splitlines()
@@ -661,9 +661,12 @@ async def test_a_period_is_reported_as_evidence(at: Backoffice) -> None:
     assert shown.lines[1].startswith("Made ")
     assert "LEDGER\nConsistent: " in shown.out
     assert max(map(len, shown.lines)) <= 100
-    assert "Votes to approve: 2. Half of them came within 20 s.\nWithin 5 s: 1. Pressed on the card: 2; in" in shown.out
+    assert (
+        "Votes to approve: 2. Half of them came within 20 s of the ask.\nWithin 5 s: 1. Pressed on the card: 2; in"
+        in shown.out
+    )
     assert "CALLS\nIn the period: asked 3.\nDecided: approved 2, denied 1.\n" in shown.out
-    assert "Of those that could run: done 1, failed 1.\n" in shown.out
+    assert "Outcomes: done 1, failed 1.\n" in shown.out
     (failed,) = found["to_look_at"]
     assert (failed["confirmation"], failed["ended"]) == (two, "failed")
     assert f"  re|fund  {two[:8]}      failed\n" in shown.out

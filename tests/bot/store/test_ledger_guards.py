@@ -132,8 +132,8 @@ async def test_with_another_secret_no_seal_fits(at: Backoffice, monkeypatch: pyt
     assert (said.code, said.lines) == (
         1,
         [
-            "Not checked: this secret did not seal the store, or somebody changed it",
-            "  checkpoints: checkpoint 1 was not sealed with this secret",
+            "Not checked: this is not the store's secret, or the store was changed",
+            "  checkpoint 1 was not sealed with this secret",
             f"  {SET_IT}",
         ],
     )

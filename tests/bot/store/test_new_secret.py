@@ -47,7 +47,7 @@ async def test_the_secret_is_changed_while_calls_wait(
             assert "belongs to another secret" in (await command(capsys, at, "pause"))[1]
             code, said = await command(capsys, at, "audit", "verify")  # the ledger is whole: this is a typing mistake
             assert (code, said.partition(":")[0]) == (1, "Not checked")
-            assert said.startswith("Not checked: this secret did not seal the store, or somebody changed it\n  ")
+            assert said.startswith("Not checked: this is not the store's secret, or the store was changed\n  ")
             assert "\n  Set ADK_CONFIRM_SECRET to what it was " in said
             assert "broken" not in said
             monkeypatch.setenv("ADK_CONFIRM_SECRET_ACCEPTED", SERVICE_SECRET)
