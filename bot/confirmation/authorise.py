@@ -169,11 +169,14 @@ def _check_named(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
 
 
 def _refuse_requester(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
-    """Refuses the approval of one's own request. Denying and revoking do no harm, so an approver may do both."""
+    """Refuses the approval of one's own request. Denying and revoking do no harm, so an approver may do both. Whoever
+    spoke to the agent may say how a call ended: that lets nothing run."""
     if claim.act in (VoteKind.DENY, VoteKind.REVOKE) or policy.allow_requester is True:
         return None
     if claim.voter.is_also(claim.asked_by):
         return Refusal(reason=Reason.TURN_AUTHOR)
+    if claim.act in (VoteKind.HAPPENED, VoteKind.DID_NOT):
+        return None
     speakers = claim.speakers | facts.speakers
     if policy.allow_requester is False and any(claim.voter.is_also(speaker) for speaker in speakers):
         return Refusal(reason=Reason.REQUESTER)

@@ -259,14 +259,14 @@ class _Person:
 
 DEMANDS = (
     ("Calls, Tools", "AI Act Art. 12(1), 12(2)", "How many were recorded in the period."),
-    ("Ledger", "AI Act Art. 12(1); SOC 2 CC7.2", "Whether anybody changed these lines later."),
+    ("Ledger", "AI Act Art. 12(1); SOC 2 CC7.2", "Whether these lines fit their seals."),
     ("How fast", "AI Act Art. 14(4)(b)", "How long people had a call before them, at most. Not whether they read it."),
     ("Denials, People", "AI Act Art. 14(4)(d)", "Who denied a call, and why, if they gave a reason."),
     ("People: edits", "AI Act Art. 14(4)(d)", "How often each person changed a call, or filled in an answer."),
     ("Calls, Operators, Grants", "AI Act Art. 14(4)(e)", "How many were withdrawn. Who paused runs, or ended a grant."),
     ("Calls: refused votes", "SOC 2 CC6.1, CC6.3", "How many votes were recorded as refused, by reason."),
     ("Grants", "SOC 2 CC6.3, CC8.1", "Of each grant of the period: who gave it, until when, how often it was used."),
-    ("Calls: alarms", "SOC 2 CC7.2, CC7.3", "How often something stored was changed, or a call answered elsewhere."),
+    ("Alarms", "SOC 2 CC7.2, CC7.3", "How often something stored was changed, or a call answered elsewhere."),
     ("Operators", "SOC 2 CC7.2, CC8.1", "What operators did, under the name that they gave or their account has."),
     ("Calls, Calls to look at", "SOC 2 CC7.3", "How calls ended, as a machine or people said."),
     ("Calls, People", "SOC 2 CC8.1", "How many calls were approved. How often each person voted to approve."),
@@ -333,7 +333,7 @@ def _counted(title: str, counts: Json) -> list[str]:
 
 
 _CALLED = {
-    **{**words.STATES, "answered elsewhere": words.STATES["elsewhere"], "asked for it": "on their own request"},
+    **{**words.STATES, "answered elsewhere": words.STATES["elsewhere"], "asked for it": "by the requester"},
     **{"it happened": "people said it took effect", "it did not": "people said it had no effect"},
 }
 

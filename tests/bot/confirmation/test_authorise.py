@@ -117,6 +117,8 @@ RULINGS: list[tuple[str, dict[str, Any], Claim, Facts, Reason | Approver | None]
     ("denying harms nobody", ASKERS, claim(ASKER, VoteKind.DENY), known(ASKER), None),
     ("and is for approvers all the same", {}, claim(ASKER, VoteKind.DENY), known(ASKER), Reason.NOT_APPROVER),
     ("somebody who spoke", ASKERS, claim(ANNA, spoke=(ANNA,)), known(ANNA), Reason.REQUESTER),
+    ("who spoke, to settle", {}, claim(ANNA, VoteKind.DID_NOT, spoke=(ANNA,)), known(ANNA), None),
+    ("who spoke, again", {}, claim(ANNA, VoteKind.RUN_AGAIN, spoke=(ANNA,)), known(ANNA), Reason.REQUESTER),
     ("who spoke since", {}, claim(ANNA), replace(known(ANNA), speakers=some(ANNA)), Reason.REQUESTER),
     ("speakers may", {**ASKERS, "allow_requester": "speakers"}, claim(ANNA, spoke=(ANNA,)), known(ANNA), None),
     ("the asker not", {**ASKERS, "allow_requester": "speakers"}, claim(ASKER), known(ASKER), Reason.TURN_AUTHOR),
