@@ -75,3 +75,30 @@ async def test_what_an_approval_asks_of_the_store(
             await cycles.count("a cycle")
             await cycles.count("the 50th cycle of a thread", thread)
     await reading.close()
+
+
+@pytest.mark.slow
+async def test_what_a_click_of_ten_asks_of_the_store(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten calls of one turn wait. A click is counted until it is acked: it decides, and the call's start follows."""
+    reading = await Database.open(sqlite_url, read_only=True)
+    async with office(sqlite_url, tmp_path / "log", monkeypatch, ONE, target=LAB) as at:
+        await at.stops()
+        with counted_sql() as counted:
+            await at.starts(ONE)
+            amounts = range(101, 111)
+            calls = [f"pay {json.dumps({'to': 'Ada', 'amount': amount})}" for amount in amounts]
+            said = await at.ann.says("\n".join(["@adk-confirm", *calls]), at.deploys)
+            cards = [await at.ann.finds(f"amount {amount}", at.deploys, thread=said) for amount in amounts]
+            each: list[Counter[str]] = []
+            for card in cards:
+                await at.rests(reading=reading)
+                counted.clear()
+                await at.bob.clicks(card, "Approve")
+                each.append(counted.copy())
+            await at.rests(reading=reading)
+            for what in ("writes", "statements"):
+                at_most(f"{what} of a click of ten", median(one[what] for one in each))
+    await reading.close()
+    assert len(at.ran()) == len(cards)
