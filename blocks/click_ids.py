@@ -138,6 +138,10 @@ class LineMark(Mark):
     first_seq: int
     told_seq: int
 
+    def is_within(self, other: LineMark) -> bool:
+        """Whether the other message tells all of this one's lines, and more: it was posted anew, with what came."""
+        return other.first_seq <= self.first_seq and self.told_seq < other.told_seq
+
 
 @dataclass(frozen=True)
 class SaidMark(Mark):

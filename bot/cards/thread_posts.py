@@ -181,14 +181,16 @@ class Thread:
         """Deletes messages that should not be there: what two processes both posted, and what showed before `until` a
         growing reply that never came whole. A growing message can't carry a mark; all of our others do."""
         posted_to, posted = 0, set[object]()
-        slack = self._slack.at(lease)
-        for one in await self._read_messages(session, until - _LONGEST_FREEZE):
-            mark, known = parse_mark(one.metadata), identity(one.metadata)
+        slack, sent = self._slack.at(lease), await self._read_messages(session, until - _LONGEST_FREEZE)
+        marks = [parse_mark(one.metadata) for one in sent]
+        lines = [mark for mark in marks if isinstance(mark, LineMark) and mark.session == session.key]
+        for one, mark in zip(sent, marks, strict=True):
+            known = identity(one.metadata)
             if isinstance(mark, CardMark | PointerMark):
                 continue  # the cards' worker handles cards
             copy = known is not None and known in posted
-            if isinstance(mark, LineMark) and mark.session == session.key:
-                copy = mark.told_seq <= posted_to
+            if mark in lines:
+                copy = mark.told_seq <= posted_to or any(map(mark.is_within, lines))
                 posted_to = max(posted_to, mark.told_seq)
             if known is None and not one.metadata:
                 copy = float(one.ts) < until + _ON_ITS_WAY

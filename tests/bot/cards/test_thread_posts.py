@@ -130,3 +130,18 @@ async def test_lines_that_another_process_posted_too_are_deleted(out: Outgoing) 
 
     await out.writer.delete_copies(out.lease, out.session, 0.0)
     assert [line.partition(": ")[0] for line in out.posted()] == ["🚫 @dana, denied by anna"]
+
+
+async def test_lines_that_a_later_message_tells_again_are_deleted(out: Outgoing) -> None:
+    """Slack shows the first message only when it is posted again, by then with one line more."""
+    out.desk.approve(BEN)
+    out.desk.edit(ANNA, replicas=2)  # which undoes the approval
+    first = out.lines()
+    out.desk.deny(BEN)
+    for lines in (first, out.lines()):
+        await out.writer.post_lines(out.lease, out.session, lines, [out.desk.row])
+    assert len(out.posted()) == 2
+
+    await out.writer.delete_copies(out.lease, out.session, 0.0)
+    (told,) = out.posted()
+    assert told.count("edited") == told.count("denied by") == 1, told
