@@ -202,8 +202,8 @@ class SessionReading:
         elif response.name == REQUEST_CONFIRMATION:
             if running is not None and running.awaits:
                 # adk-rs has forgotten the approval once somebody has signed in: it asks again, and lists no id.
-                asked = replace(running.request, id=bound_to_event(running.part_id, event.id))
-                asked = replace(asked, invocation_id=event.invocation_id)
+                bound = bound_to_event(running.part_id, event.id)
+                asked = replace(running.request, id=bound, invocation_id=event.invocation_id)
                 running.asked_anew = True
                 del self._running[running.call_id]
                 self._waits.pop(pause_of(running.call_id), None)
@@ -255,16 +255,12 @@ class SessionReading:
         self._answered[asks.siblings] += 1
 
 
-IN_ONE_GO = 100
-"""Events that are read before others get their turn: a server may send a million."""
-
-
 async def read(events: Sequence[JsonObject] | None) -> SessionReading:
     """Reads the session's events, oldest first. None is a session that does not exist."""
     found = SessionReading(exists=events is not None)
     for index, raw in enumerate(events or ()):
-        if index % IN_ONE_GO == IN_ONE_GO - 1:
-            await asyncio.sleep(0)
+        if index % 100 == 99:
+            await asyncio.sleep(0)  # others get their turn: a server may send a million
         try:
             found.add(event_from(raw, index))
         except Invalid as error:
