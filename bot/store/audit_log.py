@@ -147,7 +147,7 @@ def too_short(name: str) -> str:
 
 def _confirmation_ids(tx: Tx, name: str) -> list[str]:
     """Ids of confirmations, also of purged ones, of which only ledger lines are left."""
-    begins = re.sub(r"[/%_]", r"/\g<0>", name) + ("%" if len(name) >= SHORTEST_ID else "")
+    begins = re.sub(r"[/%_]", r"/\g<0>", name[:99]) + ("%" if len(name) >= SHORTEST_ID else "")
     ids = {
         *tx.column("SELECT id FROM bot_confirmations WHERE id LIKE :begins ESCAPE '/' LIMIT 5", begins=begins),
         *tx.column(

@@ -330,6 +330,7 @@ async def test_it_verifies(at: Backoffice) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (["show", "/a" * 30_000], "There is no confirmation and no session /a/a"),
         (["show", "abcdef12"], "There is no confirmation and no session abcdef12 in this store. "),
         (["export", "--session", "slack-x"], "There is no session slack-x in this store. A session's id looks like "),
         (["export", "--since", "last week"], "--since 'last week' is not a point in time. Write 2030-01-31, "),
