@@ -461,8 +461,12 @@ def read_what_fits(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     policy is wrong, there are no policies."""
     try:
         tables = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        str(tables)  # whoever speaks of a wrong value spells it
+    except tomllib.TOMLDecodeError as error:
         raise SettingsError([Problem(name, f"is not TOML: {error}")]) from error
+    except (ValueError, RecursionError) as error:
+        what = "can't be read: a number in it is too long, or its tables or lists are nested too deep"
+        raise SettingsError([Problem(name, what)]) from error
     if isinstance(tables.get("policy"), dict):
         raise SettingsError([Problem("policy", "is a list of tables; write [[policy]], with two brackets")])
     begins = (number for number, line in enumerate(text.split("\n"), 1) if re.match(r"\s*\[\[\s*policy\s*\]\]", line))

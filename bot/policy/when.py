@@ -17,7 +17,7 @@ from pathlib import Path
 
 from adk_confirm.runtime.bounded.bounded_check import BoundedCheck, CheckBroke, TooCostly
 from adk_confirm.runtime.errors import ConfirmError, Invalid
-from adk_confirm.runtime.jsontypes import Json, JsonObject, canonical
+from adk_confirm.runtime.jsontypes import Json, JsonObject, as_object, canonical
 from adk_confirm.runtime.recent_dict import RecentDict
 
 NAMES = ("tool", "args", "session", "asker", "channel", "agent", "app")
@@ -58,8 +58,13 @@ def check_expression(expression: str) -> None:
     Traceback (most recent call last):
     adk_confirm.runtime.errors.Invalid: is not a CEL expression: use == to compare, as in args.env == 'prod'
     """
-    from adk_confirm.bot.policy.cel_expression import check, compile_expression
+    from adk_confirm.bot.policy.cel_expression import compile_expression
 
+    try:
+        # An empty call may lack what the expression asks for, which says nothing about it.
+        said = as_object(_EVALUATED(expression, {**dict.fromkeys(NAMES, ""), "args": {}}))
+    except (TooCostly, CheckBroke) as error:
+        raise Invalid(str(error)) from error
     try:
         program = compile_expression(expression)
     except ValueError as error:
@@ -76,10 +81,8 @@ def check_expression(expression: str) -> None:
     for name in program.functions():
         if _NAMED.fullmatch(name) and name not in _FUNCTIONS:
             raise Invalid(f"there is no function `{name}`; CEL has {', '.join(sorted(_FUNCTIONS))}")
-    # An empty call may lack what the expression asks for, which says nothing about it.
-    if kind := check(expression, {**dict.fromkeys(NAMES, ""), "args": {}}).get("gives"):
+    if kind := said.get("gives"):
         raise Invalid(f"must give true or false for a call; `{expression}` gives {kind}")
-    _EVALUATED.start()
 
 
 def names_read(expression: str) -> set[str]:

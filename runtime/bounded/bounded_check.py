@@ -61,11 +61,6 @@ class BoundedCheck:
         self._lock = threading.Lock()
         self._process: _Process | None = None
 
-    def start(self) -> None:
-        """Starts the process, so that the first call need not wait for it."""
-        with self._lock:
-            self._ensure_process()
-
     def close(self) -> None:
         """Ends the process. A later call starts another one."""
         with self._lock:

@@ -62,6 +62,10 @@ class TestWhole:
         assert serving_problems(settings, {**SECRETS, "ADK_TOKEN": "t", "PLUGIN_SECRET": "s"}) == ()
 
 
+COSTLY = "true"
+for name in "abcdefgh":
+    COSTLY = f"[{','.join('1234567890')}].all({name}, {COSTLY})"
+
 WRONG = [
     (policy("quorum = 0"), "policy 1: quorum: must be at least 1, not 0"),
     (policy("") + policy("quorum = '2'"), 'policy 2 (line 5), quorum: must be a whole number, not "2"'),
@@ -155,6 +159,20 @@ WRONG = [
     ("[slack]\nlisten = 'localhost:99999'", "slack.listen: must be host and port"),
     ("[audit]\nchannel = 'audit'", 'audit.channel: must be the channel\'s id, such as "C0AUDIT"'),
     ("[agent\n", "adk-confirm.toml: is not TOML: "),
+    *(
+        (text, "adk-confirm.toml: can't be read: a number in it is too long, or its tables or lists are nested")
+        for text in (
+            policy(f"quorum = {'9' * 5000}"),
+            policy(f"quorum = 0x{'f' * 5000}"),
+            policy(f"quorum = {'[' * 5000}{']' * 5000}"),
+            policy(f"{'.'.join(['quorum'] * 5000)} = 1"),
+            f"[{'.'.join(['agent'] * 5000)}]",
+        )
+    ),
+    (
+        policy(f"when = '{COSTLY}'"),
+        "policy 1: when: it takes more than 0.1 s or 10 MB to check",
+    ),
 ]
 
 
