@@ -139,7 +139,7 @@ class _Caller(Agent):
             DOOR,
             CallerModel(),
             instruction=lambda context: ASKS if context.session_id.startswith(ASKS) else "",
-            tools=[*map(_toolset_of, servers)],
+            tools=[*map(toolset_of, servers)],
         )
         self._host = host
         self._listing: dict[str, asyncio.Task[Sequence[Tool]]] = {}
@@ -179,7 +179,7 @@ class _AllBut(ConfirmationPolicy):
         return not any(fnmatchcase(tool.removeprefix(self.prefix), pattern) for pattern in self.free)
 
 
-def _toolset_of(server: McpServerSettings) -> McpToolset:
+def toolset_of(server: McpServerSettings) -> McpToolset:
     prefix, seconds = f"{server.name}.", server.timeout.total_seconds()
     if server.url is not None:
         token = os.environ.get(server.token_env or "", "").strip()

@@ -13,7 +13,8 @@ import aiohttp
 import click
 
 from adk_confirm.blocks.text import visible
-from adk_confirm.bot.config.settings import Listening, Settings, load_what_fits, serving_problems
+from adk_confirm.bot.config.settings import Listening, McpServerSettings, Settings, load_what_fits, serving_problems
+from adk_confirm.bot.door.host import toolset_of
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.hosts.plugin import NOT_SIGNED, NOT_TAKEN, NOT_WANTED, PREVENTS
 from adk_confirm.bot.ops.check_slack import check_app_token, check_workspace
@@ -49,8 +50,9 @@ from adk_confirm.runtime.store.tables import SEALED_OTHERWISE, belongings, secre
 from adk_confirm.runtime.target import load_object
 
 R = TypeVar("R")
-PATIENCE = 30.0
-"""Seconds. An agent, its server or a server of its tools that takes longer counts as unreachable."""
+PATIENCE, LISTS_WITHIN = 30.0, 10.0
+"""Seconds. An agent, its server or a server of its tools that takes longer counts as unreachable; a server of the door
+gets the second."""
 WIDTH = 20
 _ANSWERS_WITHIN, _ENOUGH = 2.0, 10_000
 """Seconds and bytes that an answer at our port may take when `_listening` asks who has it."""
@@ -104,6 +106,8 @@ async def checks(
     if settings.door is not None:
         yield await _listening(settings.door, "[door] listen")
         for finding in door_findings(settings, os.environ):
+            yield finding
+        for finding in await asyncio.gather(*map(_server, settings.door.server)):
             yield finding
     if (key := settings.environment.signer) is not None:
         yield fine("checkpoints", f"they are signed; the public key is {key.public}")
@@ -274,13 +278,25 @@ async def _agent(settings: Settings, owner: Mapping[str, str]) -> AsyncIterator[
             yield note("agent", said)
 
 
-async def _within_patience(work: Awaitable[R]) -> R:
+async def _server(settings: McpServerSettings) -> Finding:
+    """Whether an MCP server of the door lists its tools."""
+    what, server = f"server {settings.name}", toolset_of(settings)
     try:
-        async with asyncio.timeout(PATIENCE):
+        tools = await _within_patience(server.tools(), LISTS_WITHIN)
+    except ConfirmError as error:
+        return fix(what, f"its calls are refused: {error}")
+    finally:
+        await server.close()
+    return fine(what, f"it has {len(tools)} tools") if tools else warn(what, "it has no tools")
+
+
+async def _within_patience(work: Awaitable[R], seconds: float = PATIENCE) -> R:
+    try:
+        async with asyncio.timeout(seconds):
             return await work
     except TimeoutError:
         raise ConfirmError(
-            f"No answer within {PATIENCE:g} seconds. Check that its server runs, and its address."
+            f"No answer within {seconds:g} seconds. Check that its server runs, and its address."
         ) from None
 
 

@@ -20,6 +20,7 @@ from adk_confirm.runtime.store.postgres import SESSION
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.support.failover import NAME, pair
 from tests.support.foreign.rig import foreign, google_adk, replay
+from tests.support.mcp_servers import Watched
 from tests.support.office import office
 from tests.support.stores import SECRET
 
@@ -444,6 +445,27 @@ async def test_tools_on_a_server_that_is_down(at: Setup) -> None:
     said = await at.says('target = "broken_agent:agent"')
     assert "ok agent broken_agent:agent is x" in said
     assert "FIX tools The MCP server http://127.0.0.1:9/mcp cannot be used" in said
+
+
+async def test_servers_of_the_door_that_are_missing_or_mute(at: Setup) -> None:
+    at.people()
+    watched = Watched(at.folder / "watch")
+    await watched.start()
+    sound = watched.bare()
+    commands = {"gone": ["no-such-command"], "mute": ["sleep", "1000"], "files": [sound.command, *sound.args]}
+    servers = "".join(
+        f"[[door.server]]\nname = '{name}'\ncommand = {command!r}\nenv = ['WATCH']\n"
+        for name, command in commands.items()
+    )
+    door = f"[door]\n[[door.caller]]\nname = 'ci'\ntoken_env = 'CI'\ntools = ['*']\nchannel = 'C0DEPLOYS'\n{servers}"
+    said = await at.says(
+        policies=POLICY + door, ADK_CONFIRM_CHECKPOINT_KEY="ab" * 32, CI="x" * 40, WATCH=sound.env["WATCH"]
+    )
+    await watched.stop()
+    assert "FIX server gone its calls are refused: The MCP server no-such-command cannot be used" in said
+    assert "FIX server mute its calls are refused: No answer within 10 seconds. Check that its server runs" in said
+    assert "ok server files it has " in said
+    assert said.endswith("2 to fix.")
 
 
 async def test_no_policy_and_no_rota(at: Setup) -> None:
