@@ -67,7 +67,7 @@ class PolicyReloader:
             trouble = f"{self._file} has changed outside its policies"
             log.warning("%s: that holds once the service is started again", trouble)
         self._tell(trouble, settings.policies)
-        if _fingerprints(settings.policies) == _fingerprints(self._rules.policies):
+        if settings.policies.fingerprints == self._rules.policies.fingerprints:
             return
         for warning in settings.warnings:
             log.warning("%s", warning)
@@ -79,7 +79,7 @@ class PolicyReloader:
         )
 
     def _tell(self, trouble: str | None, policies: Policies | None = None) -> None:
-        rules = _fingerprints(policies or self._rules.policies)
+        rules = (policies or self._rules.policies).fingerprints
         digest = sha256(canonical([self._other_tables, *rules]).encode()).hexdigest()[:12]
         self._told(digest, trouble)
 
@@ -88,10 +88,6 @@ class PolicyReloader:
         if problems := serving_problems(settings, self._env):
             raise SettingsError(problems)
         return settings
-
-
-def _fingerprints(policies: Policies) -> list[str]:
-    return [policy.fingerprint for policy in policies.entries]
 
 
 def _mark(file: Path) -> _Mark:

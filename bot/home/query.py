@@ -8,7 +8,7 @@ each listed call, as it does about each vote.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -70,7 +70,7 @@ class HomeQuery:
         mine = await self._may_decide(reader, names)
         asked = await self._database.read(_own_requests, reader.person)
         voted = await self._database.read(_decided, reader.person)
-        given = await self._database.read(_grants, reader.person)
+        given = await self._database.read(_grants, reader.person, self._rules.policies.fingerprints)
         stopped = await self._database.read(read_pause) is not None
         lists = (mine.rows, asked.rows, voted)
         waiting, own, decided = await asyncio.gather(*(self._cards(reader, rows) for rows in lists))
@@ -257,9 +257,11 @@ def _others_in_channel(tx: Tx, team: str, channel: str, mine: frozenset[str]) ->
     return _Found(tuple(waiting_index.read_rows(tx, [id_ for _, id_ in others])), more)
 
 
-def _grants(tx: Tx, person: Person) -> list[tuple[Grant, Confirmation, tuple[str, str]]]:
-    """The grants that somebody gave, each with its confirmation and where its thread is."""
-    given = [grant if grant.uses else replace(grant, used=uses_of(tx, grant) or 0) for grant in grants_by(tx, person)]
+def _grants(tx: Tx, person: Person, rules: Collection[str]) -> list[tuple[Grant, Confirmation, tuple[str, str]]]:
+    """The grants that somebody gave under one of the file's policies, whose fingerprints are the `rules`, each with its
+    confirmation and where its thread is."""
+    found = (grant for grant in grants_by(tx, person) if grant.policy in rules)
+    given = [grant if grant.uses else replace(grant, used=uses_of(tx, grant) or 0) for grant in found]
     rows = {row.id: row for row in waiting_index.read_rows(tx, [grant.id for grant in given])}
     sessions = {grant.id: find_session(tx, chain_of(grant.session)) for grant in given}
     place = {id_: (session.channel, session.thread_ts) if session else ("", "") for id_, session in sessions.items()}

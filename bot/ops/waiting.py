@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -148,15 +148,17 @@ async def grants(call: CommandLine) -> None:
     `adk-confirm revoke ID` ends one.
     """
     async with call.reading() as database:
-        found = await database.read(lambda tx: [_grant(tx, grant) for grant in all_grants(tx)])
+        rules = call.settings.policies.fingerprints
+        found = await database.read(lambda tx: [_grant(tx, grant, rules) for grant in all_grants(tx)])
         names, at = await call.known_names(database), await database.read(now)
     lines = [line for one in found for line in _grant_lines(one, at, names)]
     call.tell({"grants": [*found]}, *lines or ["No grants are in force: every call asks."])
 
 
-def _grant(tx: Tx, grant: Grant) -> JsonObject:
+def _grant(tx: Tx, grant: Grant, rules: Collection[str]) -> JsonObject:
     """A grant, masked. `on`: the arguments that must be the same; `free`: those that may differ, and `limits`: how far.
-    `uses`: how many calls it let through so far, of `most`; None if the ledger can't say."""
+    `uses`: how many calls it let through so far, of `most`; None if the ledger can't say. `rules`: the fingerprints of
+    the file's policies; a grant under another policy allows nothing."""
     row = read_confirmation(tx, grant.id)
     redactor, free = (row.redactor, free_in(row)) if row is not None else (Redactor(("*",)), ())
     return {
@@ -172,6 +174,7 @@ def _grant(tx: Tx, grant: Grant) -> JsonObject:
         "channel": row.asked.channel if row is not None else None,
         "uses": uses_of(tx, grant),
         "most": grant.uses,
+        "policy_changed": grant.policy not in rules,
     }
 
 
@@ -192,6 +195,7 @@ def _grant_lines(one: JsonObject, now: datetime, names: KnownNames) -> Iterator[
             used = f"used {uses} time{'' if uses == 1 else 's'}"
         case uses, most:
             used = f"{uses} of {most} uses"
+    used += "; it allows nothing: the policy changed" if one["policy_changed"] else ""
     until = read_stamp(one["until"])
     left = f"until {format_time(until)}, {words.duration((until - now).total_seconds())} left"
     given_by = ", ".join(map(names.short, texts(one["given_by"])))

@@ -302,6 +302,10 @@ class Policies:
     def name(self, index: int) -> str:
         return policy_name(index, self.lines)
 
+    @property
+    def fingerprints(self) -> list[str]:
+        return [policy.fingerprint for policy in self.entries]
+
     @classmethod
     def of(cls, *entries: Policy) -> Policies:
         return cls(entries)

@@ -156,6 +156,13 @@ async def test_it_is_revoked_in_the_home_of_who_gave_it(at: Office) -> None:
     await waiting(at, card)
 
 
+async def test_home_leaves_out_what_the_file_does_not_allow_any_more(at: Office) -> None:
+    await granted(at)
+    await at.stops()
+    await at.starts(GRANTING.replace('"30m"\ngrant_on', '"20m"\ngrant_on'))
+    assert "Allowed by you" not in await at.bob.opens_home("Nothing waits for you.")
+
+
 async def test_it_is_revoked_from_the_command_line_once(at: Office, database_url: str) -> None:
     card = await granted(at)
     mark = at.ann.now(card).message.metadata or {}

@@ -253,6 +253,17 @@ async def test_a_grant_ends_and_an_unknown_one_is_reported(at: Backoffice) -> No
     assert (await at.command("grants")).out == "No grants are in force: every call asks.\n"
 
 
+async def test_a_grant_whose_policy_is_not_in_the_file_any_more_allows_nothing(at: Backoffice) -> None:
+    await granted(at, GRANTING)
+    at.policies(GRANTING + "reason = true\n")
+    _, *about = (await at.command("grants")).lines
+    assert " ".join(map(str.strip, about)).endswith("not used yet; it allows nothing: the policy changed")
+    (one,) = json.loads((await at.command("grants", "--json")).out)["grants"]
+    assert one["policy_changed"] is True
+    at.policies(GRANTING)
+    assert "allows nothing" not in (await at.command("grants")).out
+
+
 async def test_what_may_differ_is_in_the_list_of_grants(at: Backoffice) -> None:
     deploy = await granted(at, GRANTING + "grant_on = []\n")
     assert (await at.command("grants")).lines[0] == f"{deploy[:8]}  deploy with any version"
