@@ -10,6 +10,7 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
+from pprint import saferepr
 from typing import Annotated, Any, get_args
 
 from pydantic import (
@@ -461,12 +462,11 @@ def read_what_fits(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     policy is wrong, there are no policies."""
     try:
         tables = tomllib.loads(text)
-        str(tables)  # whoever speaks of a wrong value spells it
+        saferepr(tables)  # whoever says what is wrong spells it, and can do so at more levels than this
     except tomllib.TOMLDecodeError as error:
         raise SettingsError([Problem(name, f"is not TOML: {error}")]) from error
     except (ValueError, RecursionError) as error:
-        what = "can't be read: a number in it is too long, or its tables or lists are nested too deep"
-        raise SettingsError([Problem(name, what)]) from error
+        raise SettingsError([Problem(name, "has too long a number, or too many levels of tables")]) from error
     if isinstance(tables.get("policy"), dict):
         raise SettingsError([Problem("policy", "is a list of tables; write [[policy]], with two brackets")])
     begins = (number for number, line in enumerate(text.split("\n"), 1) if re.match(r"\s*\[\[\s*policy\s*\]\]", line))

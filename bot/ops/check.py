@@ -51,8 +51,7 @@ from adk_confirm.runtime.target import load_object
 
 R = TypeVar("R")
 PATIENCE, LISTS_WITHIN = 30.0, 10.0
-"""Seconds. An agent, its server or a server of its tools that takes longer counts as unreachable; a server of the door
-gets the second."""
+"""Seconds after which an agent, its server or a server of its tools counts as unreachable; and a server of the door."""
 WIDTH = 20
 _ANSWERS_WITHIN, _ENOUGH = 2.0, 10_000
 """Seconds and bytes that an answer at our port may take when `_listening` asks who has it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, VoteK
 from adk_confirm.bot.confirmation.shown import free_in, shown_of
 from adk_confirm.bot.ops.changes import read_parked
 from adk_confirm.bot.ops.command import CommandLine, format_time, in_columns, options, paint, read_stamp, wrapped
-from adk_confirm.bot.policy.policies import may_decide
+from adk_confirm.bot.policy.policies import Policies, may_decide
 from adk_confirm.bot.policy.redaction import Redactor
 from adk_confirm.bot.store.grants_in_force import all_grants, uses_of
 from adk_confirm.bot.store.known_names import KnownNames
@@ -148,17 +148,15 @@ async def grants(call: CommandLine) -> None:
     `adk-confirm revoke ID` ends one.
     """
     async with call.reading() as database:
-        rules = call.settings.policies.fingerprints
-        found = await database.read(lambda tx: [_grant(tx, grant, rules) for grant in all_grants(tx)])
+        found = await database.read(lambda tx: [_grant(tx, one, call.settings.policies) for one in all_grants(tx)])
         names, at = await call.known_names(database), await database.read(now)
     lines = [line for one in found for line in _grant_lines(one, at, names)]
     call.tell({"grants": [*found]}, *lines or ["No grants are in force: every call asks."])
 
 
-def _grant(tx: Tx, grant: Grant, rules: Collection[str]) -> JsonObject:
+def _grant(tx: Tx, grant: Grant, policies: Policies) -> JsonObject:
     """A grant, masked. `on`: the arguments that must be the same; `free`: those that may differ, and `limits`: how far.
-    `uses`: how many calls it let through so far, of `most`; None if the ledger can't say. `rules`: the fingerprints of
-    the file's policies; a grant under another policy allows nothing."""
+    `uses`: how many calls it let through so far, of `most`; None if the ledger can't say."""
     row = read_confirmation(tx, grant.id)
     redactor, free = (row.redactor, free_in(row)) if row is not None else (Redactor(("*",)), ())
     return {
@@ -174,7 +172,7 @@ def _grant(tx: Tx, grant: Grant, rules: Collection[str]) -> JsonObject:
         "channel": row.asked.channel if row is not None else None,
         "uses": uses_of(tx, grant),
         "most": grant.uses,
-        "policy_changed": grant.policy not in rules,
+        "policy_changed": grant.policy not in policies.fingerprints,
     }
 
 

@@ -63,10 +63,9 @@ def check_expression(expression: str) -> None:
     try:
         # An empty call may lack what the expression asks for, which says nothing about it.
         said = as_object(_EVALUATED(expression, {**dict.fromkeys(NAMES, ""), "args": {}}))
+        program = compile_expression(expression)
     except (TooCostly, CheckBroke) as error:
         raise Invalid(str(error)) from error
-    try:
-        program = compile_expression(expression)
     except ValueError as error:
         bare = _TEXT.sub("''", expression)
         meant = next((said for pattern, said in _OPERATORS if pattern.search(bare)), None)
