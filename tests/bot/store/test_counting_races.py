@@ -11,17 +11,19 @@ from typing import Any
 
 import pytest
 
+from adk_confirm.bot.audit.ledger import Head
 from adk_confirm.bot.confirmation.authorise import Facts
-from adk_confirm.bot.confirmation.confirmation import Seat, VoteKind
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Seat, VoteKind
 from adk_confirm.bot.confirmation.decision import delivery_of
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast, count_next
+from adk_confirm.bot.store.ledger_rows import find_head
 from adk_confirm.bot.store.letters import RunsPaused, SlackMessage, receive_mention
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.outbox import ThreadDone, copies_until, note_and_look, note_copy_search, note_possible_copies
 from adk_confirm.bot.store.pause import pause_runs, switch_runs
-from adk_confirm.bot.store.repository import put_mail
-from adk_confirm.bot.store.transactions import follow_call, hand_over
+from adk_confirm.bot.store.repository import lock_confirmation, put_mail, put_words, session_is_sealed
+from adk_confirm.bot.store.transactions import follow_call, hand_over, save_drawn
 from adk_confirm.runtime.calls.call import Call, CallState, HeldRequest
 from adk_confirm.runtime.store.database import Tx
 from tests.support.backoffice import Backoffice
@@ -141,6 +143,43 @@ async def test_two_people_may_begin_a_thread_with_the_agent_at_two_replicas_at_o
         "SELECT person FROM bot_mail m JOIN bot_sessions s ON s.key = m.session WHERE s.thread_ts = '7.1' ORDER BY m.id"
     )
     assert await at.database.read(lambda tx: tx.column(said)) == [ASKER.user, BEN.user]
+    await other.close()
+
+
+@ON_POSTGRES
+@pytest.mark.parametrize("what", ["a vote", "a message", "a card"])
+async def test_a_lock_that_waited_for_another_replica_reads_what_that_one_wrote(at: Backoffice, what: str) -> None:
+    name = await at.asks("deploy")
+    other, done, loop = await open_store(at.url, SECRET, at.clock), asyncio.Event(), asyncio.get_running_loop()
+    ballot = SubmittedVote(
+        id="v", confirmation=name, revision=1, kind=VoteKind.APPROVE, voter=ANNA, seat=Seat(person=ANNA)
+    )
+    facts = Facts(account=full_member(ANNA))
+
+    def locks(tx: Tx) -> tuple[bool, Confirmation, Head]:
+        session, found = lock_confirmation(tx, name)
+        return session_is_sealed(tx, session), found, find_head(tx, session.key)
+
+    def writes_slowly(tx: Tx) -> tuple[bool, Confirmation, Head]:
+        session, row = lock_confirmation(tx, name)
+        match what:
+            case "a vote":
+                cast(tx, ballot, at.rules.policies, lambda *_: facts)
+            case "a message":
+                put_words(tx, session, mark="7.1", body="{}", person=BEN)
+            case _:
+                save_drawn(tx, name, tuple(replace(place, drawn_version=row.face) for place in row.places))
+        loop.call_soon_threadsafe(done.set)
+        waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+        while tx.first(waits) is None:
+            pass
+        return locks(tx)
+
+    before = await at.database.run(locks)
+    writing = asyncio.create_task(other.run(writes_slowly))
+    await done.wait()
+    assert await at.database.run(locks) == await writing
+    assert (await at.database.run(locks) != before) is (what != "a message")
     await other.close()
 
 
