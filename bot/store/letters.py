@@ -415,7 +415,6 @@ def _create_session(tx: Tx, key: str, heard: SlackMessage) -> str:
         present=people,
         told_seq=0,
     )
-    tx.known["bot_mail"][key] = 0  # a session is there before its letters
     session = replace(session, sealed=session_seal(tx, session))
     # Slack sends two events for one mention, perhaps to two replicas at once.
     row = {
@@ -436,7 +435,6 @@ def _create_session(tx: Tx, key: str, heard: SlackMessage) -> str:
     if tx.insert("bot_sessions", row, if_absent=True):
         tx.known["bot_sessions"][key] = session
         return key
-    del tx.known["bot_mail"][key]
     made = _session_at(tx, heard)  # another replica made it just now, perhaps for another person
     assert made is not None
     return made

@@ -18,9 +18,9 @@ from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
 from adk_confirm.bot.store.agent_status import WAITING_SINCE, AgentStatus, ShownStatus, status_of
 from adk_confirm.bot.store.cast_vote import TRIES
-from adk_confirm.bot.store.ledger_rows import is_told, lines_to_tell
+from adk_confirm.bot.store.ledger_rows import find_head, is_told, lines_to_tell
 from adk_confirm.bot.store.marks import CARD_UNDER_WAY, SLACK_IS_LATE, earlier_attempt, mark_thread_due
-from adk_confirm.bot.store.repository import SESSION, Session, lock_session, now, session_confirmations, session_of
+from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations, session_of
 from adk_confirm.bot.store.sealed_rows import storable
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.jsontypes import canonical
@@ -28,11 +28,6 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import lock_job, settle
 
 _COPIES = "copies"
-_SAID = """
-    SELECT coalesce(max(number), 0) AS number, coalesce(max(CASE WHEN event = :event THEN 1 END), 0) AS spoken,
-        (SELECT coalesce(max(seq), 0) FROM bot_chains WHERE chain = :key) AS line
-    FROM bot_spoken WHERE session = :key
-"""
 
 
 @dataclass(frozen=True)
@@ -60,12 +55,13 @@ def say(tx: Tx, key: str, post: NextPost) -> bool:
     said = post.said
     assert said is not None
     lock_session(tx, key)
-    said = replace(said, event=storable(said.event))
-    before = tx.first(_SAID, key=key, event=said.event)
-    if before.spoken:
+    if has_spoken(tx, key, said.event):
         return False
+    number = tx.value("SELECT coalesce(max(number), 0) + 1 FROM bot_spoken WHERE session = :key", key=key)
+    after = find_head(tx, key).seq
+    said = replace(said, event=storable(said.event))
     body = to_json(replace(post, said=said), exclude_defaults=True)
-    row = {"session": key, "event": said.event, "body": body, "after_seq": before.line, "number": before.number + 1}
+    row = {"session": key, "event": said.event, "body": body, "after_seq": after, "number": number}
     tx.insert("bot_spoken", row)
     mark_thread_due(tx, key)
     return True
@@ -133,6 +129,12 @@ def note_copy_search(tx: Tx, key: str) -> None:
     tx.run(ended, key=key, mark=_COPIES, before=tx.now() - SLACK_IS_LATE)
 
 
+def has_spoken(tx: Tx, key: str, event: str) -> bool:
+    """Whether the event's text is posted in the thread, or will be."""
+    found = "SELECT 1 FROM bot_spoken WHERE session = :key AND event = :event"
+    return tx.first(found, key=key, event=storable(event)) is not None
+
+
 def spoken_events(tx: Tx, key: str) -> set[str]:
     """The ids of the agent's events that are posted in the thread, or will be."""
     return set(tx.column("SELECT event FROM bot_spoken WHERE session = :key", key=key))
@@ -192,7 +194,7 @@ class ThreadLook:
 
 
 _THREAD = f"""
-    SELECT {SESSION}, s.status, {WAITING_SINCE} AS waiting_since, {CARD_UNDER_WAY} AS card_under_way,
+    SELECT s.*, {WAITING_SINCE} AS waiting_since, {CARD_UNDER_WAY} AS card_under_way,
         (SELECT at FROM bot_attempts WHERE scope = s.key AND mark = :copies) AS copies_until
     FROM bot_sessions s WHERE key = :key
 """  # noqa: S608

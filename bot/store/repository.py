@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from adk_confirm.bot.audit.ledger import Head, LedgerLine, LineKind
+from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, Place, State
 from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.outcome import KnownStep, end_void, from_ledger, needs_drawing, next_due
@@ -20,7 +20,6 @@ from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER
 from adk_confirm.bot.store.ledger_rows import confirmation_lines, content_of, find_head, write_steps
 from adk_confirm.bot.store.marks import SOON, begin_attempt, forget_attempt, mark_cards_due, mark_thread_due
 from adk_confirm.bot.store.sealed_rows import (
-    CONFIRMATION,
     STORED,
     letter_is_sealed,
     letter_seal,
@@ -73,26 +72,10 @@ class Session:
         return (*fixed, self.starter.team, self.starter.user)
 
 
-SESSION = """
-    s.key, s.app, s.user_id, s.id AS name, s.team, s.channel, s.thread_ts, s.starter, s.speakers, s.present,
-    s.told_seq, s.at_work, s.sealed AS people_sealed
-"""
-"""A session as `session_of` reads it."""
-_LAST_WORDS = "SELECT coalesce(max(id), 0) FROM bot_mail WHERE session = :key AND kind = 'words'"
-_WITH_LAST_WORDS = f"""
-    {SESSION}, (SELECT coalesce(max(id), 0) FROM bot_mail WHERE session = s.key AND kind = 'words') AS last_words,
-    (SELECT sealed FROM bot_sessions WHERE key = s.key) AS people_before
-"""  # noqa: S608
-_FIND_SESSION = f"SELECT {SESSION} FROM bot_sessions s WHERE s.key = :key"  # noqa: S608
-_LOCK_SESSION = f"SELECT {_WITH_LAST_WORDS} FROM bot_sessions s WHERE s.key = :key FOR UPDATE OF s"  # noqa: S608
+_FIND_SESSION = "SELECT * FROM bot_sessions WHERE key = :key"
+_LOCK_SESSION = f"{_FIND_SESSION} FOR UPDATE"
 _FIND_CONFIRMATION = f"{STORED} WHERE c.id = :id"
 _LOCK_CONFIRMATION = f"{_FIND_CONFIRMATION} FOR UPDATE"
-_LOCK_ALL = f"""
-    SELECT {_WITH_LAST_WORDS}, {CONFIRMATION}, h.seq, h.hash,
-        (SELECT hash FROM bot_chains WHERE chain = s.key) AS hash_before
-    FROM bot_sessions s JOIN bot_confirmations c ON c.session = s.key JOIN bot_chains h ON h.chain = s.key
-    WHERE c.id = :id FOR UPDATE OF s, c, h
-"""  # noqa: S608
 _SAVE = """
     UPDATE bot_confirmations SET
         state = :state, outcome = :outcome, decided_at = :decided_at, granted_until = :granted_until, body = :body,
@@ -107,6 +90,7 @@ _WHOSE_TURN = """
         SELECT 1 FROM bot_mail WHERE session = :key AND done_at IS NULL AND confirmation IS NOT NULL
     )
 """
+_LAST_WORDS = "SELECT coalesce(max(id), 0) FROM bot_mail WHERE session = :key AND kind = 'words'"
 
 
 def chain_of(session: SessionId) -> str:
@@ -129,15 +113,7 @@ def lock_session(tx: Tx, key: str) -> Session:
     row = tx.first(_LOCK_SESSION, key=key)
     if row is None:
         raise NotFound(f"There is no session {key}.")
-    return _locked(tx, row)
-
-
-def _locked(tx: Tx, row: Any) -> Session:
-    """The session whose row is locked now. A lock waits for others, and the rest of its statement reads what was there
-    before they wrote: the last message counts only if the row, which each message seals anew, is as it was."""
-    session = tx.known["bot_sessions"][row.key] = session_of(row)
-    if row.people_sealed == row.people_before:
-        tx.known["bot_mail"][row.key] = row.last_words
+    session = tx.known["bot_sessions"][key] = session_of(row)
     return session
 
 
@@ -150,7 +126,7 @@ def find_session(tx: Tx, key: str) -> Session | None:
 def session_of(row: Any) -> Session:
     return Session(
         key=row.key,
-        session=SessionId(row.app, row.user_id, row.name),
+        session=SessionId(row.app, row.user_id, row.id),
         team=row.team,
         channel=row.channel,
         thread_ts=row.thread_ts,
@@ -158,7 +134,7 @@ def session_of(row: Any) -> Session:
         speakers=_people(row.speakers),
         present=_people(row.present),
         told_seq=row.told_seq,
-        sealed=row.people_sealed,
+        sealed=row.sealed,
         at_work=row.at_work,
     )
 
@@ -210,16 +186,15 @@ def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmati
     known: tuple[str, Confirmation] | None = tx.known["bot_confirmations"].get(confirmation_id)
     if known is not None:
         return lock_session(tx, known[0]), known[1]
-    found = tx.first(_LOCK_ALL, id=confirmation_id)
-    if found is not None and found.hash == found.hash_before:
-        tx.known["bot_chains"][found.session] = Head(found.seq, found.hash)
-        _locked(tx, found)
-    elif (found := tx.first(_FIND_CONFIRMATION, id=confirmation_id)) is not None:
-        lock_session(tx, found.session)  # others wrote a line while this waited for the locks, or the thread has none
-        found = tx.first(_LOCK_CONFIRMATION, id=confirmation_id)
-    if found is None:  # perhaps a purge was faster
+    found = tx.first(_FIND_CONFIRMATION, id=confirmation_id)
+    if found is None:
         raise NotFound(f"There is no confirmation {confirmation_id}.")
-    session, row = lock_session(tx, found.session), load(tx, found)
+    session = lock_session(tx, found.session)
+    if tx.dialect != "sqlite":  # SQLite has one writer, so nothing changes in between
+        found = tx.first(_LOCK_CONFIRMATION, id=confirmation_id)
+        if found is None:  # a purge was faster
+            raise NotFound(f"There is no confirmation {confirmation_id}.")
+    row = load(tx, found)
     if row is None:
         return session, _end_void(tx, session, found)
     tx.known["bot_ledger"][row.id] = found.last_line

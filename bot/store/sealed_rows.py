@@ -18,11 +18,11 @@ from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.seal import Seal, seal_in, seal_of
 from adk_confirm.runtime.wire import is_storable_id
 
-CONFIRMATION = """
-    c.id, c.session, c.request_id, c.call_id, c.created, c.body, c.sealed, c.places, c.places_sealed,
-    (SELECT coalesce(max(seq), 0) FROM bot_ledger WHERE confirmation = c.id) AS last_line
+STORED = """
+    SELECT c.id, c.session, c.request_id, c.call_id, c.created, c.body, c.sealed, c.places, c.places_sealed,
+        (SELECT coalesce(max(seq), 0) FROM bot_ledger WHERE confirmation = c.id) AS last_line
+    FROM bot_confirmations c
 """
-STORED = f"SELECT {CONFIRMATION} FROM bot_confirmations c"  # noqa: S608
 """Confirmations as `load` reads them."""
 
 LARGE = 10_000

@@ -167,7 +167,7 @@ class Tx:
         self.facts.append(fact)
 
 
-_LOCK = re.compile(r"\s+FOR UPDATE( OF \w+(, \w+)*| SKIP LOCKED)?\b")
+_LOCK = re.compile(r"\s+FOR UPDATE( SKIP LOCKED)?\b")
 _LIST = re.compile(r"\bIN (:\w+)")
 _NAME = re.compile(r"'[^']*'|::|:([a-z_]\w*)")
 _CHANGES = re.compile(r"\s*(?:(INSERT) INTO|(UPDATE)|(DELETE) FROM) (\w+)")

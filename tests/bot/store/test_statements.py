@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from adk_confirm.bot.store.repository import SESSION
-from adk_confirm.bot.store.sealed_rows import CONFIRMATION, STORED
+from adk_confirm.bot.store.sealed_rows import STORED
 from adk_confirm.runtime.store.database import Database, Tx
 
 ROOT = Path(__file__).parents[3]
@@ -29,7 +28,7 @@ def texts() -> Iterator[str]:
 
 def _constants(tree: ast.Module) -> Iterator[str]:
     """The statements of a file, with those that are put together from its own constants."""
-    known: dict[str, str] = {"SESSION": SESSION, "CONFIRMATION": CONFIRMATION, "STORED": STORED}
+    known: dict[str, str] = {"STORED": STORED}
     for line in tree.body:
         if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
             known[line.targets[0].id] = _text(line.value, known)
