@@ -14,7 +14,6 @@ import click
 
 from adk_confirm.blocks.text import visible
 from adk_confirm.bot.config.settings import Listening, McpServerSettings, Settings, load_what_fits, serving_problems
-from adk_confirm.bot.door.host import toolset_of
 from adk_confirm.bot.hosts.open_host import open_host
 from adk_confirm.bot.hosts.plugin import NOT_SIGNED, NOT_TAKEN, NOT_WANTED, PREVENTS
 from adk_confirm.bot.ops.check_slack import check_app_token, check_workspace
@@ -279,6 +278,8 @@ async def _agent(settings: Settings, owner: Mapping[str, str]) -> AsyncIterator[
 
 async def _server(settings: McpServerSettings) -> Finding:
     """Whether an MCP server of the door lists its tools."""
+    from adk_confirm.bot.door.host import toolset_of
+
     what, server = f"server {settings.name}", toolset_of(settings)
     try:
         tools = await _within_patience(server.tools(), LISTS_WITHIN)
