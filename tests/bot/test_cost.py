@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -55,11 +56,17 @@ class Cycles:
             at_most(f"{what} of {scenario}", median(one[what] for one in each))
 
 
+@pytest.fixture
+async def reading(sqlite_url: str) -> AsyncIterator[Database]:
+    database = await Database.open(sqlite_url, read_only=True)
+    yield database
+    await database.close()
+
+
 @pytest.mark.slow
 async def test_what_an_approval_asks_of_the_store(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sqlite_url: str, reading: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reading = await Database.open(sqlite_url, read_only=True)
     async with office(sqlite_url, tmp_path / "log", monkeypatch, ONE, target=LAB) as at:
         cycles = Cycles(at, reading)
         thread = await cycles.run(thinks=0.0)
@@ -74,15 +81,13 @@ async def test_what_an_approval_asks_of_the_store(
                 await cycles.run(known, thinks=0.0)
             await cycles.count("a cycle")
             await cycles.count("the 50th cycle of a thread", thread)
-    await reading.close()
 
 
 @pytest.mark.slow
 async def test_what_a_click_of_ten_asks_of_the_store(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sqlite_url: str, reading: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten calls of one turn wait. A click is counted until it is acked: it decides, and the call's start follows."""
-    reading = await Database.open(sqlite_url, read_only=True)
+    """Ten calls of one turn wait. Each click is counted until all is quiet: vote, call, card and line."""
     async with office(sqlite_url, tmp_path / "log", monkeypatch, ONE, target=LAB) as at:
         await at.stops()
         with counted_sql() as counted:
@@ -92,13 +97,12 @@ async def test_what_a_click_of_ten_asks_of_the_store(
             said = await at.ann.says("\n".join(["@adk-confirm", *calls]), at.deploys)
             cards = [await at.ann.finds(f"amount {amount}", at.deploys, thread=said) for amount in amounts]
             each: list[Counter[str]] = []
+            await at.rests(reading=reading)
             for card in cards:
-                await at.rests(reading=reading)
                 counted.clear()
                 await at.bob.clicks(card, "Approve")
+                await at.rests(reading=reading)
                 each.append(counted.copy())
-            await at.rests(reading=reading)
             for what in ("writes", "statements"):
                 at_most(f"{what} of a click of ten", median(one[what] for one in each))
-    await reading.close()
     assert len(at.ran()) == len(cards)
