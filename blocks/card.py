@@ -60,7 +60,7 @@ from adk_confirm.blocks.rich_text import (
     spoken,
     text,
 )
-from adk_confirm.blocks.shown import ABSENT, ApproverKind, GrantOffer, GrantView, OutcomeKind, Shown, State
+from adk_confirm.blocks.shown import ABSENT, Approver, ApproverKind, GrantOffer, GrantView, OutcomeKind, Shown, State
 from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.blocks.text import MESSAGE_TEXT, fit_visible, plain, prose, units
 from adk_confirm.runtime.jsontypes import Json
@@ -458,40 +458,57 @@ def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
         return ()
     verb = "answer" if view.question else "approve"
     parts: list[tuple[TextSpan, ...]] = []
-    needed = (Say(words.needed(len(view.voted), view.quorum, view.approve_note == "required"), bold=True),)
-    template = "{approvers} can answer" if view.question else "{needed} from {approvers}"
+    later = _leads_later(view, f"{{leads}} can {verb} {{when}}") if view.too_few_now else ()
     if view.too_few_may:
         few = f"{len(view.able)} {'person' if len(view.able) == 1 else 'people'} can approve"
-        reason = f"Needs {view.quorum} approvals, but only {few}" if view.able else f"Nobody can {verb} this"
+        nobody = f"Nobody can {verb} {'yet' if later else 'this'}"
+        reason = f"Needs {view.quorum} approvals, but only {few}" if view.able else nobody
         parts.append((Say(reason, bold=True),))
-    if not view.too_few_may or (view.approvers and not view.question):
-        template = "{approvers} can deny" if view.lacks_preview or view.too_few_may else template
-        parts.append(deciders(view, template, most, needed=needed))
+    if view.question:
+        parts += [] if view.too_few_may else [deciders(view, "{approvers} can answer", most)]
+    elif view.lacks_preview or view.too_few_may:
+        parts += [deciders(view, "{approvers} can deny", most)] if view.approvers else []
+    else:
+        parts, later = [approvals_needed(view, most)], ()
     parts += [say("approved by {people}", people=people_names(view.voted))] if view.voted else []
-    if view.too_few_now and view.escalates_at and (leads := approver_names(view.escalates_to)):
-        parts.append(say(f"{{leads}} can {verb} from {{when}}", leads=leads, when=When(view.escalates_at)))
+    parts += [later] if later else []
     parts.append(say(words.UNTIL, when=When(view.expires_at)))
     return join(parts, words.DOT)
 
 
-def deciders(view: Shown, template: str, most: int = MOST_NAMED, **spans: tuple[TextSpan, ...]) -> tuple[TextSpan, ...]:
-    """The people who can still decide. Somebody who is named and has approved, or can't any more, is left out."""
-    approve = view.stage is State.WAITING and not (view.lacks_preview or view.too_few_may)  # else they answer or deny
+def _leads_later(view: Shown, template: str = "{leads} {when}") -> tuple[TextSpan, ...]:
+    """Who else can decide, and from when. Nothing if nobody follows."""
+    near = When(view.escalates_at, lead="from ", clock=view.escalates_at - view.asked_at < SAME_DAY)
+    leads = approver_names(view.escalates_to) if view.escalates_at else ()
+    return say(template, leads=leads, when=near) if leads else ()
+
+
+def approvals_needed(view: Shown, most: int = MOST_NAMED) -> tuple[TextSpan, ...]:
+    """`Needs 1 more approval from @oncall`; with those who can approve later, if it takes them."""
+    needed = (Say(words.needed(len(view.voted), view.quorum, view.approve_note == "required"), bold=True),)
+    if view.too_few_now and (who := who_can(view)):
+        return (*needed, Say(": "), *who)
+    left = _left(view, (*view.voted, *view.spoke)) or _left(view)
+    return (*needed, Say(" from "), *approver_names(left, most))
+
+
+def deciders(view: Shown, template: str, most: int = MOST_NAMED) -> tuple[TextSpan, ...]:
+    """The people who can still answer or deny. Somebody who is named and has voted is left out."""
+    return say(template, approvers=approver_names(_left(view, view.voted) or _left(view), most))
+
+
+def who_can(view: Shown, *voter: str) -> tuple[TextSpan, ...]:
+    """`@oncall, and @lead from 14:11`: who else can decide. Nothing if nobody can."""
+    opened = view.stage in (State.WAITING, OutcomeKind.UNKNOWN)
+    left = _left(view, (*voter, *view.voted, *view.spoke) if opened else voter)
+    able = () if view.too_few_may else approver_names(left)
+    return join([row for row in (able, _leads_later(view)) if row], ", and ")
+
+
+def _left(view: Shown, out: Sequence[str] = ()) -> list[Approver]:
+    """Those whom the policy names, without some people."""
     named = (*view.approvers, *view.escalated_to)
-    out = (*view.voted, *view.spoke) if approve else view.voted
-    left = [one for one in named if one.kind is not ApproverKind.USER or one.value not in out]
-    return say(template, approvers=approver_names(left or named, most), **spans)
-
-
-def who_can(view: Shown, voter: str) -> tuple[TextSpan, ...]:
-    """`@oncall, and @lead from 14:11`: after why the voter can't decide."""
-    named = () if view.too_few_may else (*view.approvers, *view.escalated_to)
-    able = [one for one in named if one.value != voter]
-    row = approver_names(able) or say("the card says who can")
-    if able and view.escalates_at and (leads := approver_names(view.escalates_to)):
-        near = When(view.escalates_at, lead="from ", clock=view.escalates_at - view.asked_at < SAME_DAY)
-        row += say(", and {leads} {when}", leads=leads, when=near)
-    return row
+    return [one for one in named if one.kind is not ApproverKind.USER or one.value not in out]
 
 
 def audit_line(view: Shown) -> Line:

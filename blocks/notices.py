@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
-from adk_confirm.blocks.card import confirm_withdraw, deciders, state_sentence, who_can, withdraw_button
+from adk_confirm.blocks.card import approvals_needed, confirm_withdraw, state_sentence, who_can, withdraw_button
 from adk_confirm.blocks.click_ids import Action, Callback, checked_id
 from adk_confirm.blocks.home import decidable
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
@@ -95,10 +95,11 @@ _SAID = {
 
 
 _CALL = {
-    **{"decide": "decide", "decides": "decides", "approved": "approved this", "approve": "Approve"},
+    **{"decide": "decide", "act": "approve it", "approved": "approved this", "approve": "Approve"},
     "or_deny": " Whoever may decide can deny it.",
 }
-_QUESTION = {"decide": "answer", "decides": "answers", "approved": "answered", "approve": "Answer", "or_deny": ""}
+_QUESTION = {"decide": "answer", "act": "answer it", "approved": "answered", "approve": "Answer", "or_deny": ""}
+_RUN_AGAIN = {**_CALL, "act": "run it again"}
 """What a voter does, in `words.WHY`."""
 
 
@@ -112,22 +113,23 @@ def _refusal(call: Shown, refusal: Refusal, voter: str) -> tuple[TextSpan, ...]:
             ran, people = "You are too late: {call} ran already. Approved by {people}.", people_names(call.decided_by)
             return say(ran, call=called, people=people)
         return (*say(words.TOO_LATE, call=called), *state_sentence(call))
+    who = who_can(call, voter) if why in _NOT_YOURS else ()
+    acts = _QUESTION if call.question or call.stage is OutcomeKind.UNKNOWN else _CALL
+    acts = _RUN_AGAIN if call.stage is OutcomeKind.UNKNOWN and why is Reason.REQUESTER else acts
     row = say(
         words.WHY[why],
+        who=(Say(": "), *who) if who else "",
+        so=f"somebody else {acts['decide']}s" if who else f"you can't {acts['act']}",
         state=words.STATES[stage] if stage else "decided",
         fields=join_list(names) or "This",
         call=called,
-        **_QUESTION if call.question else _CALL,
+        **acts,
     )
     if why is Reason.CANNOT_ASK and refusal.unresolved:
         row = (*say("{entry} could not be looked up.", entry=code(refusal.unresolved.what)), Say(" "), *row)
     if why is Reason.ALREADY_VOTED and call.stage is State.WAITING:
-        needed = (Say(words.needed(len(call.voted), call.quorum)),)
-        row += (Say(" "), *deciders(call, "{needed} from {approvers}", needed=needed), Say("."))
-    if why in _NOT_YOURS:
-        who = Line(who_can(call, voter)).spans
-        row = (*row[:-1], Say(f"{getattr(row[-1], 'text', '').rstrip('.')}: "), *who, Say("."))
-    return row
+        row += (Say(" "), *approvals_needed(call), Say("."))
+    return (*row, Say(" See the card.")) if why in _NOT_YOURS and not who else row
 
 
 _NOT_YOURS = (Reason.NOT_APPROVER, Reason.REQUESTER, Reason.TURN_AUTHOR)

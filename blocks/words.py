@@ -247,10 +247,10 @@ NOTIFIED = "🔔 {approvers}"
 TOO_LATE = "You are too late for {call}. "
 
 WHY = {  # for the voter; what others read is in `Reason`
-    Reason.NOT_APPROVER: "Others {decide} this.",
+    Reason.NOT_APPROVER: "Others {decide} this{who}.",
     Reason.NO_APPROVERS: "Nobody can {decide} this one: the policy names no one. Ask whoever keeps the policy file.",
-    Reason.REQUESTER: "You spoke to the agent in this conversation, so somebody else {decides}.",
-    Reason.TURN_AUTHOR: "You asked for this, so somebody else {decides}.",
+    Reason.REQUESTER: "You spoke to the agent in this conversation, so {so}{who}.",
+    Reason.TURN_AUTHOR: "You asked for this, so {so}{who}.",
     Reason.BARRED: "Your account is barred from deciding. Ask whoever keeps the policy file.",
     Reason.GUEST: "Guest accounts can't decide. Ask a full member of the workspace.",
     Reason.STRANGER: "Accounts of other companies can't decide. Ask a member of this workspace.",

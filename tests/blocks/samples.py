@@ -181,6 +181,10 @@ ESCALATED = replace(ONE_VOTE, version=6, escalated_to=approvers("group:S0LEADS")
 NOBODY = replace(
     WAITING, approvers=approvers(f"user:{DANA}"), quorum=1, too_few_now=True, too_few_may=True, able=frozenset()
 )
+NOBODY_YET = replace(NOBODY, escalates_to=approvers("group:S0LEADS"), escalates_at=NOON + 1200)
+LEADS_LATER = replace(
+    NOBODY_YET, approvers=approvers("user:U0LEAD"), quorum=2, too_few_may=False, able=frozenset({LEAD}), spoke=()
+)
 _FREE = (Free("version"), Free("env"), Free("replicas", "up to 8 each"))
 GRANT = GrantView("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),), _FREE)
 GRANTED = replace(DONE, id="granted", grant=GRANT, decided_by=(LEAD,))
@@ -372,6 +376,8 @@ CARDS = {
     "waiting_payload": TIME_OFF,
     "waiting_answered": ANSWERED,
     "waiting_nobody": NOBODY,
+    "waiting_nobody_yet": NOBODY_YET,
+    "waiting_leads_later": LEADS_LATER,
     "waiting_no_arguments": NO_ARGUMENTS,
     "waiting_again": AGAIN,
     "waiting_list": LISTS,

@@ -357,4 +357,34 @@ def test_a_refusal_of_somebody_else_says_who_can() -> None:
     refused_vote = Verdict(confirmation="c1", refusal=Refusal(reason=Reason.NOT_APPROVER))
     shown = inert.shown(verdict_modal(samples.ESCALATED, refused_vote))
     assert f"{samples.LEAD} or S0LEADS." in shown
-    assert "the card says who can." in inert.shown(verdict_modal(samples.NOBODY, refused_vote))
+
+
+_ASKED, _SPOKE = "You asked for this, so ", "You spoke to the agent in this conversation, so "
+_AT = "2026-11-21 12:20 UTC"
+_LATER, _NOBODY, _YET = samples.LEADS_LATER, samples.NOBODY, samples.NOBODY_YET
+_UNKNOWN = replace(samples.UNKNOWN, approvers=samples.approvers("user:U0LEAD"))
+
+
+@pytest.mark.parametrize(
+    ("call", "why", "voter", "said"),
+    [
+        (_NOBODY, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED}you can't approve it. See the card."),
+        (_NOBODY, Reason.NOT_APPROVER, "U0OPS", "Others decide this. See the card."),
+        (_YET, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED}somebody else decides: S0LEADS from {_AT}."),
+        (_LATER, Reason.REQUESTER, "U0OPS", f"{_SPOKE}somebody else decides: U0LEAD, and S0LEADS from {_AT}."),
+        (replace(_LATER, spoke=("U0LEAD",)), Reason.NOT_APPROVER, "U0OPS", f"Others decide this: S0LEADS from {_AT}."),
+        (replace(_LATER, voted=("U0LEAD",)), Reason.NOT_APPROVER, "U0OPS", f"Others decide this: S0LEADS from {_AT}."),
+        (
+            replace(_LATER, voted=("U0LEAD",)),
+            Reason.ALREADY_VOTED,
+            "U0LEAD",
+            f"You already approved this. Needs 1 more approval: S0LEADS from {_AT}.",
+        ),
+        (replace(_NOBODY, question=True), Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED}you can't answer it. See the card."),
+        (_UNKNOWN, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED}somebody else answers: U0LEAD."),
+        (_UNKNOWN, Reason.REQUESTER, "U0LEAD", f"{_SPOKE}you can't run it again. See the card."),
+    ],
+)
+def test_a_refusal_names_only_those_who_can(call: Shown, why: Reason, voter: str, said: str) -> None:
+    made = Verdict(confirmation="c1", refusal=Refusal(reason=why))
+    assert said in inert.shown(verdict_modal(call, made, voter))

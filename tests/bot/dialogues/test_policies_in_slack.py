@@ -78,7 +78,7 @@ async def test_a_card_that_too_few_can_approve_says_so_and_has_no_dead_button(at
 )
 async def test_who_may_approve_now_need_not_wait_for_those_who_may_later(at: Office) -> None:
     card = await at.ask(PAY)
-    assert "*Needs 2 approvals* from @bob · lead can approve from" in card
+    assert "*Needs 2 approvals*: @bob, and lead from" in card
     await at.bob.clicks(card, "Approve")
     await at.sees(card, "Needs 1 more approval")
     await at.later(minutes=21)
@@ -95,7 +95,7 @@ async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_whe
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
     await at.sees(card, "bob can't approve: they spoke to the agent here.")
     silent = at.bob.now(card)
-    assert "*Nobody can approve this* · @bob can deny · lead can approve from" in silent
+    assert "*Nobody can approve yet* · @bob can deny · lead can approve from" in silent
     assert "Approve" not in silent.buttons
     await at.later(minutes=21)
     await at.sees(card, "*Needs 1 approval* from")
