@@ -142,7 +142,7 @@ def _edits(view: Shown) -> bool:
 
 
 def approvable(view: Shown) -> bool:
-    return view.stage is State.WAITING and not view.lacks_preview and not view.too_few_may
+    return view.stage is State.WAITING and not (view.lacks_preview or (view.too_few_now and not able_now(view)))
 
 
 def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:
@@ -403,13 +403,17 @@ def around(view: Shown) -> list[Piece]:
 def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
     """For an open request: who approved, how many approvals are missing and from whom, and until when. Only some people
     are named."""
-    rows, verb = [_voting_status(view, most)], "answer" if view.question else "approve"
-    if view.too_few_may and any(one.value == view.asked_by for one in (*view.approvers, *view.escalated_to)):
-        rows.append(say(f"{{asker}} can't {verb}: they asked for it.", asker=User(view.asked_by or "")))
+    named = {one.value for one in _left(view)}
+    asker = (view.asked_by,) if view.too_few_may and view.asked_by in named else ()
+    spoke = view.spoke if view.stage is State.WAITING else ()
+    only = view.too_few_may and not view.question and named <= {*asker, *spoke}  # then nobody else can deny
+    can = "can deny, but not approve" if only else "can't answer" if view.question else "can't approve"
+    why = "the agent asks it for them" if view.question else "they asked for it"
+    rows = [_voting_status(view, most, deniers_follow=only)]
+    rows += [say(f"{{asker}} {can}: {why}.", asker=User(one)) for one in asker]
     if view.too_few_may and not (view.escalates_at and view.escalates_to):
         rows.append(say(words.ADD_APPROVERS[view.question]))
-    if view.spoke and view.stage is State.WAITING:
-        rows.append(say(f"{{people}} can't {verb}: they spoke to the agent here.", people=people_names(view.spoke)))
+    rows += [say(f"{{people}} {can}: they spoke to the agent here.", people=people_names(spoke))] if spoke else []
     return [Line(row) for row in rows if row]
 
 
@@ -448,30 +452,32 @@ def small_facts(view: Shown) -> list[Line]:
     return [Line(join(parts, words.DOT))] if parts else []
 
 
-def _voting_status(view: Shown, most: int) -> tuple[TextSpan, ...]:
+def _voting_status(view: Shown, most: int, *, deniers_follow: bool = False) -> tuple[TextSpan, ...]:
     """`Needs 1 more approval from @oncall · approved by @ops · expires today at 09:05`."""
     if view.stage is OutcomeKind.UNKNOWN:
         count = (Say(f"{words.votes(len(view.voted), view.quorum, 'vote')} to run it again", bold=True),)
         votes = say("{count}: {people}.\n", count=count, people=people_names(view.voted)) if view.voted else ()
-        return (*votes, *deciders(view, "{approvers} can answer.", most))
+        left = _left(view, (*view.voted, *_asker(view))) or _left(view)
+        return (*votes, *approver_names(left, most), Say(" can answer."))
     if view.stage is not State.WAITING:
         return ()
     verb = "answer" if view.question else "approve"
     parts: list[tuple[TextSpan, ...]] = []
-    later = _leads_later(view, f"{{leads}} can {verb} {{when}}") if view.too_few_now else ()
-    if view.too_few_may:
+    later = _leads_later(view, "{leads} can {when}") if view.too_few_now else ()
+    if view.too_few_may and view.able:
         few = f"{len(view.able)} {'person' if len(view.able) == 1 else 'people'} can approve"
-        nobody = f"Nobody can {verb} {'yet' if later else 'this'}"
-        reason = f"Needs {view.quorum} approvals, but only {few}" if view.able else nobody
-        parts.append((Say(reason, bold=True),))
-    if view.question:
-        parts += [] if view.too_few_may else [deciders(view, "{approvers} can answer", most)]
-    elif view.lacks_preview or view.too_few_may:
-        parts += [deciders(view, "{approvers} can deny", most)] if view.approvers else []
-    else:
-        parts, later = [approvals_needed(view, most)], ()
+        parts.append((Say(f"Needs {view.quorum} approvals, but only {few}", bold=True),))
+    elif view.too_few_may:
+        nobody = Say(f"Nobody can {verb} {'yet' if later else 'this'}", bold=True)
+        parts.append((nobody, Say(": "), *later) if later else (nobody,))
+    elif view.question:
+        able = approver_names(able_now(view) or _left(view), most)
+        parts.append(who_can(view, " answer", most=most) if later else (*able, Say(" can answer")))
+    elif not view.lacks_preview:
+        parts.append(approvals_needed(view, most))
+    if (view.lacks_preview or view.too_few_may) and view.approvers and not (view.question or deniers_follow):
+        parts.append((*approver_names(_left(view, view.voted) or _left(view), most), Say(" can deny")))
     parts += [say("approved by {people}", people=people_names(view.voted))] if view.voted else []
-    parts += [later] if later else []
     parts.append(say(words.UNTIL, when=When(view.expires_at)))
     return join(parts, words.DOT)
 
@@ -483,26 +489,34 @@ def _leads_later(view: Shown, template: str = "{leads} {when}") -> tuple[TextSpa
     return say(template, leads=leads, when=near) if leads else ()
 
 
-def approvals_needed(view: Shown, most: int = MOST_NAMED) -> tuple[TextSpan, ...]:
+def approvals_needed(view: Shown, most: int = MOST_NAMED, needs: str = "Needs") -> tuple[TextSpan, ...]:
     """`Needs 1 more approval from @oncall`; with those who can approve later, if it takes them."""
-    needed = (Say(words.needed(len(view.voted), view.quorum, view.approve_note == "required"), bold=True),)
-    if view.too_few_now and (who := who_can(view)):
-        return (*needed, Say(": "), *who)
-    left = _left(view, (*view.voted, *view.spoke)) or _left(view)
-    return (*needed, Say(" from "), *approver_names(left, most))
+    needed = Say(words.needed(len(view.voted), view.quorum, view.approve_note == "required", needs), bold=True)
+    if view.too_few_now and _leads_later(view):
+        return (needed, Say(": "), *who_can(view, " approve", most=most))
+    left = able_now(view) or _left(view)
+    return (needed, Say(" from "), *approver_names(left, most))
 
 
-def deciders(view: Shown, template: str, most: int = MOST_NAMED) -> tuple[TextSpan, ...]:
-    """The people who can still answer or deny. Somebody who is named and has voted is left out."""
-    return say(template, approvers=approver_names(_left(view, view.voted) or _left(view), most))
+def who_can(view: Shown, act: str, voter: str = "", most: int = MOST_NAMED) -> tuple[TextSpan, ...]:
+    """`@oncall can approve now, @lead from 14:11`: who else can act. Nothing if nobody can."""
+    able = approver_names(able_now(view, voter), most)
+    if not able:
+        return _leads_later(view, f"{{leads}} can{act} {{when}}")
+    row, later = say(f"{{able}} can{act}", able=able), _leads_later(view)
+    return (*row, Say(" now, "), *later) if later else row
 
 
-def who_can(view: Shown, *voter: str) -> tuple[TextSpan, ...]:
-    """`@oncall, and @lead from 14:11`: who else can decide. Nothing if nobody can."""
-    opened = view.stage in (State.WAITING, OutcomeKind.UNKNOWN)
-    left = _left(view, (*voter, *view.voted, *view.spoke) if opened else voter)
-    able = () if view.too_few_may else approver_names(left)
-    return join([row for row in (able, _leads_later(view)) if row], ", and ")
+def able_now(view: Shown, voter: str = "") -> list[Approver]:
+    """Those who can approve or answer, besides the voter; of a grant, those who can end it."""
+    voted = (*view.voted, *view.spoke) if view.stage is State.WAITING else ()
+    asker = _asker(view) if view.stage in (State.WAITING, OutcomeKind.UNKNOWN) else ()
+    return [] if view.too_few_may else _left(view, (voter, *voted, *asker))
+
+
+def _asker(view: Shown) -> Sequence[str]:
+    """Who asked, unless the policy lets them decide."""
+    return (view.asked_by,) if view.asked_by and view.asked_by not in view.able else ()
 
 
 def _left(view: Shown, out: Sequence[str] = ()) -> list[Approver]:

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 
 from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
-from adk_confirm.blocks.card import approvals_needed, confirm_withdraw, state_sentence, who_can, withdraw_button
+from adk_confirm.blocks.card import (
+    able_now,
+    approvals_needed,
+    confirm_withdraw,
+    state_sentence,
+    who_can,
+    withdraw_button,
+)
 from adk_confirm.blocks.click_ids import Action, Callback, checked_id
 from adk_confirm.blocks.home import decidable
 from adk_confirm.blocks.kit import JsonObject, Message, actions, button, confirm, message, modal
@@ -36,7 +43,7 @@ NOT_POSSIBLE, TOO_LATE = "Not possible", "Too late"
 
 def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
     why = made.refusal.reason if made.refusal else None
-    title = "Your answer" if call.question else "Your vote"
+    title = "Your answer" if call.question or call.stage is OutcomeKind.UNKNOWN else "Your vote"
     if why not in (None, Reason.ALREADY_VOTED):
         title = f"Not {title.lower()}" if why in _NOT_YOURS else TOO_LATE if why in _LATE else NOT_POSSIBLE
     return modal(Callback.SHOW, title, [*verdict_message(call, made, voter).blocks])
@@ -95,11 +102,15 @@ _SAID = {
 
 
 _CALL = {
-    **{"decide": "decide", "act": "approve it", "approved": "approved this", "approve": "Approve"},
-    "or_deny": " Whoever may decide can deny it.",
+    **{"decide": "decide", "act": "approve this", "approved": "approved this", "approve": "Approve"},
+    **{"asked": "you asked for it", "or_deny": " Whoever may decide can deny it."},
 }
-_QUESTION = {"decide": "answer", "act": "answer it", "approved": "answered", "approve": "Answer", "or_deny": ""}
-_RUN_AGAIN = {**_CALL, "act": "run it again"}
+_QUESTION = {
+    **{"decide": "answer", "act": "answer this", "approved": "answered", "approve": "Answer"},
+    **{"asked": "the agent asks it for you", "or_deny": ""},
+}
+_UNKNOWN = {**_CALL, "decide": "answer", "act": "say how this ended", "approved": "answered"}
+_RUN_AGAIN = {**_UNKNOWN, "act": "vote to run this again"}  # whoever spoke may say how it ended
 """What a voter does, in `words.WHY`."""
 
 
@@ -113,13 +124,10 @@ def _refusal(call: Shown, refusal: Refusal, voter: str) -> tuple[TextSpan, ...]:
             ran, people = "You are too late: {call} ran already. Approved by {people}.", people_names(call.decided_by)
             return say(ran, call=called, people=people)
         return (*say(words.TOO_LATE, call=called), *state_sentence(call))
-    who = who_can(call, voter) if why in _NOT_YOURS else ()
-    acts = _QUESTION if call.question or call.stage is OutcomeKind.UNKNOWN else _CALL
-    acts = _RUN_AGAIN if call.stage is OutcomeKind.UNKNOWN and why is Reason.REQUESTER else acts
+    acts = _QUESTION if call.question else _UNKNOWN if call.stage is OutcomeKind.UNKNOWN else _CALL
+    acts = _RUN_AGAIN if acts is _UNKNOWN and why is Reason.REQUESTER else acts
     row = say(
         words.WHY[why],
-        who=(Say(": "), *who) if who else "",
-        so=f"somebody else {acts['decide']}s" if who else f"you can't {acts['act']}",
         state=words.STATES[stage] if stage else "decided",
         fields=join_list(names) or "This",
         call=called,
@@ -128,8 +136,19 @@ def _refusal(call: Shown, refusal: Refusal, voter: str) -> tuple[TextSpan, ...]:
     if why is Reason.CANNOT_ASK and refusal.unresolved:
         row = (*say("{entry} could not be looked up.", entry=code(refusal.unresolved.what)), Say(" "), *row)
     if why is Reason.ALREADY_VOTED and call.stage is State.WAITING:
-        row += (Say(" "), *approvals_needed(call), Say("."))
-    return (*row, Say(" See the card.")) if why in _NOT_YOURS and not who else row
+        row += (Say(" "), *approvals_needed(call, needs="It needs"), Say("."))
+    if acts is _RUN_AGAIN:
+        return (*row, Say(" You can still say how it ended."))
+    deny = (Say(" You can still deny it."),) if why is Reason.REQUESTER and voter in call.spoke else ()
+    return (*row, *_who_else(call, voter), *deny) if why in _NOT_YOURS else row
+
+
+def _who_else(call: Shown, voter: str) -> tuple[TextSpan, ...]:
+    """After why the voter can't: ` @oncall can.`"""
+    if who := who_can(call, "", voter):
+        return (Say(" " if able_now(call, voter) else " Nobody can yet: "), *who, Say("."))
+    few = " Too few others can" if call.too_few_may and call.able else " Nobody else can either"
+    return (Say(few + (": the card says what to do." if call.stage is State.WAITING else ".")),)
 
 
 _NOT_YOURS = (Reason.NOT_APPROVER, Reason.REQUESTER, Reason.TURN_AUTHOR)

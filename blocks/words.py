@@ -81,10 +81,10 @@ def votes(count: int, quorum: int, noun: str = "approval") -> str:
     return f"{count} of {quorum} {noun}{'s' if quorum > 1 else ''}"
 
 
-def needed(count: int, quorum: int, note: bool = False) -> str:
+def needed(count: int, quorum: int, note: bool = False, needs: str = "Needs") -> str:
     """How many approvals are still missing. `note`: who approves has to write one."""
     missing, more = max(quorum - count, 1), "more " if count else ""
-    return f"Needs {missing} {more}approval{'s' if missing > 1 else ''}{' with a note' if note else ''}"
+    return f"{needs} {missing} {more}approval{'s' if missing > 1 else ''}{' with a note' if note else ''}"
 
 
 UNTIL = "expires {when}"
@@ -140,7 +140,7 @@ CONFIRM_DID_NOT = ("It did not take effect?", CONFIRM_HAPPENED[1])
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (
     "Withdraw this question?",
-    "Nobody can answer it any more. The agent continues without an answer.",
+    "Then nobody can answer it, and the agent continues without an answer.",
 )
 CONFIRM_REVOKE = ("Stop allowing this?", "Calls like this one need approval again.")
 
@@ -247,10 +247,10 @@ NOTIFIED = "🔔 {approvers}"
 TOO_LATE = "You are too late for {call}. "
 
 WHY = {  # for the voter; what others read is in `Reason`
-    Reason.NOT_APPROVER: "Others {decide} this{who}.",
+    Reason.NOT_APPROVER: "You can't {decide} this, because you are not an approver of it.",
     Reason.NO_APPROVERS: "Nobody can {decide} this one: the policy names no one. Ask whoever keeps the policy file.",
-    Reason.REQUESTER: "You spoke to the agent in this conversation, so {so}{who}.",
-    Reason.TURN_AUTHOR: "You asked for this, so {so}{who}.",
+    Reason.REQUESTER: "You can't {act}, because you spoke to the agent in this conversation.",
+    Reason.TURN_AUTHOR: "You can't {act}, because {asked}.",
     Reason.BARRED: "Your account is barred from deciding. Ask whoever keeps the policy file.",
     Reason.GUEST: "Guest accounts can't decide. Ask a full member of the workspace.",
     Reason.STRANGER: "Accounts of other companies can't decide. Ask a member of this workspace.",

@@ -356,10 +356,13 @@ def test_no_verdict_does_anything_by_itself(tool: str, kind: LineKind, why: Reas
 def test_a_refusal_of_somebody_else_says_who_can() -> None:
     refused_vote = Verdict(confirmation="c1", refusal=Refusal(reason=Reason.NOT_APPROVER))
     shown = inert.shown(verdict_modal(samples.ESCALATED, refused_vote))
-    assert f"{samples.LEAD} or S0LEADS." in shown
+    assert f"{samples.LEAD} or S0LEADS can." in shown
 
 
-_ASKED, _SPOKE = "You asked for this, so ", "You spoke to the agent in this conversation, so "
+_ASKED = "You can't approve this, because you asked for it."
+_SPOKE = "You can't approve this, because you spoke to the agent in this conversation."
+_OTHERS = "You can't decide this, because you are not an approver of it."
+_NOBODY_ELSE = "Nobody else can either"
 _AT = "2026-11-21 12:20 UTC"
 _LATER, _NOBODY, _YET = samples.LEADS_LATER, samples.NOBODY, samples.NOBODY_YET
 _UNKNOWN = replace(samples.UNKNOWN, approvers=samples.approvers("user:U0LEAD"))
@@ -368,21 +371,48 @@ _UNKNOWN = replace(samples.UNKNOWN, approvers=samples.approvers("user:U0LEAD"))
 @pytest.mark.parametrize(
     ("call", "why", "voter", "said"),
     [
-        (_NOBODY, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED}you can't approve it. See the card."),
-        (_NOBODY, Reason.NOT_APPROVER, "U0OPS", "Others decide this. See the card."),
-        (_YET, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED}somebody else decides: S0LEADS from {_AT}."),
-        (_LATER, Reason.REQUESTER, "U0OPS", f"{_SPOKE}somebody else decides: U0LEAD, and S0LEADS from {_AT}."),
-        (replace(_LATER, spoke=("U0LEAD",)), Reason.NOT_APPROVER, "U0OPS", f"Others decide this: S0LEADS from {_AT}."),
-        (replace(_LATER, voted=("U0LEAD",)), Reason.NOT_APPROVER, "U0OPS", f"Others decide this: S0LEADS from {_AT}."),
+        (_NOBODY, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED} {_NOBODY_ELSE}: the card says what to do."),
+        (_NOBODY, Reason.NOT_APPROVER, "U0OPS", f"{_OTHERS} {_NOBODY_ELSE}: the card says what to do."),
+        (_YET, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED} Nobody can yet: S0LEADS can from {_AT}."),
+        (_LATER, Reason.REQUESTER, "U0OPS", f"{_SPOKE} U0LEAD can now, S0LEADS from {_AT}."),
+        (
+            replace(_LATER, spoke=("U0OPS",)),
+            Reason.REQUESTER,
+            "U0OPS",
+            f"{_SPOKE} U0LEAD can now, S0LEADS from {_AT}. You can still deny it.",
+        ),
+        (
+            replace(_LATER, spoke=("U0LEAD",)),
+            Reason.NOT_APPROVER,
+            "U0OPS",
+            f"{_OTHERS} Nobody can yet: S0LEADS can from {_AT}.",
+        ),
+        (
+            replace(_LATER, voted=("U0LEAD",)),
+            Reason.NOT_APPROVER,
+            "U0OPS",
+            f"{_OTHERS} Nobody can yet: S0LEADS can from {_AT}.",
+        ),
         (
             replace(_LATER, voted=("U0LEAD",)),
             Reason.ALREADY_VOTED,
             "U0LEAD",
-            f"You already approved this. Needs 1 more approval: S0LEADS from {_AT}.",
+            f"You already approved this. It needs 1 more approval: S0LEADS can approve from {_AT}.",
         ),
-        (replace(_NOBODY, question=True), Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED}you can't answer it. See the card."),
-        (_UNKNOWN, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED}somebody else answers: U0LEAD."),
-        (_UNKNOWN, Reason.REQUESTER, "U0LEAD", f"{_SPOKE}you can't run it again. See the card."),
+        (
+            replace(_NOBODY, question=True),
+            Reason.TURN_AUTHOR,
+            "U0DANA",
+            f"You can't answer this, because the agent asks it for you. {_NOBODY_ELSE}: the card says what to do.",
+        ),
+        (_UNKNOWN, Reason.TURN_AUTHOR, "U0DANA", "You can't say how this ended, because you asked for it. U0LEAD can."),
+        (
+            _UNKNOWN,
+            Reason.REQUESTER,
+            "U0LEAD",
+            "You can't vote to run this again, because you spoke to the agent in this conversation. "
+            "You can still say how it ended.",
+        ),
     ],
 )
 def test_a_refusal_names_only_those_who_can(call: Shown, why: Reason, voter: str, said: str) -> None:

@@ -58,7 +58,7 @@ async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_troubl
     await clicks_on(at, cards)
     assert await at.bot.database.read(whispers_owed) <= 3  # one or two may be on their way
 
-    await at.refuses(at.ann, other, "Approve", "so somebody else decides")
+    await at.refuses(at.ann, other, "Approve", "because you asked for it")
     await at.bob.clicks(at.bob.now(cards[0]), "Approve")
     await at.ann.finds("Done: Reimburse", at.deploys, thread=cards[0])
     assert notes_for(at, at.oscar) <= WHISPERS
@@ -80,7 +80,7 @@ async def test_somebody_who_clicks_again_and_again_gets_only_their_share_of_answ
         await at.rests()
     first = notes_for(at, at.oscar)
     assert first <= WHISPERS
-    await at.refuses(at.ann, card, "Approve", "so somebody else decides")
+    await at.refuses(at.ann, card, "Approve", "because you asked for it")
     await at.later(minutes=2)
     await at.rests()
     assert notes_for(at, at.oscar) == first + 1, "what came since is told once"

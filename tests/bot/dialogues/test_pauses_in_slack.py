@@ -290,7 +290,7 @@ async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens)
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
         card = await at.sees(said, "@bob can answer")
         await at.ann.clicks(card, "Answer…")
-        (await at.ann.gets_modal("somebody else answers")).closes()
+        (await at.ann.gets_modal("You can't answer this, because the agent asks it for you")).closes()
 
         await at.bob.clicks(card, "Answer…")
         await (await at.bob.gets_modal("Answer")).submits({"days": "2", "hotel": "no", "note": "my secret wish"})

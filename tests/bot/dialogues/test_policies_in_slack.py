@@ -49,8 +49,8 @@ ALONE = policy('"user:U0ANN"', 'approve_note = "optional"\ngrant = "30m"')
 @pytest.mark.office(ALONE, target=LAB)
 async def test_a_card_that_only_its_asker_could_approve_says_so_and_has_no_dead_button(at: Office) -> None:
     said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
-    card = await at.sees(said, "ann can't approve: they asked for it.")
-    assert "*Nobody can approve this* · @ann can deny · expires" in card
+    card = await at.sees(said, "@ann can deny, but not approve: they asked for it.")
+    assert "*Nobody can approve this* · expires" in card
     assert "Needs" not in card
     assert card.buttons == ("All details", "Withdraw…", "History", "Deny…")
     assert "Nobody can approve this" in await at.ann.opens_home("You asked for")
@@ -78,7 +78,7 @@ async def test_a_card_that_too_few_can_approve_says_so_and_has_no_dead_button(at
 )
 async def test_who_may_approve_now_need_not_wait_for_those_who_may_later(at: Office) -> None:
     card = await at.ask(PAY)
-    assert "*Needs 2 approvals*: @bob, and lead from" in card
+    assert "*Needs 2 approvals*: @bob can approve now, lead from" in card
     await at.bob.clicks(card, "Approve")
     await at.sees(card, "Needs 1 more approval")
     await at.later(minutes=21)
@@ -93,9 +93,9 @@ async def test_who_may_approve_now_need_not_wait_for_those_who_may_later(at: Off
 async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_when(at: Office) -> None:
     card = await at.ask(PAY)
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
-    await at.sees(card, "bob can't approve: they spoke to the agent here.")
+    await at.sees(card, "@bob can deny, but not approve: they spoke to the agent here.")
     silent = at.bob.now(card)
-    assert "*Nobody can approve yet* · @bob can deny · lead can approve from" in silent
+    assert "*Nobody can approve yet*: lead can from" in silent
     assert "Approve" not in silent.buttons
     await at.later(minutes=21)
     await at.sees(card, "*Needs 1 approval* from")
@@ -109,7 +109,7 @@ async def test_whoever_spoke_is_told_who_else_decides(at: Office) -> None:
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
     await at.sees(card, "bob can't approve: they spoke to the agent here.")
     await at.bob.clicks(at.bob.now(card), "Approve")
-    await at.bob.gets_modal("You spoke to the agent in this conversation, so somebody else decides: @lead.")
+    await at.bob.gets_modal("because you spoke to the agent in this conversation. @lead can. You can still deny it.")
 
 
 @pytest.mark.office(
@@ -224,7 +224,7 @@ async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None
         ben = at.slack.person("ben", id="U0BEN")
         at.slack.workspace.directory.set_members(at.deploys.id, add=(rita.id, ben.id))
         card = await at.ask(PAY)
-        await at.refuses(at.bob, card, "Approve", "Others decide this")
+        await at.refuses(at.bob, card, "Approve", "you are not an approver of it")
         for person in (rita, ben):
             await person.clicks(card, "Approve")
         await at.sees(card, ", done")

@@ -50,7 +50,7 @@ async def test_a_call_after_a_broken_connection_was_asked_for_by_who_began_it(
             await at.later(seconds=11)
         card = await at.sees(said, "Reimburse: amount 9,000?")
         assert "Asked by @ann" in card
-        await at.refuses(at.ann, card, "Approve", "so somebody else decides")
+        await at.refuses(at.ann, card, "Approve", "because you asked for it")
         assert at.ran() == []
         await at.bob.clicks(card, "Approve")
         await at.sees(said, "Done: Reimburse")
@@ -93,7 +93,7 @@ async def test_what_follows_from_an_answer_was_asked_for_by_the_same_person(open
         await at.later(seconds=11)
         second = await at.sees(card, "Deploy search?")
         assert "Asked by @ann" in second
-        await at.refuses(at.ann, second, "Approve", "so somebody else decides")
+        await at.refuses(at.ann, second, "Approve", "because you asked for it")
         await at.bob.clicks(second, "Approve")
         await at.sees(card, "Done: Deploy")
         assert [one["tool"] for one in at.ran()] == ["reimburse", "deploy"]

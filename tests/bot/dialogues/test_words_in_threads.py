@@ -60,7 +60,7 @@ async def test_an_approver_who_mentions_the_agent_learns_it_and_the_card_names_t
     await at.rests()
     assert len(notes_for(at, at.bob)) == 1
     await at.bob.clicks(at.bob.now(card), "Approve")
-    await at.bob.gets_modal("You spoke to the agent in this conversation, so somebody else decides")
+    await at.bob.gets_modal("You can't approve this, because you spoke to the agent in this conversation")
     assert at.ran() == []
     await at.cyd.clicks(at.cyd.now(card), "Approve")
     await at.sees(card, "Done: Pay")
