@@ -407,13 +407,13 @@ def approval_status(view: Shown, most: int = MOST_NAMED) -> list[Line]:
     asker = (view.asked_by,) if view.too_few_may and view.asked_by in named else ()
     spoke = view.spoke if view.stage is State.WAITING else ()
     only = view.too_few_may and not view.question and named <= {*asker, *spoke}  # then nobody else can deny
-    can = "can deny, but not approve" if only else "can't answer" if view.question else "can't approve"
-    why = "the agent asks it for them" if view.question else "they asked for it"
+    asked = words.ONLY_ASKER if only else words.ASKER[view.question]
+    talked = words.ONLY_SPEAKERS if only else words.SPEAKERS[view.question]
     rows = [_voting_status(view, most, deniers_follow=only)]
-    rows += [say(f"{{asker}} {can}: {why}.", asker=User(one)) for one in asker]
+    rows += [say(asked, asker=User(one)) for one in asker]
+    rows += [say(talked, people=people_names(spoke))] if spoke else []
     if view.too_few_may and not (view.escalates_at and view.escalates_to):
         rows.append(say(words.ADD_APPROVERS[view.question]))
-    rows += [say(f"{{people}} {can}: they spoke to the agent here.", people=people_names(spoke))] if spoke else []
     return [Line(row) for row in rows if row]
 
 
@@ -474,7 +474,7 @@ def _voting_status(view: Shown, most: int, *, deniers_follow: bool = False) -> t
         able = approver_names(able_now(view) or _left(view), most)
         parts.append(who_can(view, " answer", most=most) if later else (*able, Say(" can answer")))
     elif not view.lacks_preview:
-        parts.append(approvals_needed(view, most))
+        parts.append(_approvals_needed(view, most))
     if (view.lacks_preview or view.too_few_may) and view.approvers and not (view.question or deniers_follow):
         parts.append((*approver_names(_left(view, view.voted) or _left(view), most), Say(" can deny")))
     parts += [say("approved by {people}", people=people_names(view.voted))] if view.voted else []
@@ -489,29 +489,29 @@ def _leads_later(view: Shown, template: str = "{leads} {when}") -> tuple[TextSpa
     return say(template, leads=leads, when=near) if leads else ()
 
 
-def approvals_needed(view: Shown, most: int = MOST_NAMED, needs: str = "Needs") -> tuple[TextSpan, ...]:
+def _approvals_needed(view: Shown, most: int) -> tuple[TextSpan, ...]:
     """`Needs 1 more approval from @oncall`; with those who can approve later, if it takes them."""
-    needed = Say(words.needed(len(view.voted), view.quorum, view.approve_note == "required", needs), bold=True)
+    needed = Say(words.needed(len(view.voted), view.quorum, view.approve_note == "required"), bold=True)
     if view.too_few_now and _leads_later(view):
         return (needed, Say(": "), *who_can(view, " approve", most=most))
     left = able_now(view) or _left(view)
     return (needed, Say(" from "), *approver_names(left, most))
 
 
-def who_can(view: Shown, act: str, voter: str = "", most: int = MOST_NAMED) -> tuple[TextSpan, ...]:
-    """`@oncall can approve now, @lead from 14:11`: who else can act. Nothing if nobody can."""
-    able = approver_names(able_now(view, voter), most)
+def who_can(view: Shown, act: str, *out: str, most: int = MOST_NAMED) -> tuple[TextSpan, ...]:
+    """`@oncall can approve now, @lead from 14:11`: who can act, without some people. Nothing if nobody can."""
+    able = approver_names(able_now(view, *out), most)
     if not able:
         return _leads_later(view, f"{{leads}} can{act} {{when}}")
     row, later = say(f"{{able}} can{act}", able=able), _leads_later(view)
     return (*row, Say(" now, "), *later) if later else row
 
 
-def able_now(view: Shown, voter: str = "") -> list[Approver]:
-    """Those who can approve or answer, besides the voter; of a grant, those who can end it."""
+def able_now(view: Shown, *out: str) -> list[Approver]:
+    """Those who can approve or answer, without some people; of a grant, those who can end it."""
     voted = (*view.voted, *view.spoke) if view.stage is State.WAITING else ()
     asker = _asker(view) if view.stage in (State.WAITING, OutcomeKind.UNKNOWN) else ()
-    return [] if view.too_few_may else _left(view, (voter, *voted, *asker))
+    return [] if view.too_few_may else _left(view, (*out, *voted, *asker))
 
 
 def _asker(view: Shown) -> Sequence[str]:

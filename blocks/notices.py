@@ -10,7 +10,6 @@ from adk_confirm.blocks import words
 from adk_confirm.blocks.call_details import headline
 from adk_confirm.blocks.card import (
     able_now,
-    approvals_needed,
     confirm_withdraw,
     state_sentence,
     who_can,
@@ -43,7 +42,8 @@ NOT_POSSIBLE, TOO_LATE = "Not possible", "Too late"
 
 def verdict_modal(call: Shown, made: Verdict, voter: str = "") -> JsonObject:
     why = made.refusal.reason if made.refusal else None
-    title = "Your answer" if call.question or call.stage is OutcomeKind.UNKNOWN else "Your vote"
+    answers = call.question or (call.stage is OutcomeKind.UNKNOWN and why is not Reason.REQUESTER)
+    title = "Your answer" if answers else "Your vote"
     if why not in (None, Reason.ALREADY_VOTED):
         title = f"Not {title.lower()}" if why in _NOT_YOURS else TOO_LATE if why in _LATE else NOT_POSSIBLE
     return modal(Callback.SHOW, title, [*verdict_message(call, made, voter).blocks])
@@ -103,11 +103,15 @@ _SAID = {
 
 _CALL = {
     **{"decide": "decide", "act": "approve this", "approved": "approved this", "approve": "Approve"},
-    **{"asked": "you asked for it", "or_deny": " Whoever may decide can deny it."},
+    **{
+        "asked": "you asked for it",
+        "unnamed": "you are not an approver of it",
+        "or_deny": " Whoever may decide can deny it.",
+    },
 }
 _QUESTION = {
     **{"decide": "answer", "act": "answer this", "approved": "answered", "approve": "Answer"},
-    **{"asked": "the agent asks it for you", "or_deny": ""},
+    **{"asked": "the agent asks it on your behalf", "unnamed": "the policy does not name you", "or_deny": ""},
 }
 _UNKNOWN = {**_CALL, "decide": "answer", "act": "say how this ended", "approved": "answered"}
 _RUN_AGAIN = {**_UNKNOWN, "act": "vote to run this again"}  # whoever spoke may say how it ended
@@ -136,19 +140,31 @@ def _refusal(call: Shown, refusal: Refusal, voter: str) -> tuple[TextSpan, ...]:
     if why is Reason.CANNOT_ASK and refusal.unresolved:
         row = (*say("{entry} could not be looked up.", entry=code(refusal.unresolved.what)), Say(" "), *row)
     if why is Reason.ALREADY_VOTED and call.stage is State.WAITING:
-        row += (Say(" "), *approvals_needed(call, needs="It needs"), Say("."))
-    if acts is _RUN_AGAIN:
-        return (*row, Say(" You can still say how it ended."))
-    deny = (Say(" You can still deny it."),) if why is Reason.REQUESTER and voter in call.spoke else ()
-    return (*row, *_who_else(call, voter), *deny) if why in _NOT_YOURS else row
+        missing = max(call.quorum - len(call.voted), 1)
+        who = who_can(call, " answer" if call.question else " approve")
+        more = f" It needs {missing} more {'person' if missing == 1 else 'people'}"
+        row += (Say(f"{more}: "), *who, Say(".")) if who else (Say(f"{more}."),)
+    if why not in _NOT_YOURS:
+        return row
+    still = ""
+    if why is Reason.REQUESTER and voter in call.spoke and call.stage is State.WAITING:
+        still = " You can still deny it."
+    elif acts is _RUN_AGAIN:
+        still = " You can still say whether it happened."
+    return (*row, *_who_else(call, why, voter), *([Say(still)] if still else []))
 
 
-def _who_else(call: Shown, voter: str) -> tuple[TextSpan, ...]:
+def _who_else(call: Shown, why: Reason, voter: str) -> tuple[TextSpan, ...]:
     """After why the voter can't: ` @oncall can.`"""
-    if who := who_can(call, "", voter):
-        return (Say(" " if able_now(call, voter) else " Nobody can yet: "), *who, Say("."))
-    few = " Too few others can" if call.too_few_may and call.able else " Nobody else can either"
-    return (Say(few + (": the card says what to do." if call.stage is State.WAITING else ".")),)
+    out = (voter, *call.spoke) if why is Reason.REQUESTER else (voter,)
+    act = (" answer it" if call.question else " approve it") if why is Reason.NOT_APPROVER else ""
+    if able_now(call, *out):
+        return (Say(" "), *who_can(call, "", *out), Say("."))
+    if later := who_can(call, "", *out):
+        return (Say(f" Nobody can{act} yet: "), *later, Say("."))
+    few = call.too_few_may and call.able
+    nobody = f" {'Too few' if few else 'Nobody'} can{act}" if act or few else " Nobody else can either"
+    return (Say(nobody + (": the card says what to do." if call.stage is State.WAITING else ".")),)
 
 
 _NOT_YOURS = (Reason.NOT_APPROVER, Reason.REQUESTER, Reason.TURN_AUTHOR)

@@ -81,10 +81,10 @@ def votes(count: int, quorum: int, noun: str = "approval") -> str:
     return f"{count} of {quorum} {noun}{'s' if quorum > 1 else ''}"
 
 
-def needed(count: int, quorum: int, note: bool = False, needs: str = "Needs") -> str:
+def needed(count: int, quorum: int, note: bool = False) -> str:
     """How many approvals are still missing. `note`: who approves has to write one."""
     missing, more = max(quorum - count, 1), "more " if count else ""
-    return f"{needs} {missing} {more}approval{'s' if missing > 1 else ''}{' with a note' if note else ''}"
+    return f"Needs {missing} {more}approval{'s' if missing > 1 else ''}{' with a note' if note else ''}"
 
 
 UNTIL = "expires {when}"
@@ -92,9 +92,19 @@ UNTIL = "expires {when}"
 SOMEBODY = "Somebody"
 NOUN = {False: "call", True: "question"}  # by whether it is a question
 ADD_APPROVERS = {  # by whether it is a question
-    False: "Whoever keeps the policy file can add approvers. Otherwise deny or withdraw it.",
-    True: "Whoever keeps the policy file can add people who answer. Otherwise withdraw it.",
+    False: "Whoever keeps the policy file can add approvers.",
+    True: "Whoever keeps the policy file can add people who answer.",
 }
+ASKER = {
+    False: "{asker} can't approve: they asked for it.",
+    True: "{asker} can't answer: the agent asks on their behalf.",
+}
+ONLY_ASKER = "{asker} asked for this, so can only deny or withdraw it."
+SPEAKERS = {
+    False: "{people} can't approve: they spoke to the agent here.",
+    True: "{people} can't answer: they spoke to the agent here.",
+}
+ONLY_SPEAKERS = "{people} spoke to the agent here, so can only deny it."
 
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
 PAUSED_BY = "⏸️ Runs are paused by {who}{why} Approved calls start once they are resumed."
@@ -140,7 +150,7 @@ CONFIRM_DID_NOT = ("It did not take effect?", CONFIRM_HAPPENED[1])
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (
     "Withdraw this question?",
-    "Then nobody can answer it, and the agent continues without an answer.",
+    "Nobody can answer it after that. The agent continues without an answer.",
 )
 CONFIRM_REVOKE = ("Stop allowing this?", "Calls like this one need approval again.")
 
@@ -247,7 +257,7 @@ NOTIFIED = "🔔 {approvers}"
 TOO_LATE = "You are too late for {call}. "
 
 WHY = {  # for the voter; what others read is in `Reason`
-    Reason.NOT_APPROVER: "You can't {decide} this, because you are not an approver of it.",
+    Reason.NOT_APPROVER: "You can't {decide} this, because {unnamed}.",
     Reason.NO_APPROVERS: "Nobody can {decide} this one: the policy names no one. Ask whoever keeps the policy file.",
     Reason.REQUESTER: "You can't {act}, because you spoke to the agent in this conversation.",
     Reason.TURN_AUTHOR: "You can't {act}, because {asked}.",

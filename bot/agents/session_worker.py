@@ -46,7 +46,6 @@ from adk_confirm.bot.store.letters import (
     approvals_held_back,
     is_stopped,
     read_mail,
-    read_session,
     refuse_letter,
     session_done,
 )
@@ -58,6 +57,7 @@ from adk_confirm.bot.store.repository import (
     note_broken_run,
     note_turn,
     now,
+    read_session,
     session_confirmations,
 )
 from adk_confirm.bot.store.requests import Opening, asked_call, open_and_finish, open_request, take_in

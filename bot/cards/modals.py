@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from adk_confirm.blocks import form, full_view, notices, words
 from adk_confirm.blocks.click_ids import Ref, parse_ref
-from adk_confirm.blocks.shown import PAYLOAD
+from adk_confirm.blocks.shown import PAYLOAD, Refusal, Verdict
 from adk_confirm.blocks.thread import history
 from adk_confirm.bot.audit.ledger import LedgerLine
+from adk_confirm.bot.cards.places import named_speakers
 from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Edit, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.edits import apply_edit, check_edit
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.shown_lines import About, shown_line
 from adk_confirm.bot.confirmation.stored_json import UnreadableRecord, from_json, to_json
+from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.runtime.jsontypes import JsonObject
 
@@ -63,6 +65,12 @@ def withdraw_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (
 
 def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (looking is always possible)
     return full_view.everything(shown_of(row))
+
+
+def refusal_view(row: Confirmation, refusal: Refusal, voter: Person, speakers: Collection[Person]) -> JsonObject:
+    """Why a vote does not count. `speakers` spoke to the agent."""
+    call = shown_of(row, spoke=named_speakers(row, speakers))
+    return notices.verdict_modal(call, Verdict(confirmation=row.id, refusal=refusal), voter.user)
 
 
 def history_view(row: Confirmation, lines: Sequence[LedgerLine]) -> JsonObject:

@@ -26,8 +26,6 @@ from adk_confirm.bot.cards.modals import SubmittedForm
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Seat, State, Vote, VoteKind
-from adk_confirm.bot.confirmation.effects import Verdict
-from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.votes import best_case_facts, claim_of, hypothetical_vote
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.inbound.after_ack import AfterAck, FairTurns
@@ -171,8 +169,7 @@ class ClicksAndForms:
         if row.state is State.WAITING and kind is not None and current:
             refused = self._known_refusal(hypothetical_vote(row, click.seat.person, at, kind), row, speakers)
             if refused is not None:
-                made = Verdict(confirmation=row.id, refusal=refused)
-                return notices.verdict_modal(await asyncio.to_thread(shown_of, row), made, click.seat.person.user)
+                return await asyncio.to_thread(modals.refusal_view, row, refused, click.seat.person, speakers)
         return await asyncio.to_thread(OPENS[click.action], row, ref)
 
     def _known_refusal(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
@@ -224,8 +221,7 @@ class ClicksAndForms:
         if wrong is not None:
             await ack(response_action="update", view=notices.notice_modal(str(wrong)))
         elif cast is not None and cast.refusal is not None:
-            refused = Verdict(confirmation=ref.id, refusal=cast.refusal)
-            shown = notices.verdict_modal(await asyncio.to_thread(shown_of, cast.row), refused, voter.user)
+            shown = await asyncio.to_thread(modals.refusal_view, cast.row, cast.refusal, voter, cast.speakers)
             await ack(response_action="update", view=shown)
         else:
             await ack()  # the form closes, and the card shows the result

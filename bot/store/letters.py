@@ -23,7 +23,6 @@ from adk_confirm.bot.store.marks import begin_attempt, earlier_attempt
 from adk_confirm.bot.store.repository import (
     Session,
     chain_of,
-    find_session,
     lock_confirmation,
     lock_session,
     now,
@@ -37,7 +36,6 @@ from adk_confirm.bot.store.repository import (
     whose_turn,
 )
 from adk_confirm.bot.store.sealed_rows import letter_is_sealed
-from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.jsontypes import JsonObject, canonical, objects
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import NotNow, owe, settle
@@ -72,13 +70,6 @@ class Letter:
     @property
     def files(self) -> list[JsonObject]:
         return objects(self.body.get("files"))
-
-
-def read_session(tx: Tx, key: str) -> Session:
-    session = find_session(tx, key)
-    if session is None:
-        raise NotFound(f"There is no session {key}.")
-    return session
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,13 @@ def find_session(tx: Tx, key: str) -> Session | None:
     return known if row is None else session_of(row)
 
 
+def read_session(tx: Tx, key: str) -> Session:
+    session = find_session(tx, key)
+    if session is None:
+        raise NotFound(f"There is no session {key}.")
+    return session
+
+
 def session_of(row: Any) -> Session:
     return Session(
         key=row.key,
@@ -237,6 +244,12 @@ def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
     known: tuple[str, Confirmation] | None = tx.known["bot_confirmations"].get(confirmation_id)
     found = tx.first(_FIND_CONFIRMATION, id=confirmation_id) if known is None else None
     return known[1] if known is not None else load(tx, found) if found is not None else None
+
+
+def read_session_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmation] | None:
+    """Like `read_confirmation`, with its session."""
+    row = read_confirmation(tx, confirmation_id)
+    return None if row is None else (read_session(tx, chain_of(row.asked.session)), row)
 
 
 def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:

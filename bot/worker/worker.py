@@ -27,7 +27,7 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.store.cast_vote import count_next, nothing_known
 from adk_confirm.bot.store.grants_in_force import grants_in
-from adk_confirm.bot.store.letters import approvals_held_back, read_pause, read_session
+from adk_confirm.bot.store.letters import approvals_held_back, read_pause
 from adk_confirm.bot.store.marks import SOON, count_due_cards, waits_for_end
 from adk_confirm.bot.store.outbox import look_at_thread, note_possible_copies
 from adk_confirm.bot.store.repository import (
@@ -35,6 +35,7 @@ from adk_confirm.bot.store.repository import (
     chain_of,
     now,
     read_confirmation,
+    read_session,
     recompute_due,
     session_confirmations,
     session_in,

@@ -362,8 +362,9 @@ def test_a_refusal_of_somebody_else_says_who_can() -> None:
 _ASKED = "You can't approve this, because you asked for it."
 _SPOKE = "You can't approve this, because you spoke to the agent in this conversation."
 _OTHERS = "You can't decide this, because you are not an approver of it."
-_NOBODY_ELSE = "Nobody else can either"
 _AT = "2026-11-21 12:20 UTC"
+_NOBODY_ELSE = "Nobody else can either"
+_UNTIL_THEN = f"Nobody can approve it yet: S0LEADS can from {_AT}."
 _LATER, _NOBODY, _YET = samples.LEADS_LATER, samples.NOBODY, samples.NOBODY_YET
 _UNKNOWN = replace(samples.UNKNOWN, approvers=samples.approvers("user:U0LEAD"))
 
@@ -372,7 +373,7 @@ _UNKNOWN = replace(samples.UNKNOWN, approvers=samples.approvers("user:U0LEAD"))
     ("call", "why", "voter", "said"),
     [
         (_NOBODY, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED} {_NOBODY_ELSE}: the card says what to do."),
-        (_NOBODY, Reason.NOT_APPROVER, "U0OPS", f"{_OTHERS} {_NOBODY_ELSE}: the card says what to do."),
+        (_NOBODY, Reason.NOT_APPROVER, "U0OPS", f"{_OTHERS} Nobody can approve it: the card says what to do."),
         (_YET, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED} Nobody can yet: S0LEADS can from {_AT}."),
         (_LATER, Reason.REQUESTER, "U0OPS", f"{_SPOKE} U0LEAD can now, S0LEADS from {_AT}."),
         (
@@ -385,33 +386,34 @@ _UNKNOWN = replace(samples.UNKNOWN, approvers=samples.approvers("user:U0LEAD"))
             replace(_LATER, spoke=("U0LEAD",)),
             Reason.NOT_APPROVER,
             "U0OPS",
-            f"{_OTHERS} Nobody can yet: S0LEADS can from {_AT}.",
+            f"{_OTHERS} {_UNTIL_THEN}",
         ),
         (
             replace(_LATER, voted=("U0LEAD",)),
             Reason.NOT_APPROVER,
             "U0OPS",
-            f"{_OTHERS} Nobody can yet: S0LEADS can from {_AT}.",
+            f"{_OTHERS} {_UNTIL_THEN}",
         ),
         (
             replace(_LATER, voted=("U0LEAD",)),
             Reason.ALREADY_VOTED,
             "U0LEAD",
-            f"You already approved this. It needs 1 more approval: S0LEADS can approve from {_AT}.",
+            f"You already approved this. It needs 1 more person: S0LEADS can approve from {_AT}.",
         ),
         (
             replace(_NOBODY, question=True),
             Reason.TURN_AUTHOR,
             "U0DANA",
-            f"You can't answer this, because the agent asks it for you. {_NOBODY_ELSE}: the card says what to do.",
+            "You can't answer this, because the agent asks it on your behalf. "
+            f"{_NOBODY_ELSE}: the card says what to do.",
         ),
         (_UNKNOWN, Reason.TURN_AUTHOR, "U0DANA", "You can't say how this ended, because you asked for it. U0LEAD can."),
         (
             _UNKNOWN,
             Reason.REQUESTER,
             "U0LEAD",
-            "You can't vote to run this again, because you spoke to the agent in this conversation. "
-            "You can still say how it ended.",
+            f"{_SPOKE.replace('approve this', 'vote to run this again')} {_NOBODY_ELSE}. "
+            "You can still say whether it happened.",
         ),
     ],
 )

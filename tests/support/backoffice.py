@@ -45,13 +45,12 @@ from adk_confirm.bot.store.letters import (
     SlackMessage,
     letters_done,
     read_mail,
-    read_session,
     session_done,
     store_message,
 )
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.outbox import ThreadDone, note_and_look, posted_up_to
-from adk_confirm.bot.store.repository import read_confirmation, session_confirmations
+from adk_confirm.bot.store.repository import read_confirmation, read_session, session_confirmations
 from adk_confirm.bot.store.requests import Opening, asked_call, open_request
 from adk_confirm.bot.store.transactions import follow_outcome, hand_over, save_drawn
 from adk_confirm.runtime.jsontypes import Json, JsonObject

@@ -10,8 +10,9 @@ from adk_confirm.bot.agents.streaming import AT_WORK, RunDisplay
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.store.agent_status import AgentStatus, read_status
-from adk_confirm.bot.store.letters import SlackMessage, read_session, receive_mention
+from adk_confirm.bot.store.letters import SlackMessage, receive_mention
 from adk_confirm.bot.store.open import open_store
+from adk_confirm.bot.store.repository import read_session
 from adk_confirm.runtime.store.lease import JobKey
 from tests.support.skipping import Skipping, in_skipping_time
 from tests.support.stores import SECRET, try_lease

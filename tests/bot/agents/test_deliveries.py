@@ -22,9 +22,8 @@ from adk_confirm.bot.store.letters import (
     finish_and_read_next,
     letters_done,
     read_mail,
-    read_session,
 )
-from adk_confirm.bot.store.repository import note_turn
+from adk_confirm.bot.store.repository import note_turn, read_session
 from adk_confirm.bot.store.transactions import hand_over
 from adk_confirm.runtime.jsontypes import JsonObject, canonical
 from adk_confirm.runtime.store.database import Tx

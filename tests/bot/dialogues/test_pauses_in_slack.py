@@ -272,7 +272,7 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
         assert "@ann can answer" in card
 
         await at.bob.clicks(card, "Answer…")
-        (await at.bob.gets_modal("Others answer this")).closes()
+        (await at.bob.gets_modal("the policy does not name you")).closes()
 
         await at.ann.clicks(card, "Answer…")
         modal = await at.ann.gets_modal("Answer")
@@ -290,7 +290,7 @@ async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens)
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
         card = await at.sees(said, "@bob can answer")
         await at.ann.clicks(card, "Answer…")
-        (await at.ann.gets_modal("You can't answer this, because the agent asks it for you")).closes()
+        (await at.ann.gets_modal("You can't answer this, because the agent asks it on your behalf")).closes()
 
         await at.bob.clicks(card, "Answer…")
         await (await at.bob.gets_modal("Answer")).submits({"days": "2", "hotel": "no", "note": "my secret wish"})

@@ -49,7 +49,7 @@ ALONE = policy('"user:U0ANN"', 'approve_note = "optional"\ngrant = "30m"')
 @pytest.mark.office(ALONE, target=LAB)
 async def test_a_card_that_only_its_asker_could_approve_says_so_and_has_no_dead_button(at: Office) -> None:
     said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
-    card = await at.sees(said, "@ann can deny, but not approve: they asked for it.")
+    card = await at.sees(said, "@ann asked for this, so can only deny or withdraw it.")
     assert "*Nobody can approve this* · expires" in card
     assert "Needs" not in card
     assert card.buttons == ("All details", "Withdraw…", "History", "Deny…")
@@ -93,7 +93,7 @@ async def test_who_may_approve_now_need_not_wait_for_those_who_may_later(at: Off
 async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_when(at: Office) -> None:
     card = await at.ask(PAY)
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
-    await at.sees(card, "@bob can deny, but not approve: they spoke to the agent here.")
+    await at.sees(card, "@bob spoke to the agent here, so can only deny it.")
     silent = at.bob.now(card)
     assert "*Nobody can approve yet*: lead can from" in silent
     assert "Approve" not in silent.buttons

@@ -13,8 +13,7 @@ import pytest
 from adk_confirm.bot.confirmation.confirmation import Confirmation
 from adk_confirm.bot.confirmation.decision import open_confirmation
 from adk_confirm.bot.confirmation.stored_json import from_json
-from adk_confirm.bot.store.letters import read_session
-from adk_confirm.bot.store.repository import chain_of, save
+from adk_confirm.bot.store.repository import chain_of, read_session, save
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Tx
 from tests.support import lab
