@@ -142,7 +142,8 @@ def _edits(view: Shown) -> bool:
 
 
 def approvable(view: Shown) -> bool:
-    return view.stage is State.WAITING and not (view.lacks_preview or (view.too_few_now and not able_now(view)))
+    nobody = view.too_few_may or (view.too_few_now and not able_now(view))
+    return view.stage is State.WAITING and not (view.lacks_preview or nobody)
 
 
 def _first_buttons(view: Shown, *, blind: bool) -> list[JsonObject]:

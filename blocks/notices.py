@@ -103,17 +103,14 @@ _SAID = {
 
 _CALL = {
     **{"decide": "decide", "act": "approve this", "approved": "approved this", "approve": "Approve"},
-    **{
-        "asked": "you asked for it",
-        "unnamed": "you are not an approver of it",
-        "or_deny": " Whoever may decide can deny it.",
-    },
+    **{"asked": "you asked for it", "unnamed": "you are not an approver"},
+    "or_deny": " Whoever may decide can deny it.",
 }
 _QUESTION = {
     **{"decide": "answer", "act": "answer this", "approved": "answered", "approve": "Answer"},
     **{"asked": "the agent asks it on your behalf", "unnamed": "the policy does not name you", "or_deny": ""},
 }
-_UNKNOWN = {**_CALL, "decide": "answer", "act": "say how this ended", "approved": "answered"}
+_UNKNOWN = {**_CALL, "decide": "answer", "act": "say whether it happened", "approved": "answered"}
 _RUN_AGAIN = {**_UNKNOWN, "act": "vote to run this again"}  # whoever spoke may say how it ended
 """What a voter does, in `words.WHY`."""
 
@@ -164,7 +161,7 @@ def _who_else(call: Shown, why: Reason, voter: str) -> tuple[TextSpan, ...]:
         return (Say(f" Nobody can{act} yet: "), *later, Say("."))
     few = call.too_few_may and call.able
     nobody = f" {'Too few' if few else 'Nobody'} can{act}" if act or few else " Nobody else can either"
-    return (Say(nobody + (": the card says what to do." if call.stage is State.WAITING else ".")),)
+    return (Say(f"{nobody}, until the policy file names more approvers."),)
 
 
 _NOT_YOURS = (Reason.NOT_APPROVER, Reason.REQUESTER, Reason.TURN_AUTHOR)

@@ -93,11 +93,11 @@ SOMEBODY = "Somebody"
 NOUN = {False: "call", True: "question"}  # by whether it is a question
 ADD_APPROVERS = {  # by whether it is a question
     False: "Whoever keeps the policy file can add approvers.",
-    True: "Whoever keeps the policy file can add people who answer.",
+    True: "Whoever keeps the policy file can add people to answer it.",
 }
 ASKER = {
     False: "{asker} can't approve: they asked for it.",
-    True: "{asker} can't answer: the agent asks on their behalf.",
+    True: "{asker} can only withdraw this: the agent asks on their behalf.",
 }
 ONLY_ASKER = "{asker} asked for this, so can only deny or withdraw it."
 SPEAKERS = {
@@ -148,10 +148,7 @@ CONFIRM_APPROVE_LAST = ("Approve this call?", "It runs with your approval.")
 CONFIRM_HAPPENED = ("It took effect?", "Check first. You can't undo this.")
 CONFIRM_DID_NOT = ("It did not take effect?", CONFIRM_HAPPENED[1])
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
-CONFIRM_WITHDRAW_QUESTION = (
-    "Withdraw this question?",
-    "Nobody can answer it after that. The agent continues without an answer.",
-)
+CONFIRM_WITHDRAW_QUESTION = ("Withdraw this question?", "The agent continues without an answer.")
 CONFIRM_REVOKE = ("Stop allowing this?", "Calls like this one need approval again.")
 
 

@@ -130,7 +130,7 @@ async def _walk(demo: Demo) -> None:
     said = await ana.says("@adk-confirm deploy checkout 2.4.1 to prod", demo.channel)
     card = await ana.finds("to prod?", demo.channel, thread=said)
     await olga.clicks(card, "Approve")
-    await olga.gets_modal("you are not an approver of it")
+    await olga.gets_modal("you are not an approver")
     await ben.clicks(card, "Approve")
     await chris.finds("Needs 1 more approval", demo.channel, thread=said)
     await chris.clicks(chris.now(card), "Approve")

@@ -51,7 +51,7 @@ async def test_ask_refuse_vote_run_and_read_the_audit(log: Path, browser: Browse
 
         await me.becomes(demo.people["olga"])
         await me.clicks("Approve: deploy")
-        await me.sees("you are not an approver of it")
+        await me.sees("you are not an approver")
         await me.clicks("Close", within=me.dialog.locator(".dialog-foot"))
 
         await me.becomes(demo.people["ben"])

@@ -361,7 +361,7 @@ def test_a_refusal_of_somebody_else_says_who_can() -> None:
 
 _ASKED = "You can't approve this, because you asked for it."
 _SPOKE = "You can't approve this, because you spoke to the agent in this conversation."
-_OTHERS = "You can't decide this, because you are not an approver of it."
+_OTHERS = "You can't decide this, because you are not an approver."
 _AT = "2026-11-21 12:20 UTC"
 _NOBODY_ELSE = "Nobody else can either"
 _UNTIL_THEN = f"Nobody can approve it yet: S0LEADS can from {_AT}."
@@ -372,8 +372,18 @@ _UNKNOWN = replace(samples.UNKNOWN, approvers=samples.approvers("user:U0LEAD"))
 @pytest.mark.parametrize(
     ("call", "why", "voter", "said"),
     [
-        (_NOBODY, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED} {_NOBODY_ELSE}: the card says what to do."),
-        (_NOBODY, Reason.NOT_APPROVER, "U0OPS", f"{_OTHERS} Nobody can approve it: the card says what to do."),
+        (
+            _NOBODY,
+            Reason.TURN_AUTHOR,
+            "U0DANA",
+            f"{_ASKED} {_NOBODY_ELSE}, until the policy file names more approvers.",
+        ),
+        (
+            _NOBODY,
+            Reason.NOT_APPROVER,
+            "U0OPS",
+            f"{_OTHERS} Nobody can approve it, until the policy file names more approvers.",
+        ),
         (_YET, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED} Nobody can yet: S0LEADS can from {_AT}."),
         (_LATER, Reason.REQUESTER, "U0OPS", f"{_SPOKE} U0LEAD can now, S0LEADS from {_AT}."),
         (
@@ -405,15 +415,20 @@ _UNKNOWN = replace(samples.UNKNOWN, approvers=samples.approvers("user:U0LEAD"))
             Reason.TURN_AUTHOR,
             "U0DANA",
             "You can't answer this, because the agent asks it on your behalf. "
-            f"{_NOBODY_ELSE}: the card says what to do.",
+            f"{_NOBODY_ELSE}, until the policy file names more approvers.",
         ),
-        (_UNKNOWN, Reason.TURN_AUTHOR, "U0DANA", "You can't say how this ended, because you asked for it. U0LEAD can."),
+        (
+            _UNKNOWN,
+            Reason.TURN_AUTHOR,
+            "U0DANA",
+            "You can't say whether it happened, because you asked for it. U0LEAD can.",
+        ),
         (
             _UNKNOWN,
             Reason.REQUESTER,
             "U0LEAD",
-            f"{_SPOKE.replace('approve this', 'vote to run this again')} {_NOBODY_ELSE}. "
-            "You can still say whether it happened.",
+            f"{_SPOKE.replace('approve this', 'vote to run this again')} {_NOBODY_ELSE}, "
+            "until the policy file names more approvers. You can still say whether it happened.",
         ),
     ],
 )

@@ -66,7 +66,7 @@ async def test_a_call_of_ones_own_agent_is_approved_and_runs(here: Path, capsys:
             assert await asyncio.to_thread(main, ["pending"]) == 0
             assert "Water the fern with 3 l" in capsys.readouterr().out
         await olga.clicks(card, "Approve")
-        await olga.gets_modal("you are not an approver of it")
+        await olga.gets_modal("you are not an approver")
         await ben.clicks(card, "Approve")
         await ana.finds("The tool said: {'watered': 'fern', 'liters': 3}", demo.channel, thread=said, timeout=LONG)
 

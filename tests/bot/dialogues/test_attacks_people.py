@@ -78,7 +78,7 @@ async def test_somebody_who_became_a_guest_decides_nothing_from_then_on(at: Offi
 
 @pytest.mark.office(policy("user:U0LEAD"))
 async def test_a_refused_voter_learns_who_may_decide(at: Office) -> None:
-    await is_refused(at, at.oscar, "you are not an approver of it. @lead can")
+    await is_refused(at, at.oscar, "you are not an approver. @lead can")
 
 
 @pytest.mark.office(policy("group:S0ONCALL", more='barred = ["group:S0BANNED"]'))
@@ -91,7 +91,7 @@ async def test_whoever_asked_is_refused_when_they_press_though_nobody_was_looked
 async def test_whoever_asked_and_wants_to_deny_it_can_withdraw_it_there(at: Office) -> None:
     card = await at.ask(DINNER)
     await at.ann.clicks(card, "Deny…")
-    refused = await at.ann.gets_modal("you are not an approver of it. @lead can")
+    refused = await at.ann.gets_modal("you are not an approver. @lead can")
     await refused.clicks("Withdraw")
     await at.sees(card, "Withdrawn: Reimburse")
     assert at.ran() == []
@@ -108,7 +108,7 @@ async def test_whoever_is_not_named_is_refused_when_they_press_before_they_fill_
     async with open_office(policy("user:U0LEAD", more=more)) as at:
         card = await at.ask(text)
         await at.oscar.clicks(card, button)
-        await at.oscar.gets_modal("you are not an approver of it")
+        await at.oscar.gets_modal("you are not an approver")
 
 
 def of_another_company(at: Office) -> Person:
@@ -309,7 +309,7 @@ async def test_a_function_that_stays_holds_up_nobody_elses_click(
         await at.sees(deploy, "Done: Deploy")
         assert stayed == []
         answers.set()
-        await at.bob.gets_modal("you are not an approver of it")
+        await at.bob.gets_modal("you are not an approver")
         assert stayed == [True]
 
 
@@ -374,7 +374,7 @@ async def test_who_left_the_group_while_something_else_was_looked_up_decides_not
     at.slack.group("oncall", at.cyd, id="S0ONCALL")
     at.slack.clock.advance(31)
     answers.set()
-    await at.bob.finds("you are not an approver of it", at.deploys, thread=card)
+    await at.bob.finds("you are not an approver", at.deploys, thread=card)
     assert at.ran() == []
 
 
@@ -407,7 +407,7 @@ async def test_who_left_the_group_while_the_store_stood_still_decides_nothing(
         if by == "a grant":
             await at.bob.finds("Needs 1 approval", at.deploys, thread=card)
         else:
-            await at.bob.finds("you are not an approver of it", at.deploys, thread=card)
+            await at.bob.finds("you are not an approver", at.deploys, thread=card)
         assert len(at.ran()) == ran
 
 

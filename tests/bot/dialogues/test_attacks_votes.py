@@ -62,7 +62,7 @@ async def test_a_refused_click_that_arrives_again_is_no_further_try(at: Office) 
     """At the third try the thread tells of somebody who may not decide."""
     card = await at.ask("reimburse 1500 for the team dinner")
     made = await at.oscar.clicks(card, "Approve")
-    await at.oscar.gets_modal("you are not an approver of it")
+    await at.oscar.gets_modal("you are not an approver")
     await at.rests()
     for _ in range(4):
         assert (await at.slack.repeats(made)).acked
@@ -81,7 +81,7 @@ async def test_a_refused_vote_that_arrives_again_stays_refused(at: Office) -> No
     """Meanwhile whoever it is of came into the group: only a new click counts."""
     card = await at.ask("reimburse 1500 for the team dinner")
     made = await at.oscar.clicks(card, "Approve")
-    await at.oscar.gets_modal("you are not an approver of it")
+    await at.oscar.gets_modal("you are not an approver")
     at.slack.group("oncall", at.bob, at.oscar, id="S0ONCALL")
     await at.later(minutes=1)
 
@@ -224,7 +224,7 @@ async def test_who_lost_the_right_meanwhile_is_refused_at_the_submit(at: Office)
 
     await form.submits({"amount": "1200"})
 
-    await at.bob.gets_modal("you are not an approver of it")
+    await at.bob.gets_modal("you are not an approver")
     assert at.ran() == []
     await at.cyd.clicks(card, "Approve")
     await at.sees(card, "I reimbursed 1500")
@@ -237,5 +237,5 @@ async def test_what_slack_said_of_a_group_is_believed_for_half_a_minute_and_no_l
     at.slack.group("oncall", at.cyd, id="S0ONCALL")
     await at.later(seconds=30)
 
-    await at.refuses(at.bob, card, "Approve", "you are not an approver of it")
+    await at.refuses(at.bob, card, "Approve", "you are not an approver")
     assert at.ran() == []

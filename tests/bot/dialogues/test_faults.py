@@ -253,7 +253,7 @@ async def test_a_verdict_comes_through_in_the_end(open_office: Opens, wrong: str
         async with time_passing(at):
             await form.submits({"Reason": "no"})
             await fault.reached()
-            await at.slack.until(lambda: "you are not an approver of it" in heard(at.bob, at.deploys) or None)
+            await at.slack.until(lambda: "you are not an approver" in heard(at.bob, at.deploys) or None)
 
 
 def heard(person: Person, channel: Channel) -> str:

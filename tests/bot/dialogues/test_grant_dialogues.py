@@ -127,7 +127,7 @@ async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> No
     assert "Stop allowing…" in done.buttons
 
     await at.ann.clicks(done, "Stop allowing…", sure=True)
-    await at.ann.gets_modal("you are not an approver of it")
+    await at.ann.gets_modal("you are not an approver")
     await at.cyd.clicks(card, "Stop allowing…", sure=True)
 
     await at.sees(card, "stopped allowing more")

@@ -306,7 +306,7 @@ async def test_killed_in_the_tool_people_say_what_became_of_it(
     asks = await at.bob.finds("Did this take effect? Work", at.deploys)
     assert asks.buttons == ("All details", "History", "Yes, it did", "No, it didn't", "Run again…")
     await at.oscar.clicks(asks, word, sure=True)
-    await at.oscar.gets_modal("you are not an approver of it")
+    await at.oscar.gets_modal("you are not an approver")
 
     await at.bob.clicks(asks, word, sure=True)
 

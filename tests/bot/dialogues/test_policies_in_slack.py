@@ -224,7 +224,7 @@ async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None
         ben = at.slack.person("ben", id="U0BEN")
         at.slack.workspace.directory.set_members(at.deploys.id, add=(rita.id, ben.id))
         card = await at.ask(PAY)
-        await at.refuses(at.bob, card, "Approve", "you are not an approver of it")
+        await at.refuses(at.bob, card, "Approve", "you are not an approver")
         for person in (rita, ben):
             await person.clicks(card, "Approve")
         await at.sees(card, ", done")

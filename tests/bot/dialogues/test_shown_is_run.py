@@ -37,7 +37,7 @@ async def test_a_model_can_neither_invent_reassuring_arguments_nor_choose_its_po
     assert "recursive yes" in default
     assert "*Needs 1 approval* from @lead" in card, "the stricter policy decides"
 
-    await at.refuses(at.bob, card, "Approve", "you are not an approver of it")
+    await at.refuses(at.bob, card, "Approve", "you are not an approver")
     await at.lead.clicks(card, "Approve")
     await at.sees(first, ", done")
     [ran] = at.ran()

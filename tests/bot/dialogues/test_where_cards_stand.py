@@ -54,14 +54,14 @@ async def test_who_is_refused_hears_it_once_in_a_window_or_beside_the_card(open_
     async with open_office(f'{ONE}card = "{where}"\n', target=LAB) as at:
         card = await at.ask(PAY) if where != "channel" else await asked_in_channel(at)
         await at.oscar.clicks(card, "Approve")
-        (await at.oscar.gets_modal("you are not an approver of it")).closes()
+        (await at.oscar.gets_modal("you are not an approver")).closes()
         at.slack.faults.refuses("views.open", "expired_trigger_id")
         await at.oscar.clicks(card, "Approve")
         await at.slack.until(lambda: at.slack.calls_of("chat.postEphemeral") or None)
         await at.rests()
 
         (said,) = [one for one in at.oscar.messages(at.deploys) if one.ephemeral]
-        assert "you are not an approver of it" in said
+        assert "you are not an approver" in said
         assert said.message.thread_ts == (card.thread if where == "thread" else "")
         assert len(at.oscar.windows) == 1
 

@@ -35,7 +35,7 @@ async def test_escalation_lets_others_decide_from_then_on(open_office: Opens) ->
     async with open_office(rules, target=LAB) as at:
         card = await at.ask(PAY)
         await at.lead.clicks(card, "Approve")
-        said = await at.lead.gets_modal("you are not an approver of it. @oncall can now, @lead from")
+        said = await at.lead.gets_modal("you are not an approver. @oncall can now, @lead from")
         assert "Withdraw…" not in said.buttons
 
         await at.later(minutes=21)
