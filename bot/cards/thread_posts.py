@@ -180,18 +180,20 @@ class Thread:
     async def delete_copies(self, lease: Lease, session: Session, until: float) -> None:
         """Deletes messages that should not be there: what two processes both posted, and what showed before `until` a
         growing reply that never came whole. A growing message can't carry a mark; all of our others do."""
-        posted_to, posted = 0, set[object]()
+        posted, lines = set[object](), dict[str, LineMark]()
         slack, sent = self._slack.at(lease), await self._read_messages(session, until - _LONGEST_FREEZE)
         marks = [parse_mark(one.metadata) for one in sent]
-        lines = [mark for mark in marks if isinstance(mark, LineMark) and mark.session == session.key]
+        for one, mark in zip(sent, marks, strict=True):
+            told = max((earlier.told_seq for earlier in lines.values()), default=0)
+            if isinstance(mark, LineMark) and mark.session == session.key and mark.told_seq > told:
+                lines[one.ts] = mark  # the first that tells its last line
         for one, mark in zip(sent, marks, strict=True):
             known = identity(one.metadata)
             if isinstance(mark, CardMark | PointerMark):
                 continue  # the cards' worker handles cards
             copy = known is not None and known in posted
-            if mark in lines:
-                copy = mark.told_seq <= posted_to or any(map(mark.is_within, lines))
-                posted_to = max(posted_to, mark.told_seq)
+            if isinstance(mark, LineMark) and mark.session == session.key:
+                copy = one.ts not in lines or any(map(mark.is_within, lines.values()))
             if known is None and not one.metadata:
                 copy = float(one.ts) < until + _ON_ITS_WAY
                 if copy:

@@ -511,10 +511,16 @@ class Office:
         seen: set[Any] = set()
         while True:
             await asyncio.sleep(0.25)
-            late = {tuple(row) for row in self.store.look(_LATE, now=self.loop.now)}
+            late = {tuple(row) for row in self.store.look(_LATE, now=self.loop.now, full=self._full_channels())}
             for row in sorted(seen & late):
                 self.watch.late(*row)
             seen = late
+
+    def _full_channels(self) -> str:
+        """Channels where Slack's limit, a message a second, holds up what is posted."""
+        channels = self.slack.workspace.directory.channels.values()
+        recent = {one.id: sum(float(ts) > self.loop.now - 15 for ts in one.messages) for one in channels}
+        return " ".join(channel for channel, count in recent.items() if count > 10)
 
     # Rest
 
@@ -558,7 +564,10 @@ everybody who has not asked."""
 _LATE = """
     SELECT j.kind, j.key, j.due_at, j.failures, j.trouble FROM jobs j
     LEFT JOIN jobs l ON l.kind = 'session' AND l.key = coalesce(j.owner, j.key)
-    WHERE j.failures > 0 OR j.parked_at IS NULL AND j.kind <> 'session' AND j.due_at <= :now - 15
+    LEFT JOIN bot_sessions s ON s.key = coalesce(j.owner, j.key)
+    WHERE j.failures > 0
+       OR j.parked_at IS NULL AND j.kind <> 'session' AND j.due_at <= :now - 15
+          AND :full NOT LIKE '%' || coalesce(s.channel, '-') || '%'
        OR j.parked_at IS NULL AND j.due_at <= :now - 1 AND coalesce(l.lease_until, 0) <= :now
 """
 _OWED = """

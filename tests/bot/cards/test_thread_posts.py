@@ -145,3 +145,20 @@ async def test_lines_that_a_later_message_tells_again_are_deleted(out: Outgoing)
     await out.writer.delete_copies(out.lease, out.session, 0.0)
     (told,) = out.posted()
     assert told.count("edited") == told.count("denied by") == 1, told
+
+
+async def test_a_message_stays_if_what_tells_its_line_again_is_deleted(out: Outgoing) -> None:
+    """Slack shows last the message whose lines were posted in two meanwhile."""
+    out.desk.approve(BEN)
+    out.desk.edit(ANNA, replicas=2)
+    first = out.lines()
+    out.desk.deny(BEN)
+    both = out.lines()
+    for lines in (first, both[len(first) :], both):
+        await out.writer.post_lines(out.lease, out.session, lines, [out.desk.row])
+    assert len(out.posted()) == 3
+
+    await out.writer.delete_copies(out.lease, out.session, 0.0)
+    edited, denied = out.posted()
+    assert "edited" in edited
+    assert "denied by" in denied
