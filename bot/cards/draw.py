@@ -18,7 +18,7 @@ from adk_confirm.blocks.kit import Message
 from adk_confirm.blocks.mentions import groups, mentions, with_mention_line, with_names
 from adk_confirm.blocks.notices import verdict_message, verdict_modal
 from adk_confirm.blocks.shown import Paused, Shown
-from adk_confirm.bot.cards.places import CardPlaces, accounts_of, is_note, named_speakers, silenced
+from adk_confirm.bot.cards.places import CardPlaces, accounts_of, is_note, silenced
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, OutcomeKind, Place, Seat, State
 from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.shown import is_drift, named_approvers, newer_of, shown_of
@@ -27,7 +27,7 @@ from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.slack.names import NameLookup
 from adk_confirm.bot.slack.troubles import Gone, Later, NoAnswer, RefusedBySlack, SlackTrouble, Unsure
-from adk_confirm.bot.store.repository import Session, read_session_confirmation, session_confirmations
+from adk_confirm.bot.store.repository import Session, read_heard, session_confirmations
 from adk_confirm.bot.store.transactions import draw_again_late
 from adk_confirm.runtime.store.lease import Lease
 
@@ -317,11 +317,10 @@ class Cards:
         """Shows voters the result of their vote, in a window or beside the card."""
         if made.refusal is None and seat.message:
             return  # the card that they clicked shows the result
-        found = await lease.read(read_session_confirmation, made.confirmation)
-        if found is None:
+        row = await lease.read(read_heard, made.confirmation)
+        if row is None:
             return  # it was purged
-        session, row = found
-        call = await asyncio.to_thread(shown_of, row, spoke=named_speakers(row, session.speakers))
+        call = await asyncio.to_thread(shown_of, row)
         voter = seat.person.user
         window = verdict_modal(call, made, voter) if made.refusal is not None else None  # good news opens no window
         await self._slack.at(lease).whisper(seat, verdict_message(call, made, voter), window)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from adk_confirm.blocks import form, full_view, notices, words
@@ -10,7 +10,6 @@ from adk_confirm.blocks.click_ids import Ref, parse_ref
 from adk_confirm.blocks.shown import PAYLOAD, Refusal, Verdict
 from adk_confirm.blocks.thread import history
 from adk_confirm.bot.audit.ledger import LedgerLine
-from adk_confirm.bot.cards.places import named_speakers
 from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Edit, Seat, State, VoteKind
 from adk_confirm.bot.confirmation.edits import apply_edit, check_edit
@@ -67,10 +66,8 @@ def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001 
     return full_view.everything(shown_of(row))
 
 
-def refusal_view(row: Confirmation, refusal: Refusal, voter: Person, speakers: Collection[Person]) -> JsonObject:
-    """Why a vote does not count. `speakers` spoke to the agent."""
-    call = shown_of(row, spoke=named_speakers(row, speakers))
-    return notices.verdict_modal(call, Verdict(confirmation=row.id, refusal=refusal), voter.user)
+def refusal_view(row: Confirmation, refusal: Refusal, voter: Person) -> JsonObject:
+    return notices.verdict_modal(shown_of(row), Verdict(confirmation=row.id, refusal=refusal), voter.user)
 
 
 def history_view(row: Confirmation, lines: Sequence[LedgerLine]) -> JsonObject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Place, State
@@ -36,26 +36,13 @@ async def accounts_of(row: Confirmation, directory: Directory) -> dict[str, str]
     return found
 
 
-def named_speakers(row: Confirmation, speakers: Collection[Person]) -> tuple[str, ...]:
-    """Those of `silenced` whom the policy names one by one: nobody has to be looked up."""
-    spoke, named = _spoke(row, speakers), may_decide(row.policy, row.escalated)
-    return tuple(sorted(one.value for one in named if one.kind is ApproverKind.USER and one.value in spoke))
-
-
 async def silenced(row: Confirmation, session: Session, directory: Directory) -> tuple[str, ...]:
-    """The approvers who can't approve, because they spoke to the agent. Not the asker, whom the card names anyway."""
-    spoke, found = _spoke(row, session.speakers), set[str]()
+    """The approvers who can't approve, because they spoke to the agent."""
+    spoke, found = row.heard(session.speakers).silent, set[str]()
     for entry in may_decide(row.policy, row.escalated) if spoke else ():
         members = await directory.members(entry, row.asked.facts(row.revision.arguments), listing=True)
         found |= {one.user for one in members} if isinstance(members, frozenset) else set()
     return tuple(sorted(found & spoke))
-
-
-def _spoke(row: Confirmation, speakers: Collection[Person]) -> set[str]:
-    """Who can't approve, because they spoke to the agent."""
-    if row.state is not State.WAITING or row.policy.allow_requester is not False:
-        return set()
-    return {one.user for one in {*speakers, *row.asked.speakers}} - {row.asked.asked_by.user}
 
 
 class CardPlaces:

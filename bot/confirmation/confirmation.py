@@ -294,6 +294,17 @@ class Confirmation:
     face: int = 1  # the version with the last change that people see
     changed_at: datetime
 
+    def heard(self, speakers: frozenset[Person]) -> Confirmation:
+        """The row to show, with all who have spoken to the agent. Not to be saved: what was asked never changes."""
+        return replace(self, asked=replace(self.asked, speakers=self.asked.speakers | speakers))
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """Who can't approve it, because they spoke to the agent. Not the asker, whom the card names anyway."""
+        if self.state is not State.WAITING or self.policy.allow_requester is not False:
+            return frozenset()
+        return frozenset(one.user for one in self.asked.speakers) - {self.asked.asked_by.user}
+
     @property
     def revision(self) -> Revision:
         return self.revisions[-1]

@@ -66,9 +66,9 @@ def shown_of(
     earlier: Confirmation | None = None,
 ) -> Shown:
     """`accounts` are the users behind the policy's addresses, as far as they are known; `grants` those in force: the
-    one that came with this confirmation is shown on its card. `spoke` are approvers who can't approve, because they
-    spoke to the agent. `earlier`: the one that `row` replaces, because its preview changed. The links are those of
-    `Around`."""
+    one that came with this confirmation is shown on its card. `spoke`: the approvers in groups
+    who can't approve, because they spoke to the agent. `earlier`: the one that `row` replaces, because its preview
+    changed. The links are those of `Around`."""
     grant = next((grant_view(grant, row) for grant in grants if grant.id == row.id), None)
     around = Around(paused=paused, grant=grant, session_link=session_link, card_link=card_link, newer_link=newer_link)
     redactor = row.redactor
@@ -139,8 +139,9 @@ def _voting(row: Confirmation, call: AskedFor, accounts: Mapping[str, str], spok
     named = named_approvers(policy.approvers, accounts)
     leads = named_approvers(policy.escalate_to, accounts)
     later = row.escalate_at if waits and not row.escalated else None
-    barred = {*spoke, *([asked.asked_by.user] if policy.allow_requester is not True else [])}
     now = (*named, *(leads if row.escalated else ()))
+    spoke = sorted({*spoke, *(one.value for one in now if one.kind is ApproverKind.USER and one.value in row.silent)})
+    barred = {*spoke, *([asked.asked_by.user] if policy.allow_requester is not True else [])}
     able = frozenset(one.value for one in now) - barred
     too_few = waits and _too_few(now, barred, policy.quorum)
     helped = later and not _too_few((*now, *leads), barred, policy.quorum)

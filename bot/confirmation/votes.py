@@ -110,14 +110,14 @@ def hypothetical_vote(row: Confirmation, person: Person, at: datetime, kind: Vot
     return Vote(id="hypothetical", kind=kind, voter=person, revision=row.revision.number, stored_at=at)
 
 
-def best_case_facts(row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts:
+def best_case_facts(row: Confirmation, vote: Vote) -> Facts:
     """The best that Slack could say about a voter: a full member who is in every group and barred from nothing. Whoever
     is refused with these facts, such as the asker, is refused whatever Slack says."""
     voter, barred = vote.voter, row.policy.barred
     account = Account(voter, teams=frozenset({row.asked.team}))
     named = to_look_up(row.policy, escalated=True)
     members = {entry: frozenset[Person]() if entry in barred else frozenset({voter}) for entry in named}
-    return Facts(account=account, members=members, speakers=speakers)
+    return Facts(account=account, members=members)
 
 
 def waits_for_slack(row: Confirmation, vote: Vote, facts: Facts) -> float | None:

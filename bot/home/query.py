@@ -143,8 +143,8 @@ class HomeQuery:
                 *(self._vote_would_count(reader, row, speakers, page.at) for row, speakers in page.rows)
             )
             unsure = unsure or None in permitted
-            for (row, _), yes in zip(page.rows, permitted, strict=True):
-                found += [row] if yes else []
+            for (row, speakers), yes in zip(page.rows, permitted, strict=True):
+                found += [row.heard(speakers)] if yes else []
                 if len(found) == WAITING:
                     break
             if len(found) == WAITING:
@@ -171,7 +171,7 @@ class HomeQuery:
                 continue
             own = kind is VoteKind.DENY and row.asked.asked_by.is_also(reader.person)
             if own or await self._vote_would_count(reader, row, speakers - spoke, page.at, kind):
-                found.append(row)
+                found.append(row.heard(speakers))
         return await self._cards(reader, found)
 
     async def _vote_would_count(

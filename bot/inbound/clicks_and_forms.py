@@ -30,13 +30,10 @@ from adk_confirm.bot.confirmation.votes import best_case_facts, claim_of, hypoth
 from adk_confirm.bot.home.lists import Lists
 from adk_confirm.bot.inbound.after_ack import AfterAck, FairTurns
 from adk_confirm.bot.inbound.payloads import Body, Click, click_id, form_values, needed, person_of, read_click
-from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.slack.directory import Directory
 from adk_confirm.bot.store.cast_vote import CastResult, SubmittedVote, cast
 from adk_confirm.bot.store.repository import (
-    chain_of,
-    find_session,
     lock_confirmation,
     now,
     read_confirmation,
@@ -161,21 +158,21 @@ class ClicksAndForms:
             found = await self._database.read(_read_pressed, ref.id)
         if found is None:
             return notices.notice_modal(modals.GONE)
-        row, lines, speakers, at = found
+        row, lines, at = found
         if click.action == Action.HISTORY:
             return await asyncio.to_thread(modals.history_view, row, lines)
         kind = OPENS_FOR.get(click.action)  # a withdrawal is of the request, whatever an edit made of it
         current = kind is VoteKind.WITHDRAW or ref.revision == row.revision.number
         if row.state is State.WAITING and kind is not None and current:
-            refused = self._known_refusal(hypothetical_vote(row, click.seat.person, at, kind), row, speakers)
+            refused = self._known_refusal(hypothetical_vote(row, click.seat.person, at, kind), row)
             if refused is not None:
-                return await asyncio.to_thread(modals.refusal_view, row, refused, click.seat.person, speakers)
+                return await asyncio.to_thread(modals.refusal_view, row, refused, click.seat.person)
         return await asyncio.to_thread(OPENS[click.action], row, ref)
 
-    def _known_refusal(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
+    def _known_refusal(self, vote: Vote, row: Confirmation) -> Refusal | None:
         """Why the vote can't count, if that is known without asking Slack. Otherwise the form opens for this person."""
-        known = self._known_facts(row, vote) or best_case_facts(row, vote, speakers)
-        ruling = authorise(row.policy, claim_of(row, vote), replace(known, speakers=known.speakers | speakers))
+        known = self._known_facts(row, vote) or best_case_facts(row, vote)
+        ruling = authorise(row.policy, claim_of(row, vote), known)
         return ruling if isinstance(ruling, Refusal) and ruling.reason is not Reason.CANNOT_ASK else None
 
     # Forms
@@ -221,21 +218,16 @@ class ClicksAndForms:
         if wrong is not None:
             await ack(response_action="update", view=notices.notice_modal(str(wrong)))
         elif cast is not None and cast.refusal is not None:
-            shown = await asyncio.to_thread(modals.refusal_view, cast.row, cast.refusal, voter, cast.speakers)
+            shown = await asyncio.to_thread(modals.refusal_view, cast.row, cast.refusal, voter)
             await ack(response_action="update", view=shown)
         else:
             await ack()  # the form closes, and the card shows the result
 
 
-def _read_pressed(
-    tx: Tx, confirmation: str
-) -> tuple[Confirmation, list[LedgerLine], frozenset[Person], datetime] | None:
-    """A confirmation with its history, who spoke in its session, and the time."""
+def _read_pressed(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine], datetime] | None:
+    """A confirmation to show with its history, and the time."""
     found = read_history(tx, confirmation)
-    if found is None:
-        return None
-    session = find_session(tx, chain_of(found[0].asked.session))
-    return *found, session.speakers if session else frozenset(), now(tx)
+    return None if found is None else (*found, now(tx))
 
 
 def _from_window(click: Click, view: JsonObject) -> Click:

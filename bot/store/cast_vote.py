@@ -49,7 +49,6 @@ class CastResult:
     row: Confirmation
     counted: bool
     refusal: Refusal | None = None
-    speakers: frozenset[Person] = frozenset()  # of the session
 
 
 KnownFacts = Callable[[Confirmation, Vote], Facts | None]
@@ -66,7 +65,7 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
     session, row = lock_confirmation(tx, ballot.confirmation)
     answer = tx.first("SELECT body FROM bot_replies WHERE vote = :vote", vote=ballot.id)
     if answer is not None:  # Slack delivered a vote again that was refused: it stays so, whoever may decide by now
-        return CastResult(row, False, from_json(Verdict, answer.body).refusal, session.speakers)
+        return CastResult(row.heard(session.speakers), False, from_json(Verdict, answer.body).refusal)
     vote = Vote(
         id=ballot.id,
         kind=ballot.kind,
@@ -94,9 +93,9 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
         _store_answer(tx, vote, change, answered=vote.way == "form" and _refusal(change) is not None)
     news = without_repeats(tx, change)
     if counted and news is not change and not news.steps:  # refused often enough before: no new line
-        return CastResult(row, counted, _refusal(change), session.speakers)
+        return CastResult(row.heard(session.speakers), counted, _refusal(change))
     save(tx, session, news)
-    return CastResult(change.row, counted, _refusal(change), session.speakers)
+    return CastResult(change.row.heard(session.speakers), counted, _refusal(change))
 
 
 def count_next(tx: Tx, confirmation_id: str, vote_id: str, known: KnownFacts, policies: Policies) -> Confirmation:

@@ -246,10 +246,11 @@ def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
     return known[1] if known is not None else load(tx, found) if found is not None else None
 
 
-def read_session_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmation] | None:
-    """Like `read_confirmation`, with its session."""
+def read_heard(tx: Tx, confirmation_id: str) -> Confirmation | None:
+    """The confirmation to show: with all who have spoken to the agent since it was asked for."""
     row = read_confirmation(tx, confirmation_id)
-    return None if row is None else (read_session(tx, chain_of(row.asked.session)), row)
+    session = None if row is None else find_session(tx, chain_of(row.asked.session))
+    return row if row is None or session is None else row.heard(session.speakers)
 
 
 def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
@@ -391,6 +392,6 @@ def whose_turn(tx: Tx, key: str) -> str | None:
 
 
 def read_history(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine]] | None:
-    """A confirmation with all of its ledger lines."""
-    row = read_confirmation(tx, confirmation)
+    """A confirmation to show, with all of its ledger lines."""
+    row = read_heard(tx, confirmation)
     return None if row is None else (row, confirmation_lines(tx, confirmation))

@@ -317,7 +317,7 @@ async def test_i_write_that_somebody_else_asked(at: Office) -> None:
     card = await at.bob.finds("€1,200", at.deploys, thread=first)
     assert "cyd" not in at.bob.now(card)
     await at.ann.clicks(at.ann.now(card), "Approve")
-    await at.ann.gets_modal("You asked")
+    await at.ann.gets_modal("because you asked for it")
     await at.rests()
     assert at.ran() == []
 
