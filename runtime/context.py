@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
 from adk_confirm.runtime.calls.call import HeldRequest
-from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.errors import Busy, Invalid
+from adk_confirm.runtime.fence import NotBegun
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_json
 from adk_confirm.runtime.wire import EventActions, ToolConfirmation
 
@@ -62,6 +63,8 @@ class ReadonlyContext:
 class ToolContext(ReadonlyContext):
     """What a tool gets as `tool_context` (or any parameter annotated `ToolContext`)."""
 
+    _may_begin: Callable[[], bool] | None = None
+
     def __init__(
         self,
         *,
@@ -76,6 +79,7 @@ class ToolContext(ReadonlyContext):
         tool_confirmation: ToolConfirmation | None = None,
         answer: Json = None,
         request_id: str | None = None,
+        may_begin: Callable[[], bool] | None = None,
     ) -> None:
         super().__init__(
             agent_name=agent_name, invocation_id=invocation_id, user_id=user_id, session_id=session_id, state=state
@@ -91,6 +95,13 @@ class ToolContext(ReadonlyContext):
         self.asked: HeldRequest | None = None
         self.asks_input = False
         self._request_id = request_id
+        self._may_begin = may_begin
+
+    def begins(self) -> None:
+        """The last check before a tool's effect. Raises `NotBegun` if its process stood still since the store said that
+        the tool may begin."""
+        if self._may_begin is not None and not self._may_begin():
+            raise NotBegun(Busy("The process stood still before the tool began."))
 
     def request_confirmation(self, *, hint: str | None = None, payload: object = None) -> None:
         """Asks people before the tool goes on. The tool should then return; it is called again with

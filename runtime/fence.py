@@ -27,6 +27,10 @@ class Failed(Exception):
         self.error = error
 
 
+class NotBegun(Failed):
+    """Code behind the fence was not called: it would have begun too late."""
+
+
 class TooLong(Failed):
     """Code behind the fence did not end in time."""
 

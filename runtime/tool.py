@@ -318,18 +318,22 @@ async def _call(signature: Signature, values: Callable[[], dict[str, object]], c
         own = {signature.context_name: context} if signature.context_name else {}
         return signature.callable_with({**values(), **own})
 
+    def called(function: Callable[[], object]) -> object:
+        if isinstance(context, ToolContext):
+            context.begins()
+        return function()
+
     if signature.is_async:
-        result = (await in_thread(bound, _CHECKING, daemon=True))()
+        result = called(await in_thread(bound, _CHECKING, daemon=True))
     else:
         run = contextvars.copy_context().run
-        result = await in_thread(lambda: run(lambda: _list_generated(bound())), _THREAD_NAME)
+        result = await in_thread(lambda: run(lambda: _list_generated(called(bound()))), _THREAD_NAME)
     if inspect.isasyncgen(result):
         return [item async for item in result]
     return await result if inspect.isawaitable(result) else result
 
 
-def _list_generated(call: Callable[[], object]) -> object:
-    result = call()
+def _list_generated(result: object) -> object:
     return list(result) if inspect.isgenerator(result) else result
 
 

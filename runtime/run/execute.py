@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import logging
 import uuid
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -28,7 +28,7 @@ from adk_confirm.runtime.calls.call import (
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.context import ToolContext, lost_result
 from adk_confirm.runtime.errors import ConfirmError, Invalid, message_of
-from adk_confirm.runtime.fence import Failed, fenced
+from adk_confirm.runtime.fence import Failed, NotBegun, fenced
 from adk_confirm.runtime.jsontypes import Json, JsonObject, as_json, as_object, as_text, canonical, is_larger, same
 from adk_confirm.runtime.signature import BadArguments
 from adk_confirm.runtime.telemetry import tracing
@@ -49,6 +49,7 @@ class CallEnvironment:
     session_id: str
     state: JsonObject  # a copy, shared by the tools that run at the same time
     dialect: Dialect = "call"
+    may_begin: Callable[[], bool] | None = None  # whether a tool may begin that the store says is running
 
     def context(self, call: Call, *, runs: bool = False) -> ToolContext:
         """For a tool's body (`runs`), or its other functions: these can't ask people, and what they write is lost."""
@@ -66,6 +67,7 @@ class CallEnvironment:
             function_call_id=call.id,
             idempotency_key=call.key or call.id,
             attempt=call.attempt,
+            may_begin=self.may_begin if runs else None,
             tool_confirmation=confirmation,
             answer=asked.answer if asked is not None and call.asks_input else None,
             request_id=self.request_id(call) if runs else None,
@@ -192,9 +194,9 @@ async def check_runnable(call: Call, tools: Mapping[str, Tool] | None, patience:
     return tool
 
 
-async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> tuple[CallEvent, JsonObject | None]:
+async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> tuple[CallEvent, JsonObject | None] | None:
     """Runs the tool. If it raises, the error is its result: the model reads it and may react. Also returns its actions
-    as JSON, if there are any."""
+    as JSON, if there are any. None if the tool may not begin any more: nothing ran."""
     context = environment.context(call, runs=True)
 
     async def runs() -> object:
@@ -204,10 +206,13 @@ async def execute(call: Call, tool: Tool, environment: CallEnvironment) -> tuple
             gen_ai__tool__name=call.tool,
             gen_ai__tool__call__id=call.id,
         ):  # a copy, so that the tool can't change the approved arguments
+            context.begins()
             return await tool.run(copy.deepcopy(call.run_args), context)
 
     try:
         returned = await fenced(runs())
+    except NotBegun:
+        return None
     except Failed as failed:
         if isinstance(failed.error, ToolOutcomeUnknown):
             return Finish({"error": _words(failed.error)}) if call.gate is GateKind.NONE else Lose(), None

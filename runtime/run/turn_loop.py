@@ -259,19 +259,30 @@ class TurnLoop:
             self._note_state(turn, step(call, event, self._app.clock()))
         if not tools:
             return
-        otherwise = await self._write_intent()
+        began = self._lease.clocks()
+        # Those that `on_change` had stored in another state: one that must not begin is refused; one that would have
+        # asked again, but may begin, is running.
+        otherwise = await self._journal.flush()
         turn.update(otherwise)
         for call in otherwise.values():
             if call.state is not CallState.RUNNING:
                 why, session = call.reason or call.state, self._journal.stored.name.id
                 log.error("call %s (%s) of session %s does not begin: %s", call.id, call.tool, session, why)
         running = [(turn[id_], tool) for id_, tool in tools.items() if turn[id_].state is CallState.RUNNING]
-        environment = self._environment()
+        environment = replace(
+            self._environment(), may_begin=lambda: began.are_within(self._lease.term / 3, self._lease.clocks())
+        )
         left = len(running)
 
         async def run(call: Call, tool: Tool) -> None:
-            nonlocal left
-            event, actions = await execute(call, tool, environment)
+            """If this process was frozen, or its machine paused, it may have been taken for dead, and its calls may
+            have been decided elsewhere."""
+            nonlocal left, began
+            while (ended := await execute(call, tool, environment)) is None:
+                asked = self._lease.clocks()
+                await self._lease.sure()
+                began = asked
+            event, actions = ended
             self._note_state(turn, replace(step(call, event, self._app.clock()), actions=actions))
             left -= 1
             if left:
@@ -282,19 +293,6 @@ class TurnLoop:
         for result in ended:
             if isinstance(result, BaseException):
                 raise result
-
-    async def _write_intent(self) -> dict[str, Call]:
-        """Stores that calls begin, or ask once more. Returns the calls that `on_change` had stored in another state:
-        one that must not begin is refused; one that would have asked again, but may begin, is running.
-
-        This is the last check before an effect that can't be undone. If this process was frozen, or its machine paused,
-        it may have been taken for dead, and its calls may have been decided elsewhere.
-        """
-        began = self._lease.clocks()
-        refused = await self._journal.flush()
-        if not began.are_within(self._lease.term / 3, self._lease.clocks()):
-            await self._lease.sure()
-        return refused
 
     def _add_events(self, invocation: Invocation, turn: dict[str, Call], untold: Sequence[Call]) -> Invocation:
         actions = merge_actions([EventActions.model_validate(call.actions) for call in untold if call.actions])

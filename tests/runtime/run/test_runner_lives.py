@@ -317,6 +317,26 @@ async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_inten
     await chat.runner.close()
 
 
+async def test_nor_when_its_process_was_frozen_as_another_of_the_same_turn_began(database: Database, app: str) -> None:
+    async def first() -> None:
+        log.append("first")
+        time.sleep(FROZEN)  # nothing of this process goes on
+
+    async def second() -> None:
+        log.append("second")
+
+    async def take_over(when: str, what: str) -> None:
+        if (when, what) == ("after", "write"):
+            await database.run(lambda tx: tx.run(TAKE_OVER, app=app, id=chat.session))
+
+    agent = Agent("worker", ScriptedModel([call("first"), call("second")]), tools=[first, second])
+    chat = Chat(Runner(agent, Watched(database, take_over), app_name=app, lease_term=2 * FROZEN))
+    with pytest.raises(Busy, match="Another process took over"):
+        await chat.say("Work")
+    assert log == ["first"]
+    await chat.runner.close()
+
+
 async def test_a_tool_that_begins_under_a_lease_that_lapsed_is_not_begun_elsewhere(
     database: Database, app: str
 ) -> None:
