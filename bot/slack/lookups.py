@@ -17,6 +17,7 @@ from adk_confirm.bot.policy.approvers import Unresolved
 from adk_confirm.bot.slack.troubles import Later
 from adk_confirm.runtime.errors import ConfirmError
 from adk_confirm.runtime.recent_dict import RecentDict
+from adk_confirm.runtime.store.database import Clocks
 
 PATIENCE = 20.0
 """Seconds, fewer than an answer counts for: when one question is given up, answers to others still count."""
@@ -39,8 +40,9 @@ class _Question(Generic[V]):
 
 
 class LookupCache(Generic[K, V]):
-    """Keeps answers for `seconds` from when the question began (None: for ever). It keeps no errors, but a question
-    that Slack put off is not asked again too early.
+    """Keeps answers for `seconds` from when the question began (None: for ever), by either clock: only the wall clock
+    says that the machine was paused. It keeps no errors, but a question that Slack put off is not asked again too
+    early.
 
     `good` says which answers are worth keeping.
     """
@@ -53,7 +55,7 @@ class LookupCache(Generic[K, V]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._seconds, self._good, self._clock = seconds, good, clock
-        self._known: RecentDict[K, tuple[float, V]] = RecentDict(_MOST)
+        self._known: RecentDict[K, tuple[Clocks, V]] = RecentDict(_MOST)
         self._later: RecentDict[K, tuple[float, Later]] = RecentDict(_MOST)
         self._asking: dict[K, _Question[V]] = {}
 
@@ -87,13 +89,16 @@ class LookupCache(Generic[K, V]):
     def peek(self, key: K) -> V | None:
         """What is known without asking."""
         known = self._known.get(key)
-        if known is None or (self._seconds is not None and self._clock() - known[0] >= self._seconds):
+        if known is None or (self._seconds is not None and not known[0].are_within(self._seconds, self._clocks())):
             return None
         return known[1]
 
+    def _clocks(self) -> Clocks:
+        return Clocks(self._clock(), time.time())
+
     def put(self, key: K, answer: V) -> None:
         """Keeps what somebody learned without asking for it."""
-        self._known[key] = self._clock(), answer
+        self._known[key] = self._clocks(), answer
 
     def put_off(self, key: K) -> bool:
         """Whether Slack could not be asked when the answer was last needed."""
@@ -106,7 +111,7 @@ class LookupCache(Generic[K, V]):
             self._asking.pop(key, None)
 
     async def _ask(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
-        began, me = self._clock(), asyncio.current_task()
+        began, me = self._clocks(), asyncio.current_task()
         try:
             answer = await ask()
             if self._current(key, me) and self._good(answer):

@@ -28,6 +28,7 @@ BROKEN_ONCE = {
     422952: "the agent never heard that its call was late: the process died right after that was stored",
     431601: "a line stood twice: Slack showed a message only when it was posted again, by then with one line more",
     446220: "a line was lost: of two messages that told it, each was deleted because of the other",
+    461981: "who had left the group decided: a machine was paused, and only its steady clock was looked at",
     461120: "a tool began twice: its process stood still after another of the same turn had begun",
     84: "a thread was left for good: the answer to its last commit was lost, and the loop kept a lease that was over",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -152,6 +153,16 @@ async def test_an_answer_is_as_old_as_its_question_and_the_oldest_go_first(monke
     for n in range(1, 5):
         await lookups.get(n, slowly)
     assert len(lookups._known) == 3
+
+
+async def test_an_answer_is_too_old_by_either_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steady clock of a machine that was paused stands still."""
+    lookups: LookupCache[int, int] = LookupCache(30.0, clock=Time())
+    lookups.put(0, 1)
+    assert lookups.peek(0) == 1
+    later = time.time() + 31
+    monkeypatch.setattr("time.time", lambda: later)
+    assert lookups.peek(0) is None
 
 
 # Attempts
