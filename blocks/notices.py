@@ -161,7 +161,7 @@ def _who_else(call: Shown, why: Reason, voter: str) -> tuple[TextSpan, ...]:
         return (Say(f" Nobody can{act} yet: "), *later, Say("."))
     few = call.too_few_may and call.able
     nobody = f" {'Too few' if few else 'Nobody'} can{act}" if act or few else " Nobody else can either"
-    return (Say(f"{nobody}, until the policy file names more approvers."),)
+    return (Say(f"{nobody} until the policy file names more {'people' if call.question else 'approvers'}."),)
 
 
 _NOT_YOURS = (Reason.NOT_APPROVER, Reason.REQUESTER, Reason.TURN_AUTHOR)

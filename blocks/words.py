@@ -104,7 +104,7 @@ SPEAKERS = {
     False: "{people} can't approve: they spoke to the agent here.",
     True: "{people} can't answer: they spoke to the agent here.",
 }
-ONLY_SPEAKERS = "{people} spoke to the agent here, so can only deny it."
+ONLY_SPEAKERS = "{people} spoke to the agent here, so can only deny this call."
 
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
 PAUSED_BY = "⏸️ Runs are paused by {who}{why} Approved calls start once they are resumed."

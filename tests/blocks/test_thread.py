@@ -376,13 +376,13 @@ _UNKNOWN = replace(samples.UNKNOWN, approvers=samples.approvers("user:U0LEAD"))
             _NOBODY,
             Reason.TURN_AUTHOR,
             "U0DANA",
-            f"{_ASKED} {_NOBODY_ELSE}, until the policy file names more approvers.",
+            f"{_ASKED} {_NOBODY_ELSE} until the policy file names more approvers.",
         ),
         (
             _NOBODY,
             Reason.NOT_APPROVER,
             "U0OPS",
-            f"{_OTHERS} Nobody can approve it, until the policy file names more approvers.",
+            f"{_OTHERS} Nobody can approve it until the policy file names more approvers.",
         ),
         (_YET, Reason.TURN_AUTHOR, "U0DANA", f"{_ASKED} Nobody can yet: S0LEADS can from {_AT}."),
         (_LATER, Reason.REQUESTER, "U0OPS", f"{_SPOKE} U0LEAD can now, S0LEADS from {_AT}."),
@@ -415,7 +415,7 @@ _UNKNOWN = replace(samples.UNKNOWN, approvers=samples.approvers("user:U0LEAD"))
             Reason.TURN_AUTHOR,
             "U0DANA",
             "You can't answer this, because the agent asks it on your behalf. "
-            f"{_NOBODY_ELSE}, until the policy file names more approvers.",
+            f"{_NOBODY_ELSE} until the policy file names more people.",
         ),
         (
             _UNKNOWN,
@@ -427,7 +427,7 @@ _UNKNOWN = replace(samples.UNKNOWN, approvers=samples.approvers("user:U0LEAD"))
             _UNKNOWN,
             Reason.REQUESTER,
             "U0LEAD",
-            f"{_SPOKE.replace('approve this', 'vote to run this again')} {_NOBODY_ELSE}, "
+            f"{_SPOKE.replace('approve this', 'vote to run this again')} {_NOBODY_ELSE} "
             "until the policy file names more approvers. You can still say whether it happened.",
         ),
     ],

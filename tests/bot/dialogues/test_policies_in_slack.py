@@ -93,7 +93,7 @@ async def test_who_may_approve_now_need_not_wait_for_those_who_may_later(at: Off
 async def test_once_its_only_approver_spoke_a_card_says_who_can_approve_from_when(at: Office) -> None:
     card = await at.ask(PAY)
     await at.bob.says("@adk-confirm is this right?", at.deploys, thread=card)
-    await at.sees(card, "@bob spoke to the agent here, so can only deny it.")
+    await at.sees(card, "@bob spoke to the agent here, so can only deny this call.")
     silent = at.bob.now(card)
     assert "*Nobody can approve yet*: lead can from" in silent
     assert "Approve" not in silent.buttons
