@@ -269,9 +269,11 @@ class TurnLoop:
                 why, session = call.reason or call.state, self._journal.stored.name.id
                 log.error("call %s (%s) of session %s does not begin: %s", call.id, call.tool, session, why)
         running = [(turn[id_], tool) for id_, tool in tools.items() if turn[id_].state is CallState.RUNNING]
-        environment = replace(
-            self._environment(), may_begin=lambda: began.are_within(self._lease.term / 3, self._lease.clocks())
-        )
+
+        def may_begin() -> bool:
+            return self._lease.is_fresh() or began.are_within(self._lease.term / 3, self._lease.clocks())
+
+        environment = replace(self._environment(), may_begin=may_begin)
         left = len(running)
 
         async def run(call: Call, tool: Tool) -> None:

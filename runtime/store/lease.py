@@ -299,6 +299,11 @@ class Lease:
     def clocks(self) -> Clocks:
         return self._database.clocks()
 
+    def is_fresh(self) -> bool:
+        """Whether it was claimed or renewed less than a third of its term ago, by both clocks."""
+        asked_last = None if self.lost.is_set() or self.kept.released else self.kept.asked
+        return asked_last is not None and asked_last.are_within(self.term / 3, self._database.clocks())
+
     async def sure(self) -> None:
         """Await this right before an effect outside. Raises `LeaseLost`, or the error of a store that does not answer.
         A lease that was claimed or renewed less than a third of its term ago, by both clocks, is held. Of any other the
@@ -307,8 +312,7 @@ class Lease:
         again if its answer took longer than the lease had left, or most of the term, by either clock: the process was
         frozen meanwhile, or its machine paused."""
         while not (self.lost.is_set() or self.kept.released):
-            asked_last = self.kept.asked
-            if asked_last is not None and asked_last.are_within(self.term / 3, self._database.clocks()):
+            if self.is_fresh():
                 return
             asked = self._database.clocks()
             left = await self._database.read(remaining, self.job, self.token)

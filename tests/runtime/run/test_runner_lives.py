@@ -9,8 +9,10 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Annotated
 
 import pytest
+from pydantic import AfterValidator
 
 from adk_confirm import (
     Agent,
@@ -48,6 +50,11 @@ TAKE_OVER = """
 @pytest.fixture
 def store(either_store: str) -> str:
     return either_store
+
+
+def slowly(text: str) -> str:
+    time.sleep(FROZEN)
+    return text
 
 
 class Work:
@@ -334,6 +341,18 @@ async def test_nor_when_its_process_was_frozen_as_another_of_the_same_turn_began
     with pytest.raises(Busy, match="Another process took over"):
         await chat.say("Work")
     assert log == ["first"]
+    await chat.runner.close()
+
+
+async def test_a_tool_begins_though_its_arguments_take_long_to_bind(database: Database, app: str) -> None:
+    async def write(text: Annotated[str, AfterValidator(slowly)]) -> None:
+        log.append(text)
+
+    agent = Agent("worker", ScriptedModel(call("write", text="begun"), "Written."), tools=[write])
+    chat = Chat(Runner(agent, database, app_name=app, lease_term=2 * FROZEN))
+    async with asyncio.timeout(20):
+        await chat.say("Work")
+    assert log == ["begun"]
     await chat.runner.close()
 
 
