@@ -16,11 +16,9 @@ from slack_bolt.async_app import AsyncApp
 from adk_confirm.blocks.notices import notice_message
 from adk_confirm.bot.agents.intake import Intake
 from adk_confirm.bot.agents.session_worker import SessionWorker
-from adk_confirm.bot.cards.agent_sessions import AgentSessions
 from adk_confirm.bot.cards.draw import Cards
 from adk_confirm.bot.cards.older_copy import pause_an_older_copy
-from adk_confirm.bot.cards.thread_posts import Thread
-from adk_confirm.bot.cards.thread_worker import ThreadWorker
+from adk_confirm.bot.cards.thread_posts import AgentSessions, Thread, ThreadWorker
 from adk_confirm.bot.config.reload import PolicyReloader
 from adk_confirm.bot.config.settings import Rules, Settings
 from adk_confirm.bot.confirmation.confirmation import DOOR

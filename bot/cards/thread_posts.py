@@ -1,13 +1,15 @@
-"""Writes in a session's thread: ledger lines in their order, and the agent's messages. One writer at a time.
+"""Keeps a session's thread in Slack up to date: ledger lines in their order, the agent's messages among them, its
+status and its title. The agent goes on while Slack is slow.
 
-Every message carries its identity in `metadata`. If Slack's answer or this process is lost, the thread is in doubt: a
-message is searched for in it before it is posted.
+A thread has one writer at a time, under its lease. Every message carries its identity in `metadata`. If Slack's answer
+or this process is lost, the thread is in doubt: a message is searched for in it before it is posted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,19 +24,31 @@ from adk_confirm.blocks.thread import REMINDERS, notified_users, thread_messages
 from adk_confirm.blocks.words import AGENT_FAILED
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.cards.places import accounts_of
+from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.confirmation import Confirmation, State
-from adk_confirm.bot.confirmation.shown import newer_of, shown_of
+from adk_confirm.bot.confirmation.shown import is_drift, newer_of, shown_of
 from adk_confirm.bot.confirmation.shown_lines import About, thread_lines
 from adk_confirm.bot.hosts.host import AgentMessage
 from adk_confirm.bot.policy.redaction import mask_said
 from adk_confirm.bot.slack.calls import SentMessage, Slack
 from adk_confirm.bot.slack.directory import Directory
-from adk_confirm.bot.slack.troubles import Gone, RefusedBySlack, SlackTrouble, Unsure
-from adk_confirm.bot.store.agent_status import note_status, read_status
+from adk_confirm.bot.slack.rate_limits import RENAME_SESSION, SET_SESSION_STATUS, Method
+from adk_confirm.bot.slack.troubles import Gone, Later, RefusedBySlack, SlackTrouble, Unsure
+from adk_confirm.bot.store.agent_status import AgentStatus, ShownStatus, first_words, note_status, read_status
 from adk_confirm.bot.store.ledger_rows import confirmation_lines, lines_to_tell
-from adk_confirm.bot.store.outbox import note_lost_answer, note_possible_copies, third_tries
-from adk_confirm.bot.store.repository import Session
+from adk_confirm.bot.store.marks import CARDS_FIRST, SOON
+from adk_confirm.bot.store.outbox import (
+    NextPost,
+    ThreadDone,
+    ThreadLook,
+    note_and_look,
+    note_lost_answer,
+    note_possible_copies,
+    third_tries,
+)
+from adk_confirm.bot.store.repository import Session, session_confirmations
 from adk_confirm.runtime.jsontypes import JsonObject
+from adk_confirm.runtime.store.jobs import NotNow
 from adk_confirm.runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
@@ -51,6 +65,8 @@ _ON_ITS_WAY = 1.0
 
 
 class Thread:
+    """Writes in threads: ledger lines, and the agent's messages."""
+
     def __init__(self, slack: Slack, directory: Directory) -> None:
         self._slack, self._directory = slack, directory
 
@@ -230,3 +246,120 @@ def _reply_messages(session: Session, said: AgentMessage, retry: str | None) -> 
         failed = agent_failure_message(retry, said.text or None) if retry else notice_message(said.text or AGENT_FAILED)
         return [replace(failed, metadata=mark(0))]
     return [markdown.message(part, mark(index)) for index, part in enumerate(markdown.parts(said.text))]
+
+
+LONGEST_TITLE = 80
+_NO_STOP = "missing_agent_session_stopped_event_subscription"
+
+
+class AgentSessions:
+    """Sets the status and the title of a thread in Slack's agent sessions. Where Slack refuses, nothing is shown."""
+
+    def __init__(self, slack: Slack, rules: Rules) -> None:
+        self._slack, self._rules = slack, rules
+
+    async def show(self, lease: Lease, session: Session, status: ShownStatus) -> None:
+        """Has Slack show the status that is wanted."""
+        assert status.change is not None
+        await lease.run(note_status, session.key, status.change)  # before the call, since its answer may be lost
+        try:
+            await self._set(lease, session, status.change, is_new=status.shown is None)
+        except SlackTrouble as trouble:
+            if not isinstance(trouble, Later) or trouble.limited:
+                await lease.run(note_status, session.key, status.shown)
+            if isinstance(trouble, Later) and trouble.limited:
+                raise
+            log.info("no status or title is shown: %s", trouble)
+
+    async def _set(self, lease: Lease, session: Session, status: AgentStatus, *, is_new: bool) -> None:
+        title = await self._title(lease, session)
+        args: JsonObject = {"status": str(status)}
+        if is_new:
+            args |= {"initiator_user_id": session.starter.user} | ({"title": title} if title else {})
+        answer = await self._ask(lease, session, SET_SESSION_STATUS, args)
+        if answer.get("warning") == _NO_STOP:
+            log.warning(
+                "People in %s see no stop button: the app is not subscribed to agent_session_stopped. "
+                "Take the event from `adk-confirm manifest`.",
+                session.team,
+            )
+        if title and answer.get("title") == "":  # it was a session before, or nobody knew yet what to hide
+            with suppress(SlackTrouble):
+                await self._ask(lease, session, RENAME_SESSION, {"title": title})
+
+    async def _title(self, lease: Lease, session: Session) -> str:
+        """The first words of the thread, without what the policies hide. Empty before the first request if any policy
+        hides something, since it is not known yet which policy applies."""
+        rows = await lease.read(session_confirmations, session.key)
+        if not rows and any(policy.redact for policy in self._rules.policies.entries):
+            return ""
+        words = title_of(await lease.read(first_words, session.key))
+        (title,) = await mask_said((row.redactor for row in rows), words)
+        return title
+
+    async def _ask(self, lease: Lease, session: Session, method: Method, args: JsonObject) -> JsonObject:
+        slack = self._slack.at(lease)
+        return await slack.call(method, channel_id=session.channel, thread_ts=session.thread_ts, **args)
+
+
+def title_of(words: str) -> str:
+    """
+    >>> title_of("<@U0BOT> please  deploy\\ncheckout")
+    'please deploy checkout'
+    >>> len(title_of("word " * 100))
+    75
+    """
+    title = " ".join(re.sub(r"<[@!#][^>]*>", "", words).split())
+    if len(title) <= LONGEST_TITLE:
+        return title
+    cut = title[: LONGEST_TITLE - 1].rpartition(" ")[0]
+    return f"{cut or title[: LONGEST_TITLE - 1]}…"
+
+
+class ThreadWorker:
+    """Decides what is posted next, until nothing is left."""
+
+    def __init__(self, thread: Thread, agent_sessions: AgentSessions) -> None:
+        self._thread, self._agent_sessions = thread, agent_sessions
+
+    async def attend(self, key: str, lease: Lease, look: ThreadLook) -> None:
+        done = ThreadDone()
+        while not look.up_to_date:
+            done = replace(done, seq=None, said=None)
+            if look.next_post is not None:
+                done = await self._post_next(lease, look, look.next_post, done)
+            elif look.copies_until is not None and not done.searched:
+                await self._thread.delete_copies(lease, look.session, look.copies_until)
+                done = replace(done, searched=True)
+            elif look.status.change not in (None, done.asked):
+                await self._agent_sessions.show(lease, look.session, look.status)
+                done = replace(done, asked=look.status.change)
+            look = await lease.finish_if(lambda look: look.up_to_date, note_and_look, key, done)
+
+    async def _post_next(self, lease: Lease, look: ThreadLook, post: NextPost, done: ThreadDone) -> ThreadDone:
+        """Posts what is next. Lines that no thread shows count as posted with what comes after."""
+        session, rows, lines, said = look.session, look.rows, post.lines, post.said
+        if look.card_under_way and any(map(_has_no_card, rows)):
+            raise NotNow(CARDS_FIRST, "A card of the session is about to be posted.")
+        if said is not None and not post.tells:
+            await self._thread.say(
+                lease, session, said, rows=rows, retry=post.retry, into=post.into, doubt=look.copies_until
+            )
+            return replace(done, seq=lines[-1].seq if lines else None, said=said.event)
+        if (wait := _seconds_until_next(lines, rows) - look.at.timestamp()) > 0:
+            raise NotNow(wait, "A call was approved or asked about anew just now: more of it may follow in a moment.")
+        return replace(done, seq=await self._thread.post_lines(lease, session, lines, rows, look.copies_until))
+
+
+def _has_no_card(row: Confirmation) -> bool:
+    return row.state is State.WAITING and not row.quiet and not row.card_channels
+
+
+def _seconds_until_next(lines: Sequence[LedgerLine], rows: Sequence[Confirmation]) -> float:
+    """Until when to wait: for the end of a call that was just approved, so that one line says both; or for the request
+    that replaces one whose preview had changed, so that the older one's line leads to the newer card."""
+    told = {(line.confirmation, line.kind) for line in lines}
+    still = [row.decision for row in rows if (row.id, LineKind.APPROVED) in told and row.runs]
+    drifted = [row for row in rows if (row.id, LineKind.REFUSED) in told and is_drift(row)]
+    alone = [row.outcome for row in drifted if not newer_of(row, rows)]
+    return max((one.at.timestamp() + SOON for one in (*still, *alone) if one), default=0.0)

@@ -12,7 +12,7 @@ from adk_confirm.blocks.full_view import can_be_shown
 from adk_confirm.blocks.shown import Paused
 from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.cards.draw import CardContext, Cards
-from adk_confirm.bot.cards.thread_worker import ThreadWorker
+from adk_confirm.bot.cards.thread_posts import ThreadWorker
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts
