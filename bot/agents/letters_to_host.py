@@ -10,8 +10,7 @@ from contextlib import suppress
 
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.confirmation import Ask, Confirmation, HostRequest, State
-from adk_confirm.bot.confirmation.effects import Delivery
-from adk_confirm.bot.confirmation.states import Illegal
+from adk_confirm.bot.confirmation.states import Delivery, Illegal
 from adk_confirm.bot.confirmation.stored_json import from_object
 from adk_confirm.bot.hosts.host import (
     SENT_WITHIN,

@@ -20,8 +20,8 @@ from adk_confirm.blocks.notices import verdict_message, verdict_modal
 from adk_confirm.blocks.shown import Paused, Shown
 from adk_confirm.bot.cards.places import CardPlaces, accounts_of, is_note, silenced
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Grant, OutcomeKind, Place, Seat, State
-from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.shown import is_drift, named_approvers, newer_of, shown_of
+from adk_confirm.bot.confirmation.states import Verdict
 from adk_confirm.bot.policy.approvers import ApproverKind
 from adk_confirm.bot.slack.calls import Slack
 from adk_confirm.bot.slack.directory import Directory

@@ -61,9 +61,8 @@ from adk_confirm.bot.confirmation.confirmation import (
     VoteKind,
 )
 from adk_confirm.bot.confirmation.edits import amendments
-from adk_confirm.bot.confirmation.effects import Delivery, Step
 from adk_confirm.bot.confirmation.grants import make_grant
-from adk_confirm.bot.confirmation.states import Illegal, Transition, change_decision, next_version
+from adk_confirm.bot.confirmation.states import Delivery, Illegal, Step, Transition, change_decision, next_version
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import Person, is_operator
 from adk_confirm.bot.policy.policies import Policy

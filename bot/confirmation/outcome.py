@@ -29,11 +29,13 @@ from adk_confirm.bot.confirmation.decision import (
     refuse,
     step_of,
 )
-from adk_confirm.bot.confirmation.effects import Delivery, Step, UnsealedPart
 from adk_confirm.bot.confirmation.states import (
     OUTCOMES,
+    Delivery,
     Illegal,
+    Step,
     Transition,
+    UnsealedPart,
     begin_next_attempt,
     change_outcome,
     next_version,

@@ -29,9 +29,8 @@ from adk_confirm.bot.confirmation.authorise import (
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Revision, State, Vote, VoteKind, VoteState
 from adk_confirm.bot.confirmation.decision import approve, deny, digest_of, revoke, step_of, withdraw
 from adk_confirm.bot.confirmation.edits import EditedCall, apply_edit, check_edit
-from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.outcome import run_again, settle
-from adk_confirm.bot.confirmation.states import Illegal, Transition, next_version
+from adk_confirm.bot.confirmation.states import Illegal, Step, Transition, next_version
 from adk_confirm.bot.confirmation.stored_json import check_json
 from adk_confirm.bot.policy.approvers import Account, Person, Unresolved, is_operator
 from adk_confirm.bot.policy.policies import Policies

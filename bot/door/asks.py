@@ -15,9 +15,9 @@ from adk_confirm.bot.audit.checkpoints import CheckpointKey
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.confirmation import DOOR, SLACK, Confirmation, Outcome, OutcomeKind, State, VoteKind
 from adk_confirm.bot.confirmation.decision import delivery_of
-from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.outcome import kind_of, text_of
 from adk_confirm.bot.confirmation.shown import approved_by
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.confirmation.stored_json import to_json
 from adk_confirm.bot.door.permit import digest, sign_permit
 from adk_confirm.bot.hosts.host import AgentMessage

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 from adk_confirm.bot.confirmation.confirmation import Ask, AskedCall
-from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.states import Delivery
 from adk_confirm.bot.hosts import session_reading
 from adk_confirm.bot.hosts.asked import AdkRequest, RequestStatus
 from adk_confirm.bot.hosts.host import (

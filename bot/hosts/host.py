@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self
 
 from adk_confirm.bot.confirmation.confirmation import AskedCall, HostRequest
-from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.states import Delivery
 from adk_confirm.runtime.adk.signing import PluginSays
 from adk_confirm.runtime.calls.call import Call, Word
 from adk_confirm.runtime.calls.preview import Preview

@@ -18,8 +18,7 @@ from adk_confirm.bot.confirmation.authorise import Facts, Reason, Refusal, autho
 from adk_confirm.bot.confirmation.confirmation import Confirmation, State, Vote
 from adk_confirm.bot.confirmation.decision import deny, step_of
 from adk_confirm.bot.confirmation.edits import check_edit
-from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.states import Illegal, Transition, next_version
+from adk_confirm.bot.confirmation.states import Illegal, Step, Transition, next_version
 from adk_confirm.bot.confirmation.votes import approve_if_enough, claim_of, drop_votes, refusal_without_asking
 from adk_confirm.bot.ops.command import CommandLine, options
 from adk_confirm.bot.ops.waiting import stored_confirmations

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Refusal
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Edit, Seat, State, Vote, VoteKind
-from adk_confirm.bot.confirmation.effects import Step, UnsealedPart, Verdict
-from adk_confirm.bot.confirmation.states import Transition
+from adk_confirm.bot.confirmation.states import Step, Transition, UnsealedPart, Verdict
 from adk_confirm.bot.confirmation.stored_json import from_json, step_content, to_json
 from adk_confirm.bot.confirmation.votes import count, needs_asking, store_vote
 from adk_confirm.bot.policy.approvers import Person

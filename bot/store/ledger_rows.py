@@ -9,7 +9,7 @@ from typing import Any
 
 from adk_confirm.blocks.shown_lines import TOLD, TOLD_WITH_REASON
 from adk_confirm.bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, fault, is_sealed, stamp, to_show
-from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.store.marks import mark_thread_due
 from adk_confirm.runtime.jsontypes import JsonObject

@@ -13,8 +13,7 @@ from typing import Any
 
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.confirmation import SLACK, Confirmation, State
-from adk_confirm.bot.confirmation.effects import Step, UnsealedPart
-from adk_confirm.bot.confirmation.states import Transition, next_version
+from adk_confirm.bot.confirmation.states import Step, Transition, UnsealedPart, next_version
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.agent_status import end_work, note_stopped

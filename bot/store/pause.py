@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from adk_confirm.bot.audit.ledger import SYSTEM, LineKind, stamp
-from adk_confirm.bot.confirmation.effects import Step
-from adk_confirm.bot.confirmation.states import Transition, next_version
+from adk_confirm.bot.confirmation.states import Step, Transition, next_version
 from adk_confirm.bot.policy.approvers import OPERATOR, Person
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.ledger_rows import write_steps

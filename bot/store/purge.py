@@ -24,7 +24,7 @@ from pathlib import Path
 from adk_confirm.bot.audit.ledger import SYSTEM, LineKind
 from adk_confirm.bot.audit.verification import group_emptied
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind
-from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.audit_log import Progress, unheard

@@ -11,9 +11,8 @@ from typing import Any
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
 from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, Place, State
-from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.outcome import KnownStep, end_void, from_ledger, needs_drawing, next_due
-from adk_confirm.bot.confirmation.states import Transition
+from adk_confirm.bot.confirmation.states import Delivery, Transition
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.agent_status import SUSPENDED_AFTER

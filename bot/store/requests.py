@@ -12,8 +12,8 @@ from adk_confirm.bot.config.settings import WaitingLimits
 from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, HostRequest, Place
 from adk_confirm.bot.confirmation.decision import approve_by_grant, open_confirmation
-from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.grants import Rights
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.policies import (
     DENIALS_WINDOW,

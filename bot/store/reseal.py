@@ -13,7 +13,7 @@ from typing import Any
 
 from adk_confirm.bot.audit.checkpoints import Checkpoint, CheckpointKey, checkpoint
 from adk_confirm.bot.audit.ledger import SYSTEM, Head, LineKind
-from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.checkpoint_rows import last_checkpoint, store_checkpoint, take_turn
 from adk_confirm.bot.store.ledger_rows import write_steps

@@ -15,7 +15,6 @@ from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Place, State
 from adk_confirm.bot.confirmation.decision import delivery_of
 from adk_confirm.bot.confirmation.edits import answer_from_form
-from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.outcome import (
     begin,
     copy_outcome,
@@ -27,7 +26,7 @@ from adk_confirm.bot.confirmation.outcome import (
     take_back,
     tick,
 )
-from adk_confirm.bot.confirmation.states import Transition, next_version
+from adk_confirm.bot.confirmation.states import Delivery, Transition, next_version
 from adk_confirm.bot.confirmation.votes import take_preview
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.store.letters import RunsPaused, read_pause

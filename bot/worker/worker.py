@@ -18,9 +18,9 @@ from adk_confirm.bot.confirmation import decision_texts
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.confirmation import AskedCall, Confirmation, Seat, State, Vote
 from adk_confirm.bot.confirmation.edits import check_edit
-from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, needs_drawing, scheduled_work
 from adk_confirm.bot.confirmation.shown import shown_of
+from adk_confirm.bot.confirmation.states import Verdict
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.confirmation.votes import needs_asking, take_preview, waits_for_slack
 from adk_confirm.bot.policy.approvers import Person

@@ -14,8 +14,8 @@ from adk_confirm.blocks.shown_lines import ShownLine
 from adk_confirm.bot.confirmation.authorise import Refusal
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind, State
 from adk_confirm.bot.confirmation.decision import open_confirmation
-from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.shown import shown_of
+from adk_confirm.bot.confirmation.states import Verdict
 from adk_confirm.bot.policy.approvers import Approver, parse_approver
 from adk_confirm.runtime.calls.preview import Preview
 from tests.support import deciding

@@ -33,8 +33,8 @@ from adk_confirm.blocks.thread import (
 from adk_confirm.bot.audit.ledger import LedgerLine
 from adk_confirm.bot.confirmation.authorise import Refusal
 from adk_confirm.bot.confirmation.confirmation import State
-from adk_confirm.bot.confirmation.effects import Verdict
 from adk_confirm.bot.confirmation.shown_lines import About, thread_lines
+from adk_confirm.bot.confirmation.states import Verdict
 from adk_confirm.bot.policy.approvers import ApproverKind, Unresolved
 from tests.blocks import inert, limits, samples, strategies
 from tests.support.deciding import Desk, make_policy

@@ -21,7 +21,7 @@ from adk_confirm.blocks.notices import notice_modal, verdict_modal
 from adk_confirm.blocks.shown import FieldDiff, Shown
 from adk_confirm.blocks.thread import history
 from adk_confirm.bot.confirmation.confirmation import State
-from adk_confirm.bot.confirmation.effects import Verdict
+from adk_confirm.bot.confirmation.states import Verdict
 from adk_confirm.sandbox.server.server import FakeSlack
 from tests.blocks import samples
 

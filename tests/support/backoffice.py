@@ -36,7 +36,7 @@ from adk_confirm.bot.confirmation.confirmation import (
     Vote,
     VoteKind,
 )
-from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.states import Delivery
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from adk_confirm.bot.policy.policies import CallFacts, Policies

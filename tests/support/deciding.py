@@ -25,9 +25,8 @@ from adk_confirm.bot.confirmation.confirmation import (
     VoteState,
 )
 from adk_confirm.bot.confirmation.decision import open_confirmation, record_outside_answer
-from adk_confirm.bot.confirmation.effects import Delivery, Step
 from adk_confirm.bot.confirmation.outcome import begin, copy_outcome, tick
-from adk_confirm.bot.confirmation.states import Transition
+from adk_confirm.bot.confirmation.states import Delivery, Step, Transition
 from adk_confirm.bot.confirmation.votes import count, store_vote
 from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.approvers import Account, Approver, Members, Person

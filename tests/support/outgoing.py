@@ -21,7 +21,7 @@ from adk_confirm.bot.cards.draw import PLAIN, CardContext, Cards
 from adk_confirm.bot.cards.thread_posts import Thread
 from adk_confirm.bot.config.settings import Rules
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Place
-from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.confirmation.stored_json import from_json, step_content, to_json
 from adk_confirm.bot.policy.policies import Policies, Policy
 from adk_confirm.bot.slack.calls import CallLimits, Slack, slack_session

@@ -12,7 +12,7 @@ from adk_confirm.bot.agents.intake import Intake, who_asked
 from adk_confirm.bot.agents.letters_to_host import Deliveries
 from adk_confirm.bot.agents.session_worker import SessionWorker
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind, VoteKind
-from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.states import Delivery
 from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import CallAltered, DeliveryUnknown, RequestLost

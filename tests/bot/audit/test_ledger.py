@@ -32,7 +32,7 @@ from adk_confirm.bot.audit.verification import (
     read_purges,
     verify,
 )
-from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.ops.audit_export import COLUMNS, csv_header, csv_row, defuse, export_object, jsonl_row
 from adk_confirm.bot.ops.audit_verify import verification_results

@@ -17,9 +17,9 @@ from adk_confirm.blocks.thread import thread_messages
 from adk_confirm.bot.audit.ledger import Head, LedgerLine, LineKind, append
 from adk_confirm.bot.cards import modals
 from adk_confirm.bot.confirmation.confirmation import Confirmation, OutcomeKind, State, VoteKind
-from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.shown_lines import About, shown_line, thread_lines
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.ops.reapply import put_under
 from adk_confirm.bot.policy.policies import CallRefusal, GoverningPolicy, Policies

@@ -14,9 +14,8 @@ from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Facts, Permission, authorise
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
 from adk_confirm.bot.confirmation.decision import record_outside_answer
-from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.outcome import DueWork, begin, copy_outcome, due_work, next_due, take_back, tick
-from adk_confirm.bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
+from adk_confirm.bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Delivery, Illegal, Transition
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.confirmation.votes import claim_of, count, store_vote
 from adk_confirm.bot.ops.reapply import put_under

@@ -11,7 +11,6 @@ import pytest
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.confirmation.authorise import Reason
 from adk_confirm.bot.confirmation.confirmation import OutcomeKind, State, VoteKind
-from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.outcome import (
     KnownStep,
     begin,
@@ -24,7 +23,7 @@ from adk_confirm.bot.confirmation.outcome import (
     start,
     take_back,
 )
-from adk_confirm.bot.confirmation.states import Illegal, Transition
+from adk_confirm.bot.confirmation.states import Delivery, Illegal, Transition
 from adk_confirm.bot.policy.approvers import parse_approver
 from adk_confirm.runtime.calls.call import Call, CallState, HeldRequest
 from adk_confirm.runtime.jsontypes import Json

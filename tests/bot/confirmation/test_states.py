@@ -9,11 +9,11 @@ import pytest
 
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Outcome, OutcomeKind, Place, State, VoteKind
 from adk_confirm.bot.confirmation.decision import approve, deny, withdraw
-from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.outcome import next_due
 from adk_confirm.bot.confirmation.states import (
     DECISIONS,
     OUTCOMES,
+    Delivery,
     Illegal,
     begin_next_attempt,
     change_decision,

@@ -24,9 +24,8 @@ from adk_confirm.bot.audit.ledger import LedgerLine, LineKind, append, stamp
 from adk_confirm.bot.cli import main
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.confirmation import Confirmation, OutcomeKind, VoteKind
-from adk_confirm.bot.confirmation.effects import Step
 from adk_confirm.bot.confirmation.shown import shown_of
-from adk_confirm.bot.confirmation.states import Transition
+from adk_confirm.bot.confirmation.states import Step, Transition
 from adk_confirm.bot.ops import command
 from adk_confirm.bot.ops.audit_report import Tally
 from adk_confirm.bot.store.audit_log import LineFilter, pages

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adk_confirm.bot.audit.ledger import LineKind
-from adk_confirm.bot.confirmation.effects import Delivery
+from adk_confirm.bot.confirmation.states import Delivery
 from adk_confirm.bot.confirmation.stored_json import to_json
 from adk_confirm.bot.store.ledger_rows import read_lines
 from adk_confirm.bot.store.pause import pause_runs, resume_runs, switch_runs

@@ -18,7 +18,7 @@ from adk_confirm.bot.audit.checkpoints import checkpoint
 from adk_confirm.bot.audit.ledger import SYSTEM, Head, LedgerLine, LineKind, append, line_hash, stamp
 from adk_confirm.bot.audit.verification import Integrity, Report, group_emptied
 from adk_confirm.bot.confirmation.confirmation import VoteKind
-from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.confirmation.stored_json import step_content
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words

@@ -9,7 +9,7 @@ import pytest
 
 from adk_confirm.bot.audit.ledger import SYSTEM, LineKind
 from adk_confirm.bot.audit.verification import Integrity
-from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.ops.audit_verify import SET_IT
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.policy.redaction import own_words

@@ -14,7 +14,7 @@ import pytest
 
 from adk_confirm.bot.audit.checkpoints import checkpoint, read_anchor
 from adk_confirm.bot.audit.ledger import LineKind
-from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.store.ledger_rows import write_steps
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.pause import pause_runs, switch_runs

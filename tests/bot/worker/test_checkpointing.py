@@ -13,7 +13,7 @@ import pytest
 from adk_confirm.bot.audit.checkpoints import Checkpoint, read_anchor
 from adk_confirm.bot.audit.ledger import LineKind
 from adk_confirm.bot.audit.verification import Integrity
-from adk_confirm.bot.confirmation.effects import Step
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.policy.approvers import OPERATOR
 from adk_confirm.bot.slack.troubles import Gone
 from adk_confirm.bot.store.audit_log import verify_ledger

@@ -7,8 +7,8 @@ from itertools import count, groupby
 from typing import Literal, NamedTuple
 
 from adk_confirm.bot.confirmation.confirmation import HostRequest, OutcomeKind
-from adk_confirm.bot.confirmation.effects import Delivery
 from adk_confirm.bot.confirmation.outcome import kind_of, text_of
+from adk_confirm.bot.confirmation.states import Delivery
 from adk_confirm.bot.hosts.embedded import EmbeddedHost
 from adk_confirm.bot.hosts.host import AgentMessage, Host, HostAnswer, RunOutput, UserWords
 from adk_confirm.runtime.calls.call import Call, CallState, Word
