@@ -62,7 +62,7 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
     """Stores a vote. The caller acks the click only after this transaction. The vote is also counted here if nothing
     has to be looked up, or was looked up just now."""
     session, row = lock_confirmation(tx, ballot.confirmation)
-    answer = tx.first("SELECT body FROM bot_replies WHERE vote = :vote", vote=ballot.id)
+    answer = tx.first(_ANSWER, session=session.key, vote=ballot.id)
     if answer is not None:  # Slack delivered a vote again that was refused: it stays so, whoever may decide by now
         return CastResult(row.heard(session.speakers), False, from_json(Verdict, answer.body).refusal)
     vote = Vote(
@@ -95,6 +95,9 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
         return CastResult(row.heard(session.speakers), counted, _refusal(change))
     save(tx, session, news)
     return CastResult(change.row.heard(session.speakers), counted, _refusal(change))
+
+
+_ANSWER = "SELECT body FROM bot_outbox WHERE session = :session AND kind = 'answer' AND mark = :vote"
 
 
 def count_next(tx: Tx, confirmation_id: str, vote_id: str, known: KnownFacts, policies: Policies) -> Confirmation:
@@ -134,39 +137,45 @@ def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fa
     """
     if vote.seat is None or not (_refusal(change) or vote.seat.lists):
         return
-    person = f"{vote.voter.team}/{vote.voter.user}"
-    reply = {
-        "vote": vote.id,
+    session, person = chain_of(change.row.asked.session), f"{vote.voter.team}/{vote.voter.user}"
+    answer = {
+        "session": session,
+        "kind": "answer",
+        "mark": vote.id,
         "seat": to_json(vote.seat, exclude_defaults=True),
         "body": to_json(_verdict(change)),
-        "told_at": tx.now() if answered else None,
+        "shown_at": tx.now() if answered else None,
         "person": person,
         "matter": change.row.id,
     }
-    tx.insert("bot_replies", reply)
-    due_at = _drop_older_answers(tx, vote.id, person, change.row.id)
+    tx.insert("bot_outbox", answer)
+    due_at = _drop_older_answers(tx, session, vote.id, person, change.row.id)
     if not answered:
-        owe(tx, "reply", vote.id, due_at, owner=chain_of(change.row.asked.session), turn=person)
+        owe(tx, "reply", vote.id, due_at, owner=session, turn=person)
 
 
-def _drop_older_answers(tx: Tx, vote: str, person: str, matter: str) -> float | None:
+def _drop_older_answers(tx: Tx, session: str, vote: str, person: str, matter: str) -> float | None:
     """Drops older answers for the same person and confirmation, and returns the time when they were due."""
     now = tx.now()
-    older = tx.all(_OLDER_ANSWERS, vote=vote, person=person, matter=matter)
+    older = tx.all(_OLDER_ANSWERS, session=session, vote=vote, person=person, matter=matter)
     waiting = [row for row in older if row.due_at > now or row.lease_until is None or row.lease_until <= now]
     for row in waiting:
         settle(tx, "reply", row.vote)
-        tx.run("UPDATE bot_replies SET told_at = :now WHERE vote = :vote", vote=row.vote, now=now)
+        tx.run(ANSWERED, session=session, vote=row.vote, now=now)
     if older and not waiting:
         return now + _WHILE_SENDING  # one is being sent: answers that come meanwhile are combined
     return min((row.due_at for row in waiting), default=None)
 
 
+ANSWERED = """
+    UPDATE bot_outbox SET shown_at = :now WHERE session = :session AND kind = 'answer' AND mark = :vote
+"""
 _OLDER_ANSWERS = """
-    SELECT r.vote, j.due_at,
+    SELECT o.mark AS vote, j.due_at,
         (SELECT s.lease_until FROM jobs s WHERE s.kind = 'session' AND s.key = j.owner) AS lease_until
-    FROM bot_replies r JOIN jobs j ON j.kind = 'reply' AND j.key = r.vote
-    WHERE r.person = :person AND r.matter = :matter AND r.told_at IS NULL AND r.vote <> :vote
+    FROM bot_outbox o JOIN jobs j ON j.kind = 'reply' AND j.key = o.mark
+    WHERE o.session = :session AND o.shown_at IS NULL AND o.kind = 'answer'
+      AND o.person = :person AND o.matter = :matter AND o.mark <> :vote
       AND j.due_at IS NOT NULL
     FOR UPDATE
 """

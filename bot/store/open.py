@@ -176,9 +176,34 @@ def _fewer_tables(tx: Tx) -> None:
         tx.run(f"ALTER TABLE {table} DROP COLUMN {column}")
 
 
+def _one_outbox(tx: Tx) -> None:
+    """What the agent says and what voters are told are in one table. Answers to votes whose confirmation is gone are
+    dropped, with what was due for them."""
+    for statement in SCHEMA.statements(tx.dialect):
+        if re.search(r"^CREATE (TABLE|INDEX) bot_outbox", statement, re.MULTILINE):
+            tx.run(statement)
+    tx.run(
+        """
+        INSERT INTO bot_outbox (session, kind, mark, body, shown_at, after_seq)
+        SELECT session, 'words', event, body, CASE WHEN body IS NULL THEN 0 END, after_seq
+        FROM bot_spoken ORDER BY session, number
+        """
+    )
+    tx.run(
+        """
+        INSERT INTO bot_outbox (session, kind, mark, body, shown_at, seat, person, matter)
+        SELECT c.session, 'answer', r.vote, r.body, r.told_at, r.seat, r.person, r.matter
+        FROM bot_replies r JOIN bot_confirmations c ON c.id = r.matter ORDER BY r.id
+        """
+    )
+    tx.run("DELETE FROM jobs WHERE kind = 'reply' AND key NOT IN (SELECT mark FROM bot_outbox WHERE kind = 'answer')")
+    tx.run("DROP TABLE bot_spoken")
+    tx.run("DROP TABLE bot_replies")
+
+
 UPGRADES = (
     *(_list_turns, _index_by_deadline, _let_lines_be_sealed_anew, _threads_own_their_jobs, _index_what_runs),
-    _fewer_tables,
+    *(_fewer_tables, _one_outbox),
 )
 
 SCHEMA = StoreSchema("bot", TABLES, UPGRADES, fits=secret_fits, secret_changed=note_new_secret)

@@ -1,4 +1,5 @@
-"""What must still be posted in a session's thread: ledger lines and the agent's messages. Transaction functions.
+"""What must still be shown of a session: ledger lines and the agent's messages in its thread, and to voters the answers
+to their votes. Transaction functions.
 
 A run stores messages here and the thread worker posts them. Each message comes after the ledger line that was the last
 when it was stored. Its text is kept until it is posted.
@@ -13,11 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from adk_confirm.bot.audit.ledger import LedgerLine, LineKind
-from adk_confirm.bot.confirmation.confirmation import Confirmation
+from adk_confirm.bot.confirmation.confirmation import Confirmation, Seat
+from adk_confirm.bot.confirmation.states import Verdict
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
 from adk_confirm.bot.store.agent_status import WAITING_SINCE, AgentStatus, ShownStatus, status_of
-from adk_confirm.bot.store.cast_vote import TRIES
+from adk_confirm.bot.store.cast_vote import ANSWERED, TRIES
 from adk_confirm.bot.store.ledger_rows import find_head, is_told, lines_to_tell
 from adk_confirm.bot.store.marks import CARD_UNDER_WAY, SLACK_IS_LATE, earlier_attempt, mark_thread_due
 from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations, session_of
@@ -55,16 +57,13 @@ def say(tx: Tx, key: str, post: NextPost) -> bool:
     said = post.said
     assert said is not None
     lock_session(tx, key)
-    if has_spoken(tx, key, said.event):
-        return False
-    number = tx.value("SELECT coalesce(max(number), 0) + 1 FROM bot_spoken WHERE session = :key", key=key)
-    after = find_head(tx, key).seq
     said = replace(said, event=storable(said.event))
     body = to_json(replace(post, said=said), exclude_defaults=True)
-    row = {"session": key, "event": said.event, "body": body, "after_seq": after, "number": number}
-    tx.insert("bot_spoken", row)
-    mark_thread_due(tx, key)
-    return True
+    row = {"session": key, "kind": "words", "mark": said.event, "body": body, "after_seq": find_head(tx, key).seq}
+    is_new = tx.insert("bot_outbox", row, if_absent=True)
+    if is_new:
+        mark_thread_due(tx, key)
+    return is_new
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,8 @@ def say_waits(tx: Tx, key: str, waits: UnansweredWait) -> None:
 
 
 _NEXT_WORDS = """
-    SELECT body, after_seq FROM bot_spoken WHERE session = :key AND body IS NOT NULL ORDER BY number LIMIT 1
+    SELECT body, after_seq FROM bot_outbox
+    WHERE session = :key AND kind = 'words' AND shown_at IS NULL ORDER BY id LIMIT 1
 """
 
 
@@ -129,15 +129,9 @@ def note_copy_search(tx: Tx, key: str) -> None:
     tx.run(ended, key=key, mark=_COPIES, before=tx.now() - SLACK_IS_LATE)
 
 
-def has_spoken(tx: Tx, key: str, event: str) -> bool:
-    """Whether the event's text is posted in the thread, or will be."""
-    found = "SELECT 1 FROM bot_spoken WHERE session = :key AND event = :event"
-    return tx.first(found, key=key, event=storable(event)) is not None
-
-
 def spoken_events(tx: Tx, key: str) -> set[str]:
     """The ids of the agent's events that are posted in the thread, or will be."""
-    return set(tx.column("SELECT event FROM bot_spoken WHERE session = :key", key=key))
+    return set(tx.column("SELECT mark FROM bot_outbox WHERE session = :key AND kind = 'words'", key=key))
 
 
 def mark_posted(tx: Tx, key: str, seq: int | None, said: str | None = None) -> None:
@@ -145,9 +139,12 @@ def mark_posted(tx: Tx, key: str, seq: int | None, said: str | None = None) -> N
     if seq is not None:
         posted_up_to(tx, key, seq)
     if said is not None:
-        tx.run(
-            "UPDATE bot_spoken SET body = NULL WHERE session = :key AND event = :event", key=key, event=storable(said)
-        )
+        tx.run(_SHOWN, key=key, event=storable(said), now=tx.now())
+
+
+_SHOWN = """
+    UPDATE bot_outbox SET body = NULL, shown_at = :now WHERE session = :key AND kind = 'words' AND mark = :event
+"""
 
 
 def posted_up_to(tx: Tx, key: str, seq: int) -> None:
@@ -245,3 +242,31 @@ def note_and_look(tx: Tx, key: str, done: ThreadDone) -> ThreadLook:
     ]
     settle(tx, "thread", key, min((at for at in times if at is not None), default=None), owner=key)
     return replace(look, up_to_date=True)
+
+
+# Answers to votes: each is for its voter alone, and a job shows it
+
+
+def read_answer(tx: Tx, vote: str) -> tuple[Seat, Verdict]:
+    """Reads where to show an answer, and the answer."""
+    row = tx.first(_ANSWER, vote=vote)
+    seat = from_json(Seat, row.seat)
+    if row.owed_since is not None:
+        seat = replace(seat, trigger="")  # it was put off: a trigger lives for three seconds
+    return seat, from_json(Verdict, row.body)
+
+
+_ANSWER = """
+    SELECT o.seat, o.body, j.owed_since FROM jobs j
+    JOIN bot_outbox o ON o.session = j.owner AND o.kind = 'answer' AND o.mark = j.key
+    WHERE j.kind = 'reply' AND j.key = :vote
+"""
+
+
+def note_answered(tx: Tx, vote: str) -> None:
+    """Marks an answer as shown. The row is kept for a day, to recognise the same click if Slack delivers it again."""
+    session, now = tx.value("SELECT owner FROM jobs WHERE kind = 'reply' AND key = :vote", vote=vote), tx.now()
+    tx.run(ANSWERED, session=session, vote=vote, now=now)
+    settle(tx, "reply", vote)
+    old = tx.column("DELETE FROM bot_outbox WHERE kind = 'answer' AND shown_at < :old RETURNING mark", old=now - 86_400)
+    tx.run("DELETE FROM jobs WHERE kind = 'reply' AND key IN :votes", votes=old)

@@ -123,11 +123,16 @@ def purge_rest(tx: Tx, before: datetime) -> PurgeResult:
     with _overwriting(tx):
         at = seconds(before)
         parked = tx.column("DELETE FROM jobs WHERE kind = 'reply' AND parked_at < :at RETURNING key", at=at)
-        ended = "DELETE FROM bot_replies WHERE told_at < :at OR vote IN :parked RETURNING vote"
-        tx.run("DELETE FROM jobs WHERE kind = 'reply' AND key IN :votes", votes=tx.column(ended, at=at, parked=parked))
+        votes = tx.column(_END_ANSWERS, at=at, parked=parked)
+        tx.run("DELETE FROM jobs WHERE kind = 'reply' AND key IN :votes", votes=votes)
         tx.run("DELETE FROM bot_names WHERE seen_at < :at", at=at)
         emptied = [(row.chain, row.seq) for row in tx.all(_EMPTY_OWN_LINES, chain=SYSTEM, at=at)]
         return _record(tx, before, PurgeResult(lines=len(emptied)), emptied)
+
+
+_END_ANSWERS = """
+    DELETE FROM bot_outbox WHERE kind = 'answer' AND (shown_at < :at OR mark IN :parked) RETURNING mark
+"""
 
 
 # Sessions
@@ -183,10 +188,10 @@ def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) 
     lines = [(line.chain, line.seq) for line in tx.all(_EMPTY_LINES, chain=key)]
     emptied += lines
     forgotten = _purge_history(tx, session.session, at)
-    tx.run("UPDATE bot_spoken SET body = NULL WHERE session = :key AND body IS NOT NULL", key=key)
+    tx.run(_EMPTY_WORDS, key=key, now=tx.now())
     if forgotten:
         # The agent's own record is deleted, so the agent no longer acts for people who wrote to it before.
-        tx.run("DELETE FROM bot_spoken WHERE session = :key", key=key)
+        tx.run("DELETE FROM bot_outbox WHERE session = :key AND kind = 'words'", key=key)
         session = replace(session, speakers=frozenset(), present=frozenset())
     gone = PurgeResult(
         lines=len(lines),
@@ -196,6 +201,11 @@ def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) 
     )
     save_people(tx, session, stood=stood)
     return gone
+
+
+_EMPTY_WORDS = """
+    UPDATE bot_outbox SET body = NULL, shown_at = :now WHERE session = :key AND kind = 'words' AND shown_at IS NULL
+"""
 
 
 def _has_ended(tx: Tx, key: str, at: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -21,7 +21,6 @@ from adk_confirm.bot.confirmation.edits import check_edit
 from adk_confirm.bot.confirmation.outcome import DueWork, due_work, needs_drawing, scheduled_work
 from adk_confirm.bot.confirmation.shown import shown_of
 from adk_confirm.bot.confirmation.states import Verdict
-from adk_confirm.bot.confirmation.stored_json import from_json
 from adk_confirm.bot.confirmation.votes import needs_asking, take_preview, waits_for_slack
 from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.policies import Policies
@@ -29,7 +28,7 @@ from adk_confirm.bot.store.cast_vote import count_next, nothing_known
 from adk_confirm.bot.store.grants_in_force import grants_in
 from adk_confirm.bot.store.letters import approvals_held_back, read_pause
 from adk_confirm.bot.store.marks import SOON, count_due_cards, waits_for_end
-from adk_confirm.bot.store.outbox import look_at_thread, note_possible_copies
+from adk_confirm.bot.store.outbox import look_at_thread, note_answered, note_possible_copies, read_answer
 from adk_confirm.bot.store.repository import (
     Session,
     chain_of,
@@ -45,7 +44,7 @@ from adk_confirm.bot.telemetry.spans import work_span
 from adk_confirm.runtime.calls.preview import Preview
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import Database, Tx
-from adk_confirm.runtime.store.jobs import JobKind, NotNow, settle
+from adk_confirm.runtime.store.jobs import JobKind, NotNow
 from adk_confirm.runtime.store.lease import TERM, Lease
 from adk_confirm.runtime.store.lease_loop import LeaseLoop
 from adk_confirm.runtime.telemetry.logs import log_context
@@ -170,7 +169,7 @@ class Worker:
                 log_context=lambda key: log_context(session=session_in(key)),
                 overtaken=note_possible_copies,
             ),
-            JobKind("reply", read_reply, self._reply),
+            JobKind("reply", read_answer, self._answer),
             poll=poll,
             term=term,
         )
@@ -263,9 +262,9 @@ class Worker:
             made = Preview(failed=decision_texts.PREVIEW_TOO_LONG)
         return await lease.finish_if(nothing_is_due, with_due_work(save_preview), row.id, number, made.as_json())
 
-    async def _reply(self, vote: str, lease: Lease, reply: tuple[Seat, Verdict]) -> None:
-        await self._drawing.reply(lease, *reply)
-        await lease.finish(mark_shown, vote)
+    async def _answer(self, vote: str, lease: Lease, answer: tuple[Seat, Verdict]) -> None:
+        await self._drawing.reply(lease, *answer)
+        await lease.finish(note_answered, vote)
 
 
 def nothing_is_due(found: RowWithDueWork) -> bool:
@@ -340,28 +339,3 @@ def read_card_context(tx: Tx, row: Confirmation, *, stopping: bool = False) -> C
         waits_for_others = any(row.id == one.id for one, _ in approvals_held_back(session_confirmations(tx, key)))
         paused = None if waits_for_others else Paused(restarts=True)
     return CardContext(grants=given, paused=paused)
-
-
-def read_reply(tx: Tx, vote: str) -> tuple[Seat, Verdict]:
-    """Reads where to show an answer, and the answer."""
-    row = tx.first(_REPLY, vote=vote)
-    seat = from_json(Seat, row.seat)
-    if row.owed_since is not None:
-        seat = replace(seat, trigger="")  # it was put off: a trigger lives for three seconds
-    return seat, from_json(Verdict, row.body)
-
-
-_REPLY = """
-    SELECT r.seat, r.body, j.owed_since FROM bot_replies r JOIN jobs j ON j.kind = 'reply' AND j.key = r.vote
-    WHERE r.vote = :vote
-"""
-
-
-def mark_shown(tx: Tx, vote: str) -> None:
-    """Marks a voter's answer as shown. The row is kept for a day, to recognise the same click if Slack delivers it
-    again."""
-    now = tx.now()
-    tx.run("UPDATE bot_replies SET told_at = :now WHERE vote = :vote", vote=vote, now=now)
-    settle(tx, "reply", vote)
-    old = tx.column("DELETE FROM bot_replies WHERE told_at < :old RETURNING vote", old=now - 86_400)
-    tx.run("DELETE FROM jobs WHERE kind = 'reply' AND key IN :votes", votes=old)

@@ -342,7 +342,7 @@ _NEW = (
     "SELECT seq, kind, confirmation, tool, content FROM bot_ledger WHERE chain = :chain AND seq > :after ORDER BY seq"
 )
 _VOTE = """
-    SELECT 1 AS there FROM bot_replies WHERE vote = :vote
+    SELECT 1 AS there FROM bot_outbox WHERE kind = 'answer' AND mark = :vote
     UNION ALL SELECT 1 FROM bot_confirmations WHERE id = :id AND body LIKE :like
 """
 

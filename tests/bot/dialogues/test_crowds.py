@@ -39,7 +39,7 @@ async def clicks_on(at: Office, cards: list[Seen]) -> None:
 
 def whispers_owed(tx: Tx) -> int:
     """Most of what one person is to be told about one confirmation."""
-    owed = "SELECT count(*) FROM bot_replies WHERE told_at IS NULL GROUP BY person, matter"
+    owed = "SELECT count(*) FROM bot_outbox WHERE kind = 'answer' AND shown_at IS NULL GROUP BY person, matter"
     return max(tx.column(owed), default=0)
 
 

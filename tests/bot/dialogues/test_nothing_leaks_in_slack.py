@@ -91,7 +91,7 @@ def written(tx: Tx) -> dict[str, str]:
     """What the store holds to be shown."""
     return {
         "ledger": "\n".join(map(str, tx.all("SELECT * FROM bot_ledger"))),
-        "replies": "\n".join(map(str, tx.all("SELECT * FROM bot_replies"))),
+        "replies": "\n".join(map(str, tx.all("SELECT * FROM bot_outbox WHERE kind = 'answer'"))),
     }
 
 

@@ -17,10 +17,9 @@ from adk_confirm.bot.hosts import host
 from adk_confirm.bot.ops.command import open_for_reading
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast
 from adk_confirm.bot.store.marks import begin_attempt
-from adk_confirm.bot.store.outbox import ThreadDone, note_and_look, say_later
+from adk_confirm.bot.store.outbox import ThreadDone, note_and_look, note_answered, say_later
 from adk_confirm.bot.store.purge import purge_sessions
 from adk_confirm.bot.store.repository import find_session, lock_confirmation, now
-from adk_confirm.bot.worker.worker import mark_shown
 from adk_confirm.runtime.errors import NotFound
 from adk_confirm.runtime.store.database import Database, Tx
 from adk_confirm.runtime.store.sessions import create
@@ -111,10 +110,10 @@ async def test_what_voters_were_told_long_ago_is_gone(at: Backoffice) -> None:
         id="c1", confirmation=deploy, revision=1, kind=VoteKind.APPROVE, voter=MALLORY, seat=Seat(person=MALLORY)
     )
     await at.database.run(cast, ballot, at.rules.policies, lambda *_: Facts(account=full_member(MALLORY)))
-    await at.database.run(mark_shown, "c1")
+    await at.database.run(note_answered, "c1")
     at.clock.passes(days=100)
     await purged(at)
-    left = "SELECT vote FROM bot_replies UNION ALL SELECT key FROM jobs WHERE kind = 'reply'"
+    left = "SELECT mark FROM bot_outbox UNION ALL SELECT key FROM jobs WHERE kind = 'reply'"
     assert await at.database.read(lambda tx: tx.column(left)) == []
 
 

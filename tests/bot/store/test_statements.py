@@ -14,7 +14,7 @@ from adk_confirm.runtime.store.database import Database, Tx
 ROOT = Path(__file__).parents[3]
 ROOMS = [ROOT / room for room in ("runtime", "bot")]
 STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE)\s.*\b(FROM|INTO|SET)\b", re.DOTALL)
-GONE = re.compile(r"\b(runtime_desks|bot_switches|bot_grants)\b")
+GONE = re.compile(r"\b(runtime_desks|bot_switches|bot_grants|bot_spoken|bot_replies)\b")
 """Tables of earlier releases: only upgrades read them."""
 ONLY_HERE = {"sqlite": re.compile(r"\bsqlite_"), "postgresql": re.compile(r"\bpg_|clock_timestamp")}
 

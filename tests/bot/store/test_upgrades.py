@@ -126,3 +126,40 @@ async def test_an_upgrade_seals_nothing_that_somebody_changed_before(left: Left)
         assert not any([await upgraded.read(letter_is_sealed, letter) for letter in letters])
     finally:
         await upgraded.close()
+
+
+async def test_what_should_be_shown_is_so_after_an_upgrade(left: Left) -> None:
+    """In its order; and what was shown stays so."""
+    database = await Database.open(left.url)
+    await database.run(owe_words_and_answers)
+    said, told = await database.read(lambda tx: (tx.all(SAID), tx.all(TOLD)))
+    await database.close()
+    assert {row.waits for row in said} == {True, False}
+    upgraded = await open_store(left.url, SERVICE_SECRET)
+    try:
+        assert await upgraded.read(lambda tx: (tx.all(SAID_NOW), tx.all(TOLD_NOW))) == (said, told[:1])
+        assert await upgraded.read(lambda tx: tx.column("SELECT key FROM jobs WHERE kind = 'reply'")) == ["v1"]
+    finally:
+        await upgraded.close()
+
+
+def owe_words_and_answers(tx: Tx) -> None:
+    """One answer is about a call that was purged."""
+    said = tx.column("SELECT event FROM bot_spoken ORDER BY session, number")
+    tx.run("UPDATE bot_spoken SET body = '{}', after_seq = 1 WHERE event = :event", event=said[0])
+    about = tx.column("SELECT id FROM bot_confirmations")
+    for vote, matter in (("v1", about[0]), ("v2", "purged")):
+        told = {"vote": vote, "seat": "{}", "body": "{}", "person": "T/U", "matter": matter}
+        tx.insert("bot_replies", told)
+        tx.insert("jobs", {"kind": "reply", "key": vote, "due_at": 1.0})
+
+
+SAID = """
+    SELECT session, event AS mark, body, body IS NOT NULL AS waits, after_seq FROM bot_spoken ORDER BY session, number
+"""
+SAID_NOW = """
+    SELECT session, mark, body, shown_at IS NULL AS waits, after_seq FROM bot_outbox WHERE kind = 'words'
+    ORDER BY session, id
+"""
+TOLD = "SELECT vote AS mark, seat, body, told_at AS shown_at, person, matter FROM bot_replies ORDER BY id"
+TOLD_NOW = "SELECT mark, seat, body, shown_at, person, matter FROM bot_outbox WHERE kind = 'answer' ORDER BY id"
