@@ -19,7 +19,7 @@ from adk_confirm.bot.policy.approvers import Person
 from adk_confirm.bot.policy.policies import Policies
 from adk_confirm.bot.store.ledger_rows import write_steps
 from adk_confirm.bot.store.marks import begin_attempt
-from adk_confirm.bot.store.repository import Session, chain_of, lock_confirmation, now, save, session_is_sealed
+from adk_confirm.bot.store.repository import Session, lock_confirmation, now, save, session_is_sealed
 from adk_confirm.runtime.jsontypes import Json, JsonObject
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.runtime.store.jobs import owe, settle
@@ -89,7 +89,7 @@ def cast(tx: Tx, ballot: SubmittedVote, policies: Policies, known: KnownFacts = 
     if change.row is row:
         return CastResult(row, counted=False)  # Slack delivered the same click again
     if counted:  # Slack waits for a form's answer, and shows it there
-        _store_answer(tx, vote, change, answered=vote.way == "form" and _refusal(change) is not None)
+        _store_answer(tx, session.key, vote, change, answered=vote.way == "form" and _refusal(change) is not None)
     news = without_repeats(tx, change)
     if counted and news is not change and not news.steps:  # refused often enough before: no new line
         return CastResult(row.heard(session.speakers), counted, _refusal(change))
@@ -110,17 +110,17 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, known: KnownFacts, po
     if asks and facts is None:
         return row
     change = count(row, vote_id, facts and with_speakers(tx, session, row, facts), now(tx), policies)
-    _answer_lost_votes(tx, row, change)
+    _answer_lost_votes(tx, session.key, row, change)
     save(tx, session, without_repeats(tx, change))
     return change.row
 
 
-def _answer_lost_votes(tx: Tx, before: Confirmation, change: Transition) -> None:
+def _answer_lost_votes(tx: Tx, session: str, before: Confirmation, change: Transition) -> None:
     """Answers each voter whose vote no longer waits."""
     waiting = {vote.id for vote in change.row.pending_votes}
     for vote in before.pending_votes:
         if vote.id not in waiting:
-            _store_answer(tx, vote, change)
+            _store_answer(tx, session, vote, change)
 
 
 def _refusal(change: Transition) -> Refusal | None:
@@ -130,14 +130,14 @@ def _refusal(change: Transition) -> Refusal | None:
 _WHILE_SENDING = 1.0
 
 
-def _store_answer(tx: Tx, vote: Vote, change: Transition, *, answered: bool = False) -> None:
+def _store_answer(tx: Tx, session: str, vote: Vote, change: Transition, *, answered: bool = False) -> None:
     """Stores the answer for a person who submitted a form or was refused. Other voters see the result on the card.
 
     `answered`: the caller shows the answer. It is stored anyway, to recognise the vote if Slack delivers it again.
     """
     if vote.seat is None or not (_refusal(change) or vote.seat.lists):
         return
-    session, person = chain_of(change.row.asked.session), f"{vote.voter.team}/{vote.voter.user}"
+    person = f"{vote.voter.team}/{vote.voter.user}"
     answer = {
         "session": session,
         "kind": "answer",
@@ -161,13 +161,13 @@ def _drop_older_answers(tx: Tx, session: str, vote: str, person: str, matter: st
     waiting = [row for row in older if row.due_at > now or row.lease_until is None or row.lease_until <= now]
     for row in waiting:
         settle(tx, "reply", row.vote)
-        tx.run(ANSWERED, session=session, vote=row.vote, now=now)
+        tx.run(_ANSWERED, session=session, vote=row.vote, now=now)
     if older and not waiting:
         return now + _WHILE_SENDING  # one is being sent: answers that come meanwhile are combined
     return min((row.due_at for row in waiting), default=None)
 
 
-ANSWERED = """
+_ANSWERED = """
     UPDATE bot_outbox SET shown_at = :now WHERE session = :session AND kind = 'answer' AND mark = :vote
 """
 _OLDER_ANSWERS = """

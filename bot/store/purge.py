@@ -204,7 +204,7 @@ def _purge_session(tx: Tx, key: str, at: float, emptied: list[tuple[str, int]]) 
 
 
 _EMPTY_WORDS = """
-    UPDATE bot_outbox SET body = NULL, shown_at = :now WHERE session = :key AND kind = 'words' AND shown_at IS NULL
+    UPDATE bot_outbox SET body = NULL, shown_at = :now WHERE session = :key AND kind = 'words' AND body IS NOT NULL
 """
 
 

@@ -132,7 +132,7 @@ def read_session(tx: Tx, key: str) -> Session:
 def session_of(row: Any) -> Session:
     return Session(
         key=row.key,
-        session=SessionId(row.app, row.user_id, row.id),
+        session=SessionId(*row.key.rsplit("/", 2)),  # as `chain_of` made it: columns of their own are not sealed
         team=row.team,
         channel=row.channel,
         thread_ts=row.thread_ts,

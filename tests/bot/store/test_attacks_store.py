@@ -527,6 +527,18 @@ async def test_i_change_who_spoke_or_where(at: Office, card: Seen, way: str, cap
     assert any(record.levelname == "ERROR" and "unsealed" in record.message for record in caplog.records)
 
 
+async def test_i_change_the_call_and_whose_thread_it_is(at: Office, card: Seen) -> None:
+    await at.bot.database.run(lambda tx: change(tx, "bot_sessions", app="other"))
+    await at.bot.database.run(rewrite, ASKED, lambda body: body.update(revisions=[]))
+    await at.bob.clicks(card, "Approve")
+    await at.bob.gets_modal("Denied")
+    await at.sees(card, "is not the one that was asked about")
+    await at.rests()
+    assert await at.bot.database.read(lambda tx: tx.column("SELECT trouble FROM jobs WHERE failures > 0")) == []
+    assert LineKind.UNSEALED in await kinds(at)
+    assert at.ran() == []
+
+
 async def test_i_let_the_agent_overhear_what_was_said_to_others(at: Office, card: Seen) -> None:
     """bob never called the agent. If nobody else were there, what he writes in the thread would be for it."""
     await at.bot.database.run(lambda tx: change(tx, "bot_sessions", present="[]"))

@@ -135,9 +135,10 @@ async def test_what_should_be_shown_is_so_after_an_upgrade(left: Left) -> None:
     said, told = await database.read(lambda tx: (tx.all(SAID), tx.all(TOLD)))
     await database.close()
     assert {row.waits for row in said} == {True, False}
+    told = [row for row in told if row.matter != "purged"]
     upgraded = await open_store(left.url, SERVICE_SECRET)
     try:
-        assert await upgraded.read(lambda tx: (tx.all(SAID_NOW), tx.all(TOLD_NOW))) == (said, told[:1])
+        assert await upgraded.read(lambda tx: (tx.all(SAID_NOW), tx.all(TOLD_NOW))) == (said, told)
         assert await upgraded.read(lambda tx: tx.column("SELECT key FROM jobs WHERE kind = 'reply'")) == ["v1"]
     finally:
         await upgraded.close()
@@ -145,13 +146,16 @@ async def test_what_should_be_shown_is_so_after_an_upgrade(left: Left) -> None:
 
 def owe_words_and_answers(tx: Tx) -> None:
     """One answer is about a call that was purged."""
-    said = tx.column("SELECT event FROM bot_spoken ORDER BY session, number")
-    tx.run("UPDATE bot_spoken SET body = '{}', after_seq = 1 WHERE event = :event", event=said[0])
+    session, number = tx.all("SELECT session, number FROM bot_spoken ORDER BY session, number")[0]
+    for event, at in (("z first", number + 1), ("a second", number + 2)):
+        row = {"session": session, "event": event, "body": "{}", "ts": "", "after_seq": 1, "number": at}
+        tx.insert("bot_spoken", row)
     about = tx.column("SELECT id FROM bot_confirmations")
-    for vote, matter in (("v1", about[0]), ("v2", "purged")):
-        told = {"vote": vote, "seat": "{}", "body": "{}", "person": "T/U", "matter": matter}
+    for vote, matter, told_at in (("v1", about[0], None), ("gone", "purged", None), ("told", about[0], 2.0)):
+        told = {"vote": vote, "seat": "{}", "body": "{}", "person": "T/U", "matter": matter, "told_at": told_at}
         tx.insert("bot_replies", told)
-        tx.insert("jobs", {"kind": "reply", "key": vote, "due_at": 1.0})
+        if told_at is None:
+            tx.insert("jobs", {"kind": "reply", "key": vote, "due_at": 1.0})
 
 
 SAID = """
