@@ -93,11 +93,11 @@ def unbroken_lines(tx: Tx, chain: str, first: int) -> list[LedgerLine] | None:
     wrote a line."""
     # The head is read first: on PostgreSQL the lines may already go further.
     head, lines, seal = find_head(tx, chain), read_lines(tx, chain, first - 1), seal_in(tx.context)
-    if not lines and head.seq == first - 1:
-        return []
-    if head not in [line.head for line in lines]:
-        return None
+    if not lines:
+        return [] if head.seq == first - 1 else None
     before = Head(first - 1, lines[0].previous)
+    if head not in [before, *(line.head for line in lines)]:
+        return None
     for line in lines:
         if fault(line, before) is not None or (seal is not None and not is_sealed(line, seal)):
             return None

@@ -13,7 +13,8 @@ from adk_confirm.bot.store.letters import StopPress, stop_run
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.runtime.store.database import Tx
 from adk_confirm.sandbox.people.seen import Seen
-from tests.support.foreign.fifos import all_let_go, hold
+from tests.support.foreign.fifos import all_let_go, hold, let_go
+from tests.support.foreign.tools import MODEL
 from tests.support.office import BOTH_WAYS, LAB, ONE, TALKER, Office, Opens
 from tests.support.talking import Mouth
 
@@ -133,5 +134,8 @@ async def test_the_run_that_is_under_way_is_stopped_and_not_what_was_held_back(
             await at.bob.clicks(two, "Approve")
             at.ann.stops(at.deploys, said)
             await at.sees(said, "ann stopped the agent.")
-        await at.sees(said, "Done: Deploy two", 'I got [["deploy", {"deployed": "one"}]')
+            hold(tmp_path, MODEL)  # one that replies at once may have done so before the run is ended
+            let_go(tmp_path, "long")
+            await at.sees(said, "Done: Deploy two")  # in the next run
+        await at.sees(said, 'I got [["deploy", {"deployed": "one"}]')
         assert 'I got [["linger"' not in at.ann.sees(at.deploys, thread=said)

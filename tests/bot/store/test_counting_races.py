@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from adk_confirm.bot.audit.ledger import Head
+from adk_confirm.bot.audit.ledger import Head, LineKind
 from adk_confirm.bot.confirmation.authorise import Facts
 from adk_confirm.bot.confirmation.confirmation import Confirmation, Seat, VoteKind
 from adk_confirm.bot.confirmation.decision import delivery_of
+from adk_confirm.bot.confirmation.states import Step
 from adk_confirm.bot.policy.approvers import Person
+from adk_confirm.bot.policy.redaction import own_words
 from adk_confirm.bot.store.cast_vote import SubmittedVote, cast, count_next
-from adk_confirm.bot.store.ledger_rows import find_head
-from adk_confirm.bot.store.letters import RunsPaused, SlackMessage, receive_mention
+from adk_confirm.bot.store.ledger_rows import find_head, write_steps
+from adk_confirm.bot.store.letters import Mail, RunsPaused, SlackMessage, read_mail, receive_mention
 from adk_confirm.bot.store.open import open_store
 from adk_confirm.bot.store.outbox import ThreadDone, copies_until, note_and_look, note_copy_search, note_possible_copies
 from adk_confirm.bot.store.pause import pause_runs, switch_runs
@@ -96,6 +98,31 @@ async def test_what_is_in_the_mailbox_is_not_put_there_again(at: Backoffice) -> 
     for is_new in (True, False, False):
         put = partial(put_mail, kind="answer", mark="k1:1:approved", body="{}")
         assert await at.database.run(put, at.key) is is_new
+
+
+@ON_POSTGRES
+async def test_a_message_is_no_forged_one_because_a_line_comes_while_it_is_read(
+    at: Backoffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever claims the session reads its mail without a lock."""
+    await at.hears("hello")
+    loop, step = asyncio.get_running_loop(), Step(kind=LineKind.HEARD, at=at.clock.now, text=own_words("other"))
+    reading, first = list[Tx](), Tx.first
+
+    def first_and_a_line(tx: Tx, sql: str, /, **values: object) -> Any:
+        found = first(tx, sql, **values)
+        if tx in reading and "bot_chains" in sql:
+            asyncio.run_coroutine_threadsafe(at.database.run(write_steps, at.key, step), loop).result(10)
+        return found
+
+    def read(tx: Tx) -> Mail:
+        reading.append(tx)
+        return read_mail(tx, at.key, alone=False)
+
+    monkeypatch.setattr(Tx, "first", first_and_a_line)
+    (letter,) = (await at.database.run(read)).letters
+    assert [line.kind for line in await at.lines()] == ["heard"]
+    assert letter.sealed
 
 
 @ON_POSTGRES

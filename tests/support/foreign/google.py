@@ -163,6 +163,7 @@ def model(agent_name: str) -> Any:
             llm_request: LlmRequest,
             stream: bool = False,  # noqa: ARG002  (it never does)
         ) -> AsyncGenerator[LlmResponse, None]:
+            await tools.hold_model()
             shown: list[Plain] = [
                 content.model_dump(by_alias=True, exclude_none=True, mode="json") for content in llm_request.contents
             ]

@@ -29,6 +29,15 @@ def deploy(service: str) -> dict[str, object]:
     return {"deployed": service}
 
 
+MODEL = "model"
+"""What google-adk's model waits for, if it is held."""
+
+
+async def hold_model() -> None:
+    if os.path.exists(f"{os.environ.get('TOOL_FIFO')}-{MODEL}"):
+        await asyncio.to_thread(_wait_for, MODEL)
+
+
 async def linger(word: str) -> dict[str, object]:
     """Takes its time."""
     log("linger", begun=word)
