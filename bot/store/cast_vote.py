@@ -161,14 +161,15 @@ def _drop_older_answers(tx: Tx, session: str, vote: str, person: str, matter: st
     waiting = [row for row in older if row.due_at > now or row.lease_until is None or row.lease_until <= now]
     for row in waiting:
         settle(tx, "reply", row.vote)
-        tx.run(_ANSWERED, session=session, vote=row.vote, now=now)
+        tx.run(ANSWERED, vote=row.vote, now=now)
     if older and not waiting:
         return now + _WHILE_SENDING  # one is being sent: answers that come meanwhile are combined
     return min((row.due_at for row in waiting), default=None)
 
 
-_ANSWERED = """
-    UPDATE bot_outbox SET shown_at = :now WHERE session = :session AND kind = 'answer' AND mark = :vote
+ANSWERED = """
+    UPDATE bot_outbox SET shown_at = :now WHERE kind = 'answer' AND mark = :vote
+      AND session = (SELECT owner FROM jobs WHERE kind = 'reply' AND key = :vote)
 """
 _OLDER_ANSWERS = """
     SELECT o.mark AS vote, j.due_at,

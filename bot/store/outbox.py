@@ -19,7 +19,7 @@ from adk_confirm.bot.confirmation.states import Verdict
 from adk_confirm.bot.confirmation.stored_json import from_json, to_json
 from adk_confirm.bot.hosts.host import AgentMessage, UnansweredWait
 from adk_confirm.bot.store.agent_status import WAITING_SINCE, AgentStatus, ShownStatus, status_of
-from adk_confirm.bot.store.cast_vote import TRIES
+from adk_confirm.bot.store.cast_vote import ANSWERED, TRIES
 from adk_confirm.bot.store.ledger_rows import find_head, is_told, lines_to_tell
 from adk_confirm.bot.store.marks import CARD_UNDER_WAY, SLACK_IS_LATE, earlier_attempt, mark_thread_due
 from adk_confirm.bot.store.repository import Session, lock_session, now, session_confirmations, session_of
@@ -266,13 +266,7 @@ _ANSWER = """
 def note_answered(tx: Tx, vote: str) -> None:
     """Marks an answer as shown. The row is kept for a day, to recognise the same click if Slack delivers it again."""
     now = tx.now()
-    tx.run(_ANSWERED, vote=vote, now=now)
+    tx.run(ANSWERED, vote=vote, now=now)
     settle(tx, "reply", vote)
     old = tx.column("DELETE FROM bot_outbox WHERE kind = 'answer' AND shown_at < :old RETURNING mark", old=now - 86_400)
     tx.run("DELETE FROM jobs WHERE kind = 'reply' AND key IN :votes", votes=old)
-
-
-_ANSWERED = """
-    UPDATE bot_outbox SET shown_at = :now WHERE kind = 'answer' AND mark = :vote
-      AND session = (SELECT owner FROM jobs WHERE kind = 'reply' AND key = :vote)
-"""
