@@ -158,9 +158,11 @@ def stopped_calls(step: ShownLine, part: str) -> list[str]:
 
 def _stop_words(step: ShownLine) -> str:
     """Who stopped the agent, and which calls go on."""
-    runs = " {runs} was approved and still runs; its result follows." if stopped_calls(step, "runs") else ""
-    waits = " {waits} still waits for a decision." if stopped_calls(step, "waits") else ""
-    return "⏹️ {who} stopped the agent." + runs + waits
+    runs, waits = (min(len(stopped_calls(step, part)), 2) for part in ("runs", "waits"))
+    one = " {runs} was approved and still runs; its result follows."
+    goes_on = ("", one, " {runs} were approved and still run; their results follow.")[runs]
+    waiting = ("", " {waits} still waits for a decision.", " {waits} still wait for decisions.")[waits]
+    return "⏹️ {who} stopped the agent." + goes_on + waiting
 
 
 def _fell_why(step: ShownLine) -> str:

@@ -37,6 +37,7 @@ from adk_confirm.bot.hosts.host import (
 from adk_confirm.bot.policy.redaction import mask_said
 from adk_confirm.bot.slack import files
 from adk_confirm.bot.slack.calls import Slack
+from adk_confirm.bot.store.agent_status import keep_at_work
 from adk_confirm.bot.store.letters import (
     STOPS,
     DecisionsAhead,
@@ -227,6 +228,8 @@ class _LeasedSession:
             fetching = files.attachments(self._slack.client, letters[0].files)
             attachments = await self._wait_and_send_decisions(session, fetching, turns)
             stopped = await self._lease.read(is_stopped, session.key, letters[0].id)
+        if mail.shown or letters[0].files:  # a decision that was sent meanwhile may be shown
+            await self._lease.run(keep_at_work, session.key, letters[0].id)
         stop = asyncio.Event()
         if stopped:
             stop.set()

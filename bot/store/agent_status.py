@@ -45,6 +45,13 @@ def begin_work(tx: Tx, key: str, letter: int) -> None:
         mark_thread_due(tx, key)
 
 
+def keep_at_work(tx: Tx, key: str, letter: int) -> None:
+    """Notes that the agent works on this letter from now on, if people still see it at work on another one: they stop
+    the run that is under way."""
+    kept = "UPDATE bot_sessions SET at_work = :letter WHERE key = :key AND (at_work <> 0 OR status = 'processing')"
+    tx.run(kept, key=key, letter=letter)
+
+
 def end_work(tx: Tx, key: str) -> None:
     """Notes the end of a run that people saw: the thread no longer shows the agent at work."""
     tx.run("UPDATE bot_sessions SET at_work = 0 WHERE key = :key", key=key)

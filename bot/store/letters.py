@@ -84,7 +84,8 @@ _WAITING = "SELECT * FROM bot_mail WHERE session = :key AND done_at IS NULL ORDE
 _NEXT = f"{_WAITING} LIMIT :most"
 _PAUSED_OR_STOPPED = """
     SELECT EXISTS (SELECT 1 FROM adk_confirm_store WHERE name = :paused) AS paused,
-        EXISTS (SELECT 1 FROM bot_attempts WHERE scope = :key AND mark = :stopped) AS stopped
+        EXISTS (SELECT 1 FROM bot_attempts WHERE scope = :key AND mark = :stopped) AS stopped,
+        (SELECT at_work <> 0 OR status = 'processing' FROM bot_sessions WHERE key = :key) AS shown
 """
 
 
@@ -96,6 +97,7 @@ class Mail:
     paused: bool
     rows: tuple[Confirmation, ...]
     stopped: bool = False  # somebody stopped the run about the first letter
+    shown: bool = False  # people see the agent at work, from the run before
     ended: bool = False  # nothing is left to do in the session, and this is stored
 
     def about(self, letter: Letter) -> Confirmation | None:
@@ -120,7 +122,7 @@ def read_mail(tx: Tx, key: str, *, alone: bool, decisions_ahead: DecisionsAhead 
     if letters[0].kind == "words" and letters[0].sealed and _was_heard(tx, key, letters[0]):
         letters = (replace(letters[0], body={}, person=None, sealed=False),)
     found = tx.first(_PAUSED_OR_STOPPED, paused=PAUSED, key=key, stopped=stop_mark(letters[0].id))
-    return Mail(letters, paused=bool(found.paused), rows=rows, stopped=bool(found.stopped))
+    return Mail(letters, bool(found.paused), rows, bool(found.stopped), bool(found.shown))
 
 
 def finish_and_read_next(tx: Tx, key: str, received: Sequence[Letter], *, alone: bool, may_end: bool = False) -> Mail:

@@ -256,7 +256,7 @@ def test_a_stop_names_the_calls_that_go_on_and_nothing_in_a_name_acts() -> None:
     step = ShownLine(seq=1, kind=LineKind.STOPPED, at=1_900_000_000, tool="", who="U0ANN", text=reasons)
     (message,) = thread_messages("s", [step])
     assert "deploy was approved and still runs" in message.text
-    assert "`&lt;!channel&gt; {x}`, `*pay*` still waits" in message.text
+    assert "`&lt;!channel&gt; {x}`, `*pay*` still wait for decisions" in message.text
     (nothing,) = thread_messages("s", [replace(step, text="[1")])
     assert nothing.text.endswith("stopped the agent.")
 

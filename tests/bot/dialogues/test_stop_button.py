@@ -17,6 +17,7 @@ from tests.support.foreign.fifos import all_let_go, hold, let_go
 from tests.support.foreign.tools import MODEL
 from tests.support.office import BOTH_WAYS, LAB, ONE, TALKER, Office, Opens
 from tests.support.talking import Mouth
+from tests.support.waiting import until
 
 ANN = Person("T0ACME", "U0ANN")
 SECRET = "not a secret, but long enough"
@@ -115,12 +116,15 @@ def the_app(tx: Tx) -> str:
 
 
 @pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
+@pytest.mark.parametrize("is_shown", [True, False], ids=["shown at work", "not shown yet"])
 async def test_the_run_that_is_under_way_is_stopped_and_not_what_was_held_back(
-    open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_shown: bool
 ) -> None:
-    """The answers of one turn were decided meanwhile. They are older than the run, and come after it."""
-    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "their.log"))
+    """The answers of one turn were decided meanwhile. They are older than the run, and come after it. A run that has
+    just begun is not noted as at work: the stop button is still that of the run before."""
+    monkeypatch.setenv("TOOL_LOG", str(log := tmp_path / "their.log"))
     monkeypatch.setenv("TOOL_FIFO", str(tmp_path / "fifo"))
+    hold(tmp_path, "short")
     hold(tmp_path, "long")
     async with open_office(ONE, target="tests.support.foreign.in_process:clerk") as at:
         with all_let_go(tmp_path):
@@ -128,14 +132,53 @@ async def test_the_run_that_is_under_way_is_stopped_and_not_what_was_held_back(
             one, two = await at.sees(said, "Deploy one?"), await at.sees(said, "Deploy two?")
             await at.bob.clicks(one, "Approve")
             await at.sees(said, "deploy runs once deploy is decided")
-            await at.ann.says("@adk-confirm please linger long", at.deploys, thread=said)
-            await at.bob.clicks(await at.sees(said, "Linger long?"), "Approve")
+            words = ("long",) if is_shown else ("short", "long")
+            for word in words:
+                await at.ann.says(f"@adk-confirm please linger {word}", at.deploys, thread=said)
+                await at.sees(said, f"Linger {word}?")
+            await at.bob.clicks(await at.sees(said, f"Linger {words[0]}?"), "Approve")
             await works(at, said)
+            if not is_shown:
+                monkeypatch.setattr("adk_confirm.bot.agents.streaming.AT_WORK", 600.0)
+                await at.bob.clicks(await at.sees(said, "Linger long?"), "Approve")
+                let_go(tmp_path, "short")
+                await until(lambda: '"begun": "long"' in log.read_text())
             await at.bob.clicks(two, "Approve")
             at.ann.stops(at.deploys, said)
             await at.sees(said, "ann stopped the agent.")
             hold(tmp_path, MODEL)  # one that replies at once may have done so before the run is ended
             let_go(tmp_path, "long")
             await at.sees(said, "Done: Deploy two")  # in the next run
-        await at.sees(said, 'I got [["deploy", {"deployed": "one"}]')
-        assert 'I got [["linger"' not in at.ann.sees(at.deploys, thread=said)
+        await at.sees(said, '["deploy", {"deployed": "one"}]')
+        print(at.ann.sees(at.deploys, thread=said))
+        assert at.ann.sees(at.deploys, thread=said).count("I got") == len(words)
+
+
+@pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
+async def test_a_stop_is_not_about_a_decision_that_was_sent_while_a_file_was_fetched(
+    open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run was shown, and is over. The decision stays in the mailbox until its turn."""
+    monkeypatch.setenv("TOOL_LOG", str(log := tmp_path / "their.log"))
+    monkeypatch.setenv("TOOL_FIFO", str(tmp_path / "fifo"))
+    hold(tmp_path, "short")
+    async with open_office(ONE, target="tests.support.foreign.in_process:clerk") as at:
+        with all_let_go(tmp_path):
+            card = await at.ask("please linger short")
+            await at.rests()
+            fault = at.slack.faults.hangs("download", times=None)
+            await at.ann.says("@adk-confirm read this", at.deploys, thread=card, files={"order.txt": b"Twenty."})
+            await fault.reached()
+            await at.bob.clicks(at.bob.now(card), "Approve")
+            await works(at, card)
+            monkeypatch.setattr("adk_confirm.bot.agents.streaming.AT_WORK", 600.0)
+            let_go(tmp_path, "short")
+            await at.sees(card, "I got")
+            hold(tmp_path, MODEL)
+            at.slack.faults.clear()
+            await until(lambda: MODEL in log.read_text())
+            at.ann.stops(at.deploys, card)
+            await at.sees(card, "ann stopped the agent.")
+        await is_turned_over(at, card, "active")
+        await at.rests()
+        assert "I see" not in at.ann.sees(at.deploys, thread=card)

@@ -35,6 +35,7 @@ MODEL = "model"
 
 async def hold_model() -> None:
     if os.path.exists(f"{os.environ.get('TOOL_FIFO')}-{MODEL}"):
+        log(MODEL, begun=MODEL)
         await asyncio.to_thread(_wait_for, MODEL)
 
 
