@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from socket import gaierror
+from typing import Any
 
 _MOST_CAUSES = 10
 
@@ -48,6 +49,13 @@ def was_cancelled() -> bool:
     """Whether the running task itself was cancelled (or is gone), and not only something that it waited for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+def read_error(ended: asyncio.Future[Any]) -> None:
+    """A callback of a future that somebody waits for who may be cancelled: asyncio would report its error as
+    forgotten."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 def why_unreached(error: BaseException) -> str:

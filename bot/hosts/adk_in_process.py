@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from adk_confirm.bot.hosts.adk_host import AdkHost
 from adk_confirm.bot.hosts.host import Host, HostFailed, ServerInfo, Unreachable
-from adk_confirm.runtime.errors import Invalid
+from adk_confirm.runtime.errors import Invalid, read_error
 from adk_confirm.runtime.jsontypes import JsonObject
 from adk_confirm.runtime.store.database import sqlite_path
 from adk_confirm.runtime.store.private_files import make_private_file, make_private_folder
@@ -77,6 +77,7 @@ class LoopThread:
 
         self._loop.call_soon_threadsafe(begin)
         ended = asyncio.wrap_future(result)
+        ended.add_done_callback(read_error)
         try:
             return await asyncio.shield(ended)
         finally:
@@ -97,6 +98,7 @@ class LoopThread:
                     here.call_soon_threadsafe(heard.put_nowait, (one,))
 
         listening = asyncio.create_task(self.call(listened, stopping))
+        listening.add_done_callback(read_error)
         listening.add_done_callback(lambda _: heard.put_nowait(None))
         try:
             while (one := await heard.get()) is not None:

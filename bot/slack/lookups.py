@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from adk_confirm.bot.policy.approvers import Unresolved
 from adk_confirm.bot.slack.troubles import Later
-from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.errors import ConfirmError, read_error
 from adk_confirm.runtime.recent_dict import RecentDict
 from adk_confirm.runtime.store.database import Clocks
 
@@ -74,8 +74,7 @@ class LookupCache(Generic[K, V]):
                 raise Later(later[1].method, left, later[1].code)  # to ask now would delay the answer for everybody
             task = asyncio.create_task(self._ask(key, ask), name="adk-confirm-lookup")
             question = self._asking[key] = _Question(task)
-            # Its error is read, so that asyncio does not warn about it if everybody who waited has given up.
-            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            task.add_done_callback(read_error)
         question.waiting += 1
         try:
             return await asyncio.shield(question.task)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from adk_confirm.runtime.errors import ConfirmError
+from adk_confirm.runtime.errors import ConfirmError, read_error
 from adk_confirm.runtime.jsontypes import JsonObject, as_text, objects
 from adk_confirm.runtime.tool import ToolOutcomeUnknown
 
@@ -142,6 +142,7 @@ class McpSession:
         self._connection = connection
         self._closing = asyncio.Event()
         self._ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+        self._ready.add_done_callback(read_error)
         self._task = asyncio.create_task(self._keep_open(), name=f"mcp {connection}")
         self._in_flight = 0
 

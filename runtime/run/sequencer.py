@@ -11,7 +11,7 @@ from typing import Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from adk_confirm.runtime.calls.call import ALTERED, CallState
-from adk_confirm.runtime.errors import Busy, ConfirmError
+from adk_confirm.runtime.errors import Busy, ConfirmError, read_error
 from adk_confirm.runtime.run.arrival import AcceptedMessage, Arrival, enter, look_in, look_in_or_enter
 from adk_confirm.runtime.run.journal import Journal, SessionCache, SessionNews
 from adk_confirm.runtime.run.turn_loop import AppContext, TurnLoop
@@ -81,6 +81,7 @@ class Sequencer:
         if self._closing:
             raise Busy("The runner is closing; nothing was stored. Try again with the next one.")
         accepted: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+        accepted.add_done_callback(read_error)
         task = asyncio.create_task(self._perform(arrival, accepted, streaming))
         self._runs.add(task)
         task.add_done_callback(self._runs.discard)

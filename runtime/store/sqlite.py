@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from adk_confirm.runtime.errors import StoreError
+from adk_confirm.runtime.errors import StoreError, read_error
 from adk_confirm.runtime.store.private_files import make_private_file, open_private
 from adk_confirm.runtime.store.transaction import Admission, Job, Known, Limits, R, SqlDialect, Tx
 from adk_confirm.runtime.store.wakeups import Hub, topic_key
@@ -99,6 +99,7 @@ class SqliteWriter:
         self._waiting: queue.PriorityQueue[tuple[int, int, Job[Any] | None]] = queue.PriorityQueue()
         self._numbers = count()
         self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._opened.add_done_callback(read_error)
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._group: list[Job[Any]] = []
         self._closing = False

@@ -6,6 +6,7 @@ Whatever happens, a call runs at most once, never when it was denied, and every 
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections import Counter
 
@@ -164,6 +165,29 @@ async def test_faults_run_nothing_twice_and_strand_nothing(database: Database, a
         assert (await chats[1].say("Hello?")).errors == []
     for runner in runners:
         await runner.close()
+
+
+async def test_an_error_for_a_sender_who_is_gone_is_not_reported_as_forgotten(database: Database, app: str) -> None:
+    entering, gone = asyncio.Event(), asyncio.Event()
+
+    async def trouble(when: str, what: str) -> None:
+        if (when, what) == ("before", "enter"):
+            entering.set()
+            await gone.wait()
+            raise StoreError("The store is away: nothing was stored.")
+
+    forgotten: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: forgotten.append(context))
+    runner = Runner(operator([]), Watched(database, trouble), app_name=app)
+    saying = asyncio.create_task(Chat(runner, app).say("Hello?"))
+    await entering.wait()
+    saying.cancel()
+    await asyncio.wait({saying})
+    gone.set()
+    await runner.close()
+    del saying
+    gc.collect()
+    assert forgotten == []
 
 
 async def test_a_store_that_does_not_answer_is_no_failure_of_the_model(database: Database, app: str) -> None:
