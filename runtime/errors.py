@@ -52,7 +52,7 @@ def was_cancelled() -> bool:
 
 
 def read_error(ended: asyncio.Future[Any]) -> None:
-    """A callback of a future that somebody waits for who may be cancelled: asyncio would report its error as
+    """Reads the error of a future that has ended, since whoever waited for it may be gone: asyncio would report it as
     forgotten."""
     if not ended.cancelled():
         ended.exception()

@@ -81,7 +81,6 @@ class Sequencer:
         if self._closing:
             raise Busy("The runner is closing; nothing was stored. Try again with the next one.")
         accepted: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
-        accepted.add_done_callback(read_error)
         task = asyncio.create_task(self._perform(arrival, accepted, streaming))
         self._runs.add(task)
         task.add_done_callback(self._runs.discard)
@@ -152,6 +151,7 @@ class Sequencer:
                 run.end(failure)
             else:
                 accepted.set_exception(failure)
+                read_error(accepted)
             if not isinstance(error, Exception):
                 raise
         else:
